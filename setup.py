@@ -1,0 +1,12 @@
+"""Maps the folder ``rules/`` to the package ``torchlint_rules``; everything else stands in pyproject.toml."""
+
+from setuptools import find_packages, setup
+
+setup(
+    package_dir={"torchlint_rules": "rules"},
+    packages=[
+        *find_packages(include=["torchlint", "torchlint.*"]),
+        "torchlint_rules",
+        *(f"torchlint_rules.{family}" for family in find_packages("rules")),
+    ],
+)

@@ -1,0 +1,104 @@
+"""Source -> diagnostics: screen, parse, model, rules, suppressions. Every caller goes through ``check``."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from torchlint.engine_rules import InvalidSyntax, UnusedSuppression
+from torchlint.parsing import NotParsed, check_syntax, garbage_collection_paused, parse
+from torchlint.rule import Diagnostic, Rule
+from torchlint.settings import Settings
+from torchlint.source import Source, SourceError
+from torchlint.suppressions import suppress
+
+if TYPE_CHECKING:
+    from torchlint.model.module import Module
+
+
+class RuleCrash(Exception):
+    """A rule raised on a file, which is a bug in the rule; the text is one line for the user."""
+
+
+def check(
+    source: Source,
+    settings: Settings,
+    *,
+    syntax: bool = False,
+    on_crash: Callable[[RuleCrash], None] | None = None,
+) -> list[Diagnostic]:
+    """The diagnostics of one file, sorted.
+
+    A file without the words that the enabled rules look for is not parsed, unless ``syntax`` asks for a verdict on its
+    syntax all the same. A rule that raises is told to ``on_crash`` and the other rules are still heard; without
+    ``on_crash`` RuleCrash is raised.
+    """
+    enabled = settings.rules(source.path)
+    judged = {rule.code for rule in enabled}
+    diagnostics: list[Diagnostic] = []
+    try:
+        rules = [rule for rule in enabled if rule.may_concern(source.text)]
+        if rules:
+            with garbage_collection_paused():
+                module = parse(source, settings.options_of(rules), settings.target_torch)
+                for rule in rules:
+                    try:
+                        diagnostics += _ask(rule, module, source)
+                    except RuleCrash as crash:
+                        if on_crash is None:
+                            raise
+                        on_crash(crash)
+                        judged.discard(rule.code)
+                del module
+        elif syntax and settings.enabled(InvalidSyntax.code, source.path):
+            check_syntax(source)
+    except NotParsed as error:
+        diagnostics, judged = [], set()
+        if settings.enabled(InvalidSyntax.code, source.path):
+            diagnostics = [_invalid_syntax(source, error)]
+    if not settings.ignore_noqa:
+        report_unused = settings.enabled(UnusedSuppression.code, source.path)
+        diagnostics = suppress(source, diagnostics, judged, report_unused)
+    return sorted(dict.fromkeys(diagnostics), key=lambda found: (found.start, found.code, found.end))
+
+
+def unreadable(path: str, error: SourceError, settings: Settings) -> list[Diagnostic]:
+    """The diagnostics of a file whose content is not Python source text."""
+    if not settings.enabled(InvalidSyntax.code, path):
+        return []
+    return [_invalid_syntax(Source.from_text("", path), NotParsed(str(error)))]
+
+
+def _ask(rule: Rule, module: Module, source: Source) -> list[Diagnostic]:
+    """What one rule says, each diagnostic with the rows on which a suppression counts."""
+    try:
+        found = list(rule.check(module))
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        raise RuleCrash(
+            f"{source.path}: {rule.code} crashed: {type(error).__name__}: {error} "
+            f"({place.filename}:{place.lineno}); please report it"
+        ) from error
+    return [
+        diagnostic if diagnostic.rows[0] else replace(diagnostic, rows=_rows(source, diagnostic))
+        for diagnostic in found
+    ]
+
+
+def _rows(source: Source, diagnostic: Diagnostic) -> tuple[int, int]:
+    return source.location(diagnostic.start)[0], source.location(max(diagnostic.start, diagnostic.end - 1))[0]
+
+
+def _invalid_syntax(source: Source, error: NotParsed) -> Diagnostic:
+    line_start = source.line_starts[error.row - 1]
+    start = min(line_start + error.column - 1, line_start + len(source.line(error.row)))
+    return Diagnostic(
+        code=InvalidSyntax.code,
+        name=InvalidSyntax.name,
+        message=f"the file cannot be checked: {error.reason}",
+        start=start,
+        end=min(start + 1, len(source.text)),
+        rows=(error.row, error.row),
+    )

@@ -1,0 +1,96 @@
+"""Source -> model: whether a text is Python 3 at all, said in Python's own words."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from torchlint.rule import Option
+from torchlint.source import Source
+
+if TYPE_CHECKING:
+    from torchlint.model.module import Module
+
+_TOO_DEEP = "nested too deeply to be analysed"
+
+
+class NotParsed(Exception):
+    """Why a text is not Python 3, and where (row and column from 1)."""
+
+    def __init__(self, reason: str, row: int = 1, column: int = 1) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.row = row
+        self.column = column
+
+
+def parse(
+    source: Source, options: Mapping[str, Mapping[str, Option]], target_torch: tuple[int, int] | None
+) -> Module:
+    """The model of a file. Raises NotParsed."""
+    complaint = _ask_python(source)
+    from torchlint.model.module import Module, ParseError  # not needed, so not imported, for most files
+
+    try:
+        return Module.parse(source.text, path=source.path, options=options, target_torch=target_torch)
+    except ParseError as error:
+        # Python tells better what is wrong, but only libcst knows grammars newer than the running interpreter's.
+        raise complaint or NotParsed(error.message, error.row, error.column) from None
+    except RecursionError:
+        raise NotParsed(_TOO_DEEP) from None
+
+
+def check_syntax(source: Source) -> None:
+    """Raise NotParsed unless the text is Python 3 by this interpreter's grammar or by libcst's."""
+    if _ask_python(source) is not None:
+        parse(source, {}, None)
+
+
+def compiles(text: str) -> bool:
+    """Whether this interpreter accepts ``text`` as a module; it is not run."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(text, "<fixed>", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+@contextmanager
+def garbage_collection_paused() -> Iterator[None]:
+    """A tree of libcst is millions of objects that all live: collecting in between is wasted time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _ask_python(source: Source) -> NotParsed | None:
+    """This interpreter's complaint about the text, if any.
+
+    Its parser is quick and knows its limits; libcst's overflows the stack on deep nesting and takes the process with
+    it. So NotParsed is raised at once for a text that nobody should try.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(source.text)
+    except SyntaxError as error:
+        row = min(max(error.lineno or 1, 1), len(source.line_starts))
+        complaint = NotParsed(error.msg, row, max(error.offset or 1, 1))
+        if "too many" in error.msg:  # nested parentheses, indentation levels, nested blocks
+            raise complaint from None
+        return complaint
+    except (RecursionError, MemoryError):
+        raise NotParsed(_TOO_DEEP) from None
+    except ValueError as error:
+        return NotParsed(str(error))
+    return None

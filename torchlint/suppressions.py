@@ -1,0 +1,153 @@
+"""``# noqa`` and ``# torchlint: noqa`` comments: which diagnostics they silence, and which of them are stale."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from torchlint.engine_rules import UnusedSuppression
+from torchlint.rule import Applicability, Diagnostic, Edit, Fix
+from torchlint.source import Source
+
+# Strings are matched only to be stepped over, so that a `#` within one is no comment. An unfinished string ends with
+# its line, a triple-quoted one with the file: no text makes this fail, whatever Python thinks of it.
+_LEXEME = re.compile(
+    r"""(?P<comment>\#[^\r\n]*)
+    | \"\"\"[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*(?:\"\"\"|\Z)
+    | '''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*(?:'''|\Z)
+    | "(?:[^"\\\r\n]|\\(?:\r\n|.))*"?
+    | '(?:[^'\\\r\n]|\\(?:\r\n|.))*'?
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_CODE = r"[A-Z]+[0-9]+\b"
+_DIRECTIVE = re.compile(
+    rf"""\#[ \t]*(?P<whole>torchlint[ \t]*:[ \t]*)?noqa\b
+    (?: (?P<colon>[ \t]*:[ \t]*) (?P<codes>{_CODE}(?:[ \t]*[,\s][ \t]*{_CODE})*)? )?""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_EACH_CODE = re.compile(_CODE, re.IGNORECASE)
+
+
+@dataclass
+class Suppression:
+    """One suppression comment."""
+
+    row: int  #: 0: the whole file
+    start: int
+    end: int
+    codes: tuple[str, ...]  #: empty: every code
+    #: where each code stands in the text
+    spans: tuple[tuple[int, int], ...]
+    used: set[str] = field(default_factory=set)
+
+    def covers(self, diagnostic: Diagnostic) -> bool:
+        """Whether the comment silences ``diagnostic``."""
+        if self.codes and diagnostic.code not in self.codes:
+            return False
+        return self.row == 0 or diagnostic.rows[0] <= self.row <= diagnostic.rows[1]
+
+
+def suppress(
+    source: Source, diagnostics: Sequence[Diagnostic], judged: Collection[str], report_unused: bool
+) -> list[Diagnostic]:
+    """What is left of ``diagnostics``, and, if asked for, the suppressions of ``judged`` codes that nothing needed."""
+    text = source.text
+    if not re.search("noqa", text, re.IGNORECASE):
+        return list(diagnostics)
+    if not diagnostics and not (report_unused and _names_one_of(text, judged)):
+        return []
+    suppressions = list(find_suppressions(source))
+    left = []
+    for diagnostic in diagnostics:
+        covering = [suppression for suppression in suppressions if suppression.covers(diagnostic)]
+        for suppression in covering:
+            suppression.used.add(diagnostic.code)
+        if not covering:
+            left.append(diagnostic)
+    if report_unused:
+        unused = [found for entry in suppressions if (found := _unused(source, entry, judged)) is not None]
+        left += [found for found in unused if not any(_silences_report(entry, found) for entry in suppressions)]
+    return left
+
+
+def find_suppressions(source: Source) -> Iterator[Suppression]:
+    """The suppression comments of a file, in order. Text in strings is none, whatever it says."""
+    for lexeme in _LEXEME.finditer(source.text):
+        if lexeme["comment"] is None:
+            continue
+        match = _DIRECTIVE.search(source.text, lexeme.start(), lexeme.end())
+        if match is None or (match["colon"] and not match["codes"]):
+            continue  # `# noqa: some words` names no code: no suppression, as in ruff
+        row, column = source.location(match.start())
+        if match["whole"] and source.line(row)[: column - 1].strip():
+            continue  # a comment for the whole file stands on its own line, as in ruff
+        codes = list(_EACH_CODE.finditer(source.text, *match.span("codes"))) if match["codes"] else []
+        yield Suppression(
+            row=0 if match["whole"] else row,
+            start=match.start(),
+            end=match.end(),
+            codes=tuple(code[0].upper() for code in codes),
+            spans=tuple(code.span() for code in codes),
+        )
+
+
+def _silences_report(suppression: Suppression, unused: Diagnostic) -> bool:
+    # A bare `# noqa` is not meant to hide that the comment beside it is stale.
+    return suppression.covers(unused) and bool(suppression.codes or suppression.row == 0)
+
+
+def _names_one_of(text: str, codes: Collection[str]) -> bool:
+    folded = text.upper()
+    return any(code in folded for code in codes)
+
+
+def _unused(source: Source, suppression: Suppression, judged: Collection[str]) -> Diagnostic | None:
+    """The report of the codes in a comment that silenced nothing."""
+    stale = [code for code in dict.fromkeys(suppression.codes) if code in judged and code not in suppression.used]
+    if not stale:
+        return None
+    left = [index for index, code in enumerate(suppression.codes) if code not in stale]
+    row = source.location(suppression.start)[0]
+    names = " and ".join(filter(None, (", ".join(stale[:-1]), stale[-1])))
+    return Diagnostic(
+        code=UnusedSuppression.code,
+        name=UnusedSuppression.name,
+        message=f"this comment suppresses {names}, which is not found here",
+        start=suppression.start,
+        end=suppression.end,
+        label="nothing to suppress",
+        fix=Fix(
+            message=f"remove {names}" if left else "remove the comment",
+            edits=(_keep(source, suppression, left) if left else _remove(source, suppression),),
+            applicability=Applicability.SAFE,
+        ),
+        rows=(row, row),
+    )
+
+
+def _keep(source: Source, suppression: Suppression, left: list[int]) -> Edit:
+    """Leave only some of the codes, each with the separator that stood before it."""
+    spans, text = suppression.spans, source.text
+    kept = text[slice(*spans[left[0]])]
+    for index in left[1:]:
+        kept += text[spans[index - 1][1] : spans[index][1]]
+    return Edit(spans[0][0], spans[-1][1], kept)
+
+
+def _remove(source: Source, suppression: Suppression) -> Edit:
+    """Remove the directive, and with it the comment, and with it the line, if nothing else is left of them."""
+    text, start, end = source.text, suppression.start, suppression.end
+    row = source.location(start)[0]
+    line_start = source.line_starts[row - 1]
+    line_end = line_start + len(source.line(row))
+    tail = text[end:line_end]
+    words = tail.lstrip(" \t,:;-")
+    if words:  # other words follow: they become, or already are, a comment of their own
+        return Edit(start, line_end - len(words), "" if words.startswith("#") else "# ")
+    before = text[line_start:start]
+    if before.strip():
+        return Edit(line_start + len(before.rstrip()), line_end, "")
+    next_line = source.line_starts[row] if row < len(source.line_starts) else line_end
+    return Edit(line_start, next_line, "")
