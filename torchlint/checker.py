@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from torchlint.engine_rules import InvalidSyntax, UnusedSuppression
-from torchlint.parsing import NotParsed, check_syntax, garbage_collection_paused, parse
+from torchlint.parsing import NotPythonError, check_syntax, garbage_collection_paused, parse
 from torchlint.rule import Diagnostic, Rule
 from torchlint.settings import Settings
 from torchlint.source import Source, SourceError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torchlint.model.module import Module
 
 
-class RuleCrash(Exception):
+class RuleCrashError(Exception):
     """A rule raised on a file, which is a bug in the rule; the text is one line for the user."""
 
 
@@ -27,13 +27,13 @@ def check(
     settings: Settings,
     *,
     syntax: bool = False,
-    on_crash: Callable[[RuleCrash], None] | None = None,
+    on_crash: Callable[[RuleCrashError], None] | None = None,
 ) -> list[Diagnostic]:
     """The diagnostics of one file, sorted.
 
     A file without the words that the enabled rules look for is not parsed, unless ``syntax`` asks for a verdict on its
     syntax all the same. A rule that raises is told to ``on_crash`` and the other rules are still heard; without
-    ``on_crash`` RuleCrash is raised.
+    ``on_crash`` RuleCrashError is raised.
     """
     enabled = settings.rules(source.path)
     judged = {rule.code for rule in enabled}
@@ -46,7 +46,7 @@ def check(
                 for rule in rules:
                     try:
                         diagnostics += _ask(rule, module, source)
-                    except RuleCrash as crash:
+                    except RuleCrashError as crash:
                         if on_crash is None:
                             raise
                         on_crash(crash)
@@ -54,30 +54,30 @@ def check(
                 del module
         elif syntax and settings.enabled(InvalidSyntax.code, source.path):
             check_syntax(source)
-    except NotParsed as error:
+    except NotPythonError as error:
         diagnostics, judged = [], set()
         if settings.enabled(InvalidSyntax.code, source.path):
             diagnostics = [_invalid_syntax(source, error)]
     if not settings.ignore_noqa:
         report_unused = settings.enabled(UnusedSuppression.code, source.path)
         diagnostics = suppress(source, diagnostics, judged, report_unused)
-    return sorted(dict.fromkeys(diagnostics), key=lambda found: (found.start, found.code, found.end))
+    return sorted(diagnostics, key=lambda found: (found.start, found.code, found.end))
 
 
 def unreadable(path: str, error: SourceError, settings: Settings) -> list[Diagnostic]:
     """The diagnostics of a file whose content is not Python source text."""
     if not settings.enabled(InvalidSyntax.code, path):
         return []
-    return [_invalid_syntax(Source.from_text("", path), NotParsed(str(error)))]
+    return [_invalid_syntax(Source.from_text("", path), NotPythonError(str(error)))]
 
 
 def _ask(rule: Rule, module: Module, source: Source) -> list[Diagnostic]:
     """What one rule says, each diagnostic with the rows on which a suppression counts."""
     try:
-        found = list(rule.check(module))
+        found = list(dict.fromkeys(rule.check(module)))
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
-        raise RuleCrash(
+        raise RuleCrashError(
             f"{source.path}: {rule.code} crashed: {type(error).__name__}: {error} "
             f"({place.filename}:{place.lineno}); please report it"
         ) from error
@@ -91,7 +91,7 @@ def _rows(source: Source, diagnostic: Diagnostic) -> tuple[int, int]:
     return source.location(diagnostic.start)[0], source.location(max(diagnostic.start, diagnostic.end - 1))[0]
 
 
-def _invalid_syntax(source: Source, error: NotParsed) -> Diagnostic:
+def _invalid_syntax(source: Source, error: NotPythonError) -> Diagnostic:
     line_start = source.line_starts[error.row - 1]
     start = min(line_start + error.column - 1, line_start + len(source.line(error.row)))
     return Diagnostic(

@@ -1,4 +1,4 @@
-"""The two diagnostics that the engine itself gives, written as rules so that they are listed, explained and ignored alike."""
+"""The two diagnostics that the engine itself gives; as rules, so that they are listed, explained and ignored alike."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import fnmatch
 import os
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Glob:
         return any(map(by_name.match, names)) or bool(by_path.match(_slashes(path)))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _compile(pattern: str, folder: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     # The folder is taken literally; only the pattern has wildcards.
     place = pattern if os.path.isabs(pattern) else _escape(_slashes(folder)).rstrip("/") + "/" + pattern

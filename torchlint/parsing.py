@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _TOO_DEEP = "nested too deeply to be analysed"
 
 
-class NotParsed(Exception):
+class NotPythonError(Exception):
     """Why a text is not Python 3, and where (row and column from 1)."""
 
     def __init__(self, reason: str, row: int = 1, column: int = 1) -> None:
@@ -28,10 +28,8 @@ class NotParsed(Exception):
         self.column = column
 
 
-def parse(
-    source: Source, options: Mapping[str, Mapping[str, Option]], target_torch: tuple[int, int] | None
-) -> Module:
-    """The model of a file. Raises NotParsed."""
+def parse(source: Source, options: Mapping[str, Mapping[str, Option]], target_torch: tuple[int, int] | None) -> Module:
+    """The model of a file. Raises NotPythonError."""
     complaint = _ask_python(source)
     from torchlint.model.module import Module, ParseError  # not needed, so not imported, for most files
 
@@ -39,13 +37,13 @@ def parse(
         return Module.parse(source.text, path=source.path, options=options, target_torch=target_torch)
     except ParseError as error:
         # Python tells better what is wrong, but only libcst knows grammars newer than the running interpreter's.
-        raise complaint or NotParsed(error.message, error.row, error.column) from None
+        raise complaint or NotPythonError(error.message, error.row, error.column) from None
     except RecursionError:
-        raise NotParsed(_TOO_DEEP) from None
+        raise NotPythonError(_TOO_DEEP) from None
 
 
 def check_syntax(source: Source) -> None:
-    """Raise NotParsed unless the text is Python 3 by this interpreter's grammar or by libcst's."""
+    """Raise NotPythonError unless the text is Python 3 by this interpreter's grammar or by libcst's."""
     if _ask_python(source) is not None:
         parse(source, {}, None)
 
@@ -73,11 +71,11 @@ def garbage_collection_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _ask_python(source: Source) -> NotParsed | None:
+def _ask_python(source: Source) -> NotPythonError | None:
     """This interpreter's complaint about the text, if any.
 
     Its parser is quick and knows its limits; libcst's overflows the stack on deep nesting and takes the process with
-    it. So NotParsed is raised at once for a text that nobody should try.
+    it. So NotPythonError is raised at once for a text that nobody should try.
     """
     try:
         with warnings.catch_warnings():
@@ -85,12 +83,12 @@ def _ask_python(source: Source) -> NotParsed | None:
             ast.parse(source.text)
     except SyntaxError as error:
         row = min(max(error.lineno or 1, 1), len(source.line_starts))
-        complaint = NotParsed(error.msg, row, max(error.offset or 1, 1))
+        complaint = NotPythonError(error.msg, row, max(error.offset or 1, 1))
         if "too many" in error.msg:  # nested parentheses, indentation levels, nested blocks
             raise complaint from None
         return complaint
     except (RecursionError, MemoryError):
-        raise NotParsed(_TOO_DEEP) from None
+        raise NotPythonError(_TOO_DEEP) from None
     except ValueError as error:
-        return NotParsed(str(error))
+        return NotPythonError(str(error))
     return None

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from torchlint.engine_rules import ENGINE_RULES, InvalidSyntax
@@ -139,10 +139,8 @@ def all_rules(plugins: tuple[str, ...] = ()) -> tuple[Rule, ...]:
     return (*ENGINE_RULES, *load_rules(plugins))
 
 
-@lru_cache(maxsize=None)
-def _enabled(
-    plugins: tuple[str, ...], codes: frozenset[str], target_torch: tuple[int, int] | None
-) -> tuple[Rule, ...]:
+@cache
+def _enabled(plugins: tuple[str, ...], codes: frozenset[str], target_torch: tuple[int, int] | None) -> tuple[Rule, ...]:
     def serves(rule: Rule) -> bool:
         return rule.since is None or target_torch is None or rule.since <= target_torch
 
@@ -162,7 +160,12 @@ class Resolver:
     """Finds the settings of a folder: the nearest file up the tree, what it extends, and the command line on top."""
 
     def __init__(
-        self, overrides: Sequence[Layer] = (), *, config: str | None = None, isolated: bool = False, ignore_noqa: bool = False
+        self,
+        overrides: Sequence[Layer] = (),
+        *,
+        config: str | None = None,
+        isolated: bool = False,
+        ignore_noqa: bool = False,
     ) -> None:
         self._overrides = tuple(overrides)
         self._config = os.path.abspath(config) if config is not None else None
@@ -251,7 +254,7 @@ def layer_of(table: Mapping[str, Any], where: str, folder: str) -> Layer:
         name = table["output-format"]
         raise SettingsError(f"{where}: unknown `output-format` {name!r}{_nearest(name, OUTPUT_FORMATS)}")
     if not re.fullmatch(r"\d+\.\d+(\.\d+)*", table.get("target-torch", "2.0")):
-        raise SettingsError(f"{where}: `target-torch` must be a version such as \"2.4\", not {table['target-torch']!r}")
+        raise SettingsError(f'{where}: `target-torch` must be a version such as "2.4", not {table["target-torch"]!r}')
     return Layer(where, folder, table)
 
 
@@ -263,7 +266,9 @@ def _is_a(value: object, kind: str) -> bool:
     if kind in (_STRINGS, _CODES):
         return isinstance(value, list) and all(isinstance(item, str) for item in value)
     of = _CODES if kind == _CODE_TABLE else "table"
-    return isinstance(value, dict) and all(isinstance(item, dict) if of == "table" else _is_a(item, of) for item in value.values())
+    return isinstance(value, dict) and all(
+        isinstance(item, dict) if of == "table" else _is_a(item, of) for item in value.values()
+    )
 
 
 def _chain(file: str) -> list[Layer]:

@@ -79,7 +79,7 @@ def find_suppressions(source: Source) -> Iterator[Suppression]:
             continue
         match = _DIRECTIVE.search(source.text, lexeme.start(), lexeme.end())
         if match is None or (match["colon"] and not match["codes"]):
-            continue  # `# noqa: some words` names no code: no suppression, as in ruff
+            continue  # a colon, but no code behind it: no suppression, as in ruff
         row, column = source.location(match.start())
         if match["whole"] and source.line(row)[: column - 1].strip():
             continue  # a comment for the whole file stands on its own line, as in ruff
@@ -94,7 +94,7 @@ def find_suppressions(source: Source) -> Iterator[Suppression]:
 
 
 def _silences_report(suppression: Suppression, unused: Diagnostic) -> bool:
-    # A bare `# noqa` is not meant to hide that the comment beside it is stale.
+    # A bare suppression on a line is not meant to hide that another comment there is stale.
     return suppression.covers(unused) and bool(suppression.codes or suppression.row == 0)
 
 

@@ -1,0 +1,67 @@
+"""torchlint: a linter for PyTorch performance anti-patterns.
+
+The functions here are the Python API. They import what they need when they are called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from torchlint.fixer import Fixed
+    from torchlint.rule import Diagnostic
+    from torchlint.runner import Result
+    from torchlint.settings import Settings
+
+__version__ = "0.1.0"
+
+__all__ = ["__version__", "check_paths", "check_text", "fix_text", "load_settings"]
+
+
+def load_settings(folder: str | None = None, overrides: Mapping[str, Any] | None = None) -> Settings:
+    """The settings of ``folder``, with ``overrides`` (the keys of ``[tool.torchlint]``) on top.
+
+    Without a folder no file is read: the defaults and ``overrides``. Raises SettingsError.
+    """
+    import os
+
+    from torchlint.settings import Resolver, layer_of
+
+    layers = [layer_of(overrides, "overrides", os.getcwd())] if overrides else []
+    return Resolver(layers, isolated=folder is None).for_folder(folder or ".")
+
+
+def check_text(text: str, path: str = "<text>", settings: Settings | None = None) -> list[Diagnostic]:
+    """The diagnostics of a text. Raises RuleCrashError if a rule does."""
+    from torchlint.checker import check
+    from torchlint.source import Source
+
+    return check(Source.from_text(text, path), settings or load_settings(), syntax=True)
+
+
+def check_paths(
+    paths: Iterable[str], settings: Settings | None = None, executor: Executor | None = None
+) -> list[Result]:
+    """The results of files and folders, sorted by path; by default each file has the settings of its folder.
+
+    The work is done by ``executor``, which may be any ``concurrent.futures.Executor``, else by processes of its own.
+    A path that cannot be read gives a result with an error.
+    """
+    from torchlint.files import find_files
+    from torchlint.runner import Result, run
+    from torchlint.settings import Resolver
+
+    found = find_files(paths, Resolver().for_folder if settings is None else lambda _: settings)
+    results = run(found.files, executor=executor)
+    return [*results, *(Result(path="", errors=(error,)) for error in found.errors)]
+
+
+def fix_text(text: str, path: str = "<text>", settings: Settings | None = None) -> Fixed:
+    """A text with its fixes applied: the safe ones, and with ``unsafe-fixes`` set the others too."""
+    from torchlint.fixer import fix
+    from torchlint.source import Source
+
+    return fix(Source.from_text(text, path), settings or load_settings(), syntax=True)

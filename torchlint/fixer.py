@@ -1,0 +1,249 @@
+"""Diagnostics -> new text: which fixes are applied together, until nothing is left to fix; and the file is written."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import os
+import tempfile
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from torchlint.checker import RuleCrashError, check
+from torchlint.parsing import NotPythonError, check_syntax, compiles
+from torchlint.rule import Applicability, Diagnostic, Edit
+from torchlint.settings import Settings
+from torchlint.source import Source, SourceError
+
+#: Real files settle in two or three rounds.
+MAX_ROUNDS = 100
+
+
+class WriteError(Exception):
+    """A fixed file cannot be written; the text is a one-line reason."""
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """What fixing made of a source."""
+
+    source: Source
+    diagnostics: list[Diagnostic]  #: what is left
+    applied: tuple[Diagnostic, ...] = ()
+    errors: tuple[str, ...] = ()
+
+
+def applicable(diagnostic: Diagnostic, unsafe: bool) -> bool:
+    """Whether the diagnostic has a fix that may be applied."""
+    if diagnostic.fix is None:
+        return False
+    return diagnostic.fix.applicability is Applicability.SAFE or (
+        unsafe and diagnostic.fix.applicability is Applicability.UNSAFE
+    )
+
+
+def fix(
+    source: Source,
+    settings: Settings,
+    *,
+    syntax: bool = False,
+    on_crash: Callable[[RuleCrashError], None] | None = None,
+) -> Fixed:
+    """Apply fixes until none is left. The result is checked by the same ``check`` as any file.
+
+    A fix whose result is not Python is left out and reported; a file that does not settle stays as it was.
+    """
+
+    def look(at: Source) -> list[Diagnostic]:
+        return check(at, settings, syntax=syntax, on_crash=on_crash)
+
+    found = first = look(source)
+    current = source
+    applied: list[Diagnostic] = []
+    refused: set[object] = set()
+    errors: list[str] = []
+    seen = {source.text}
+    while True:
+        wanted = [
+            diagnostic
+            for diagnostic in found
+            if applicable(diagnostic, settings.unsafe_fixes) and _identity(current, diagnostic) not in refused
+        ]
+        if not wanted:
+            return Fixed(current, found, tuple(applied), tuple(errors))
+        chosen = without_conflicts(wanted, len(current.text))
+        sound = _sound(current, chosen)
+        for culprit in (diagnostic for diagnostic in wanted if diagnostic in chosen and diagnostic not in sound):
+            refused.add(_identity(current, culprit))
+            row = current.location(culprit.start)[0]
+            errors.append(
+                f"{source.path}: the fix of {culprit.code} on line {row} was left out, its result is not Python"
+            )
+        for diagnostic in wanted:  # edits that no file can hold; said once, and never tried again
+            if not _well_formed(diagnostic, len(current.text)):
+                refused.add(_identity(current, diagnostic))
+                errors.append(f"{source.path}: the fix of {diagnostic.code} was left out, its edits overlap")
+        if not sound:
+            continue
+        text = apply(current.text, edits_of(sound))
+        applied += sound
+        if text in seen or len(seen) > MAX_ROUNDS:
+            codes = ", ".join(sorted({diagnostic.code for diagnostic in sound}))
+            return Fixed(source, first, (), (f"{source.path}: fixes of {codes} do not settle; nothing was fixed",))
+        seen.add(text)
+        current = current.with_text(text)
+        found = look(current)
+
+
+def without_conflicts(diagnostics: Iterable[Diagnostic], length: int) -> list[Diagnostic]:
+    """A maximal choice of diagnostics whose fixes can be applied at once, the first in the text first.
+
+    Fixes may share an edit, such as the import that both need. Others that touch the same place wait for a round in
+    which the rules have seen what the first one did.
+    """
+    chosen: list[Diagnostic] = []
+    taken: list[Edit] = []  # sorted, and apart from each other
+    for diagnostic in sorted(diagnostics, key=_order):
+        if diagnostic.fix is None or not _well_formed(diagnostic, length):
+            continue
+        new = [edit for edit in dict.fromkeys(diagnostic.fix.edits) if not _has(taken, edit)]
+        if not any(_conflicts(taken, edit) for edit in new):
+            chosen.append(diagnostic)
+            taken = sorted([*taken, *new], key=_place)
+    return chosen
+
+
+def edits_of(diagnostics: Iterable[Diagnostic]) -> list[Edit]:
+    """The edits of fixes that do not conflict, in order, shared ones once."""
+    edits = dict.fromkeys(edit for diagnostic in diagnostics if diagnostic.fix for edit in diagnostic.fix.edits)
+    return sorted(edits, key=_place)
+
+
+def apply(text: str, edits: Sequence[Edit]) -> str:
+    """``text`` with sorted edits that do not overlap made in it."""
+    parts: list[str] = []
+    position = 0
+    for edit in edits:
+        parts += text[position : edit.start], edit.content
+        position = edit.end
+    return "".join([*parts, text[position:]])
+
+
+def unified_diff(before: Source, after: Source) -> str:
+    """The change as a unified diff; empty if there is none."""
+    name = before.path
+    lines = difflib.unified_diff(_lines(before), _lines(after), name, name)
+    return "".join(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines)
+
+
+def write(before: Source, after: Source) -> None:
+    """Replace the file by the fixed text, wholly or not at all. Raises WriteError."""
+    path = os.path.realpath(before.path)
+    try:
+        original = before.encode(before.text)
+        content = after.encode(after.text)
+        if not os.access(path, os.W_OK):
+            raise WriteError(f"{before.path}: not fixed: the file is read-only")
+        with open(path, "rb") as file:
+            if file.read() != original:
+                raise WriteError(f"{before.path}: not fixed: the file has changed since it was read")
+            status = os.fstat(file.fileno())
+        _replace(path, content, status)
+    except SourceError as error:
+        raise WriteError(f"{before.path}: not fixed: {error}") from error
+    except OSError as error:
+        raise WriteError(f"{before.path}: not fixed: {error.strerror or error}") from error
+
+
+def _replace(path: str, content: bytes, status: os.stat_result) -> None:
+    descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".torchlint-", suffix=".tmp")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, status.st_mode & 0o7777)
+        if hasattr(os, "geteuid") and os.geteuid() == 0:
+            os.chown(temporary, status.st_uid, status.st_gid)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _lines(source: Source) -> list[str]:
+    starts = [*source.line_starts, len(source.text)]
+    lines = [source.text[start:end] for start, end in pairwise(starts)]
+    return [line for line in lines if line]
+
+
+def _sound(source: Source, chosen: list[Diagnostic]) -> list[Diagnostic]:
+    """Those of ``chosen`` that leave the text Python: all of them, or else what can be kept one by one."""
+    python = compiles(source.text)  # an older interpreter than the project's may not know its grammar
+
+    def valid(diagnostics: list[Diagnostic]) -> bool:
+        text = apply(source.text, edits_of(diagnostics))
+        if python:
+            return compiles(text)
+        try:
+            check_syntax(source.with_text(text))
+        except NotPythonError:
+            return False
+        return True
+
+    if valid(chosen):
+        return chosen
+    sound: list[Diagnostic] = []
+    for diagnostic in chosen:
+        if valid([*sound, diagnostic]):
+            sound.append(diagnostic)
+    return sound
+
+
+def _identity(source: Source, diagnostic: Diagnostic) -> object:
+    """What tells a fix from others from one round to the next, while offsets move."""
+    contents = tuple(edit.content for edit in diagnostic.fix.edits) if diagnostic.fix else ()
+    return diagnostic.code, source.text[diagnostic.start : diagnostic.end], contents
+
+
+def _well_formed(diagnostic: Diagnostic, length: int) -> bool:
+    """Whether the fix changes something, within the text, and no character twice."""
+    edits = sorted(dict.fromkeys(diagnostic.fix.edits), key=_place) if diagnostic.fix else []
+    inside = all(0 <= edit.start <= edit.end <= length for edit in edits)
+    return bool(edits) and inside and all(one.end <= two.start for one, two in pairwise(edits))
+
+
+def _order(diagnostic: Diagnostic) -> tuple[int, str]:
+    edits = diagnostic.fix.edits if diagnostic.fix else ()
+    return min((edit.start for edit in edits), default=diagnostic.start), diagnostic.code
+
+
+def _place(edit: Edit) -> tuple[int, int]:
+    return edit.start, edit.end
+
+
+def _has(taken: list[Edit], edit: Edit) -> bool:
+    index = bisect_left(taken, _place(edit), key=_place)
+    while index < len(taken) and _place(taken[index]) == _place(edit):
+        if taken[index] == edit:
+            return True
+        index += 1
+    return False
+
+
+def _conflicts(taken: list[Edit], edit: Edit) -> bool:
+    """Whether ``edit`` overlaps a taken edit, or touches one where an order would have to be guessed."""
+    index = bisect_left(taken, edit.start, key=lambda other: other.start)
+    for other in taken[max(index - 1, 0) :]:
+        if other.start > edit.end:
+            return False
+        touching = other.end == edit.start or edit.end == other.start
+        insertion = other.start == other.end or edit.start == edit.end
+        if touching and (insertion or other.start == edit.start):
+            return True
+        if other.start < edit.end and edit.start < other.end:
+            return True
+    return False

@@ -1,0 +1,19 @@
+"""``--output-format concise``: one line per finding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from torchlint.fixer import applicable
+from torchlint.output.text import location, printable
+from torchlint.runner import Result
+
+
+def lines(results: Sequence[Result], unsafe: bool) -> Iterator[str]:
+    """``path:row:column: CODE name: message``; ``[*]`` marks what ``--fix`` would fix."""
+    for result in results:
+        for diagnostic in result.diagnostics:
+            assert result.source is not None
+            mark = "[*] " if applicable(diagnostic, unsafe) else ""
+            place = location(result.source, diagnostic)
+            yield f"{place}: {diagnostic.code} {mark}{diagnostic.name}: {printable(diagnostic.message)}"

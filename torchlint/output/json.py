@@ -1,0 +1,79 @@
+"""``--output-format json``: a list in ruff's shape, with name, severity and evidence beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from torchlint.evidence import evidence_for
+from torchlint.output.text import statistics
+from torchlint.rule import Diagnostic, Fix
+from torchlint.runner import Result
+from torchlint.source import Source
+
+
+def report(results: Sequence[Result]) -> str:
+    """All findings."""
+    items = [
+        item(result.source, diagnostic) for result in results if result.source for diagnostic in result.diagnostics
+    ]
+    return json.dumps(items, indent=2)
+
+
+def report_statistics(results: Sequence[Result]) -> str:
+    """How often each rule was violated."""
+    return json.dumps(
+        [
+            {"code": code, "name": name, "count": count, "fixable": fixable > 0}
+            for count, code, name, fixable in statistics(results)
+        ],
+        indent=2,
+    )
+
+
+def item(source: Source, diagnostic: Diagnostic) -> dict[str, Any]:
+    """One finding."""
+    evidence = evidence_for(diagnostic.code)
+    return {
+        "cell": None,
+        "code": diagnostic.code,
+        "end_location": _location(source, diagnostic.end),
+        "evidence": evidence
+        and {
+            "speedup": evidence.speedup,
+            "ci_low": evidence.ci_low,
+            "ci_high": evidence.ci_high,
+            "device": evidence.device,
+            "torch": evidence.torch,
+        },
+        "filename": source.path if source.path == "-" else os.path.abspath(source.path),
+        "fix": diagnostic.fix and _fix(source, diagnostic.fix),
+        "location": _location(source, diagnostic.start),
+        "message": diagnostic.message,
+        "name": diagnostic.name,
+        "noqa_row": diagnostic.rows[1],
+        "severity": diagnostic.severity.value,
+        "url": None,
+    }
+
+
+def _fix(source: Source, fix: Fix) -> dict[str, Any]:
+    return {
+        "applicability": fix.applicability.value,
+        "edits": [
+            {
+                "content": edit.content,
+                "end_location": _location(source, edit.end),
+                "location": _location(source, edit.start),
+            }
+            for edit in sorted(fix.edits, key=lambda edit: (edit.start, edit.end))
+        ],
+        "message": fix.message,
+    }
+
+
+def _location(source: Source, offset: int) -> dict[str, int]:
+    row, column = source.location(offset)
+    return {"column": column, "row": row}

@@ -1,0 +1,93 @@
+"""What the text formats share: paths, headers, counts, and characters that a terminal must not act upon."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from torchlint.fixer import applicable
+from torchlint.rule import Diagnostic
+from torchlint.runner import Result
+from torchlint.source import Source
+
+# Control characters could move the cursor or recolour the terminal, bidirectional ones could reorder the line, and
+# the halves of surrogate pairs cannot be encoded.
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """``text`` with characters that would act upon a terminal made visible, one for one."""
+    return _UNPRINTABLE.sub(_picture, text)
+
+
+def _picture(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return chr(0x2400 + code) if code < 0x20 else "\ufffd"
+
+
+def display_path(path: str) -> str:
+    """A path as short as it can be said from here."""
+    if os.path.isabs(path):
+        relative = os.path.relpath(path)
+        path = path if relative.startswith("..") else relative
+    return printable(path)
+
+
+def location(source: Source, diagnostic: Diagnostic) -> str:
+    """``path:row:column`` of a diagnostic."""
+    row, column = source.location(diagnostic.start)
+    return f"{display_path(source.path)}:{row}:{column}"
+
+
+def plural(count: int, noun: str) -> str:
+    """ "1 file", "2 files" """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def summary(results: Sequence[Result], unsafe: bool) -> str:
+    """The line that closes a run: files, findings, and how many can be fixed in which way."""
+    found = [diagnostic for result in results for diagnostic in result.diagnostics]
+    fixed = sum(len(result.applied) for result in results)
+    head = f"Fixed {plural(fixed, 'finding')}. " if fixed else ""
+    if not found:
+        return f"{head}No findings{' left' if fixed else ''} in {plural(len(results), 'file')}."
+    files = sum(1 for result in results if result.diagnostics)
+    line = (
+        f"{head}{plural(len(found), 'finding')}{' left' if fixed else ''} in {files} of {plural(len(results), 'file')}"
+    )
+    safe = sum(applicable(diagnostic, unsafe=unsafe) for diagnostic in found)
+    more = sum(applicable(diagnostic, unsafe=True) for diagnostic in found) - safe
+    offers = []
+    if safe:
+        offers.append(f"{safe} fixable with --fix")
+    if more:
+        offers.append(f"{more} {'more ' if safe else 'fixable '}with --fix --unsafe-fixes")
+    return f"{line}; {', '.join(offers)}." if offers else f"{line}."
+
+
+def statistics(results: Sequence[Result]) -> list[tuple[int, str, str, int]]:
+    """Count, code, name and number of findings with a fix, the most frequent first."""
+    found = [diagnostic for result in results for diagnostic in result.diagnostics]
+    counts = Counter((diagnostic.code, diagnostic.name) for diagnostic in found)
+    fixable = Counter(diagnostic.code for diagnostic in found if applicable(diagnostic, unsafe=True))
+    rows = [(count, code, name, fixable[code]) for (code, name), count in counts.items()]
+    return sorted(rows, key=lambda row: (-row[0], row[1]))
+
+
+def statistics_lines(results: Sequence[Result]) -> list[str]:
+    """The statistics as a table."""
+    rows = statistics(results)
+    width = max((len(str(count)) for count, *_ in rows), default=0)
+    return [f"{count:>{width}}  {code}  {'[*]' if fixable else '[ ]'}  {name}" for count, code, name, fixable in rows]
+
+
+def applied_lines(results: Sequence[Result]) -> list[str]:
+    """The fixes that were made, by file."""
+    lines = []
+    for result in results:
+        if result.applied:
+            lines.append(f"{display_path(result.path)}:")
+            lines += [f"    {code}: {printable(message)}" for code, message in result.applied]
+    return lines
