@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from torchlint.globs import matches, matches_parents
 from torchlint.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def find_files(paths: Iterable[str], settings_for: Callable[[str], Settings]) ->
 def is_excluded(path: str, settings: Settings) -> bool:
     """Whether a path, or a folder it lies in, is excluded by the settings."""
     absolute = os.path.abspath(path)
-    return any(glob.matches_below(absolute) for glob in settings.exclude)
+    return matches_parents(settings.exclude, absolute)
 
 
 def _walk(root: str, settings_of: Callable[[str], Settings | None], errors: list[str]) -> Iterator[tuple[str, File]]:
@@ -97,7 +98,7 @@ def _walk(root: str, settings_of: Callable[[str], Settings | None], errors: list
             if not is_folder and not (entry.name.endswith(".py") and _is_file(entry)):
                 continue
             place = os.path.join(absolute, entry.name)
-            if any(glob.matches(place) for glob in settings.exclude) or _is_ignored(place, is_folder, ignores):
+            if matches(settings.exclude, place) or _is_ignored(place, is_folder, ignores):
                 continue
             path = entry.name if folder == "." else os.path.join(folder, entry.name)
             inner = os.path.join(real, entry.name)

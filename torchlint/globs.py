@@ -16,32 +16,46 @@ class Glob:
     pattern: str
     folder: str
 
-    def matches(self, path: str) -> bool:
-        """Whether an absolute path, or just its last part, matches; what lies in a matching folder matches too."""
-        by_name, by_path = _compile(self.pattern, self.folder)
-        return bool(by_name.match(os.path.basename(path)) or by_path.match(_slashes(path)))
+    @property
+    def by_name(self) -> str:
+        """A regular expression for the name of a file or folder."""
+        return fnmatch.translate(self.pattern.rstrip("/"))
 
-    def matches_below(self, path: str) -> bool:
-        """Whether ``path``, or a folder between it and the pattern's own folder, matches."""
-        relative = os.path.relpath(path, self.folder)
-        names = [os.path.basename(path)] if relative.startswith("..") else _slashes(relative).split("/")
-        by_name, by_path = _compile(self.pattern, self.folder)
-        return any(map(by_name.match, names)) or bool(by_path.match(_slashes(path)))
+    @property
+    def by_path(self) -> str:
+        """A regular expression for absolute paths: what the pattern names, and all below it."""
+        place = self.pattern
+        if not os.path.isabs(place):  # the folder is taken literally; only the pattern has wildcards
+            place = re.sub(r"([*?[])", r"[\1]", _slashes(self.folder)).rstrip("/") + "/" + place
+        place = place.replace("/./", "/").rstrip("/")
+        forms = {place, place.replace("/**/", "/")}
+        return "|".join(fnmatch.translate(form + below) for form in sorted(forms) for below in ("", "/*"))
+
+
+def matches(globs: tuple[Glob, ...], path: str) -> bool:
+    """Whether one of ``globs`` matches an absolute path, or just its last part."""
+    by_name, by_path = _compile(globs)
+    return bool(by_name.match(os.path.basename(path)) or by_path.match(_slashes(path)))
+
+
+def matches_parents(globs: tuple[Glob, ...], path: str) -> bool:
+    """Whether one of ``globs`` matches ``path``, or a folder between it and the pattern's own."""
+    for glob in globs:
+        relative = _slashes(os.path.relpath(path, glob.folder))
+        names = relative.split("/") if not relative.startswith("../") else [os.path.basename(path)]
+        if matches((glob,), path) or any(map(_compile((glob,))[0].match, names)):
+            return True
+    return False
 
 
 @cache
-def _compile(pattern: str, folder: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    # The folder is taken literally; only the pattern has wildcards.
-    place = pattern if os.path.isabs(pattern) else _escape(_slashes(folder)).rstrip("/") + "/" + pattern
-    place = place.replace("/./", "/").rstrip("/")
-    forms = {place, place.replace("/**/", "/")}
-    by_path = "|".join(fnmatch.translate(form + below) for form in sorted(forms) for below in ("", "/*"))
-    return re.compile(fnmatch.translate(pattern.rstrip("/"))), re.compile(by_path)
+def _compile(globs: tuple[Glob, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    nothing = "(?!)"
+    return (
+        re.compile("|".join(glob.by_name for glob in globs) or nothing),
+        re.compile("|".join(glob.by_path for glob in globs) or nothing),
+    )
 
 
 def _slashes(path: str) -> str:
     return path.replace(os.sep, "/")
-
-
-def _escape(path: str) -> str:
-    return re.sub(r"([*?[])", r"[\1]", path)

@@ -15,8 +15,6 @@ from torchlint.source import Source
 if TYPE_CHECKING:
     from torchlint.model.module import Module
 
-_TOO_DEEP = "nested too deeply to be analysed"
-
 
 class NotPythonError(Exception):
     """Why a text is not Python 3, and where (row and column from 1)."""
@@ -30,22 +28,25 @@ class NotPythonError(Exception):
 
 def parse(source: Source, options: Mapping[str, Mapping[str, Option]], target_torch: tuple[int, int] | None) -> Module:
     """The model of a file. Raises NotPythonError."""
-    complaint = _ask_python(source)
     from torchlint.model.module import Module, ParseError  # not needed, so not imported, for most files
 
     try:
         return Module.parse(source.text, path=source.path, options=options, target_torch=target_torch)
     except ParseError as error:
-        # Python tells better what is wrong, but only libcst knows grammars newer than the running interpreter's.
-        raise complaint or NotPythonError(error.message, error.row, error.column) from None
-    except RecursionError:
-        raise NotPythonError(_TOO_DEEP) from None
+        raise _complaint(source) or NotPythonError(error.message, error.row, error.column) from None
 
 
 def check_syntax(source: Source) -> None:
-    """Raise NotPythonError unless the text is Python 3 by this interpreter's grammar or by libcst's."""
-    if _ask_python(source) is not None:
-        parse(source, {}, None)
+    """Raise NotPythonError unless the text is Python 3: by this interpreter's grammar or, newer perhaps, by libcst's."""
+    complaint = _complaint(source)
+    if complaint is not None:
+        from torchlint.model.module import ParseError
+        from torchlint.model.module import parse as parse_tree
+
+        try:
+            parse_tree(source.text)
+        except ParseError:
+            raise complaint from None
 
 
 def compiles(text: str) -> bool:
@@ -71,24 +72,17 @@ def garbage_collection_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _ask_python(source: Source) -> NotPythonError | None:
-    """This interpreter's complaint about the text, if any.
-
-    Its parser is quick and knows its limits; libcst's overflows the stack on deep nesting and takes the process with
-    it. So NotPythonError is raised at once for a text that nobody should try.
-    """
+def _complaint(source: Source) -> NotPythonError | None:
+    """What this interpreter has against the text, in words that users know."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             ast.parse(source.text)
     except SyntaxError as error:
         row = min(max(error.lineno or 1, 1), len(source.line_starts))
-        complaint = NotPythonError(error.msg, row, max(error.offset or 1, 1))
-        if "too many" in error.msg:  # nested parentheses, indentation levels, nested blocks
-            raise complaint from None
-        return complaint
+        return NotPythonError(error.msg, row, max(error.offset or 1, 1))
     except (RecursionError, MemoryError):
-        raise NotPythonError(_TOO_DEEP) from None
+        return NotPythonError("nested too deeply to be analysed")
     except ValueError as error:
         return NotPythonError(str(error))
     return None

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from torchlint.engine_rules import ENGINE_RULES, InvalidSyntax
-from torchlint.globs import Glob
+from torchlint.globs import Glob, matches
 from torchlint.registry import RegistryError, find_rule, load_rules
 from torchlint.rule import Default, Option, Rule
 
@@ -130,7 +130,7 @@ class Settings:
         return {rule.name: {name: self.option(rule, name) for name in rule.options} for rule in rules if rule.options}
 
     def _ignored_in(self, path: str) -> frozenset[str]:
-        ignored = [entry.codes for entry in self.per_file_ignores if entry.glob.matches(path) is not entry.negated]
+        ignored = [entry.codes for entry in self.per_file_ignores if matches((entry.glob,), path) is not entry.negated]
         return frozenset().union(*ignored)
 
 
