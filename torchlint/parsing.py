@@ -37,7 +37,7 @@ def parse(source: Source, options: Mapping[str, Mapping[str, Option]], target_to
 
 
 def check_syntax(source: Source) -> None:
-    """Raise NotPythonError unless the text is Python 3: by this interpreter's grammar or, newer perhaps, by libcst's."""
+    """Raise NotPythonError unless the text is Python 3 by the grammar of this interpreter or of libcst."""
     complaint = _complaint(source)
     if complaint is not None:
         from torchlint.model.module import ParseError

@@ -438,5 +438,5 @@ def _display(path: str) -> str:
 
 def _nearest(word: str, known: Iterable[str]) -> str:
     matches = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(word.lower(), matches, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(word.lower(), matches, n=1, cutoff=0.4)
     return f"; did you mean `{matches[close[0]]}`?" if close else ""

@@ -1,0 +1,63 @@
+"""What several tests need: settings with the demonstration rules, and the command line as a process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import torchlint
+from torchlint.settings import Settings
+
+TESTS = Path(__file__).resolve().parent
+MakeSettings = Callable[..., Settings]
+RunTorchlint = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def demo() -> MakeSettings:
+    """Settings under which the demonstration rules run, and nothing else unless it is asked for."""
+
+    def make(**overrides: Any) -> Settings:
+        values: dict[str, Any] = {"plugins": ["demo_pack"], "select": ["ZZ", "TL001"], "ignore": ["ZZ301"]}
+        values.update({key.replace("_", "-"): value for key, value in overrides.items()})
+        return torchlint.load_settings(None, values)
+
+    return make
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder whose settings select the demonstration rules."""
+    (tmp_path / "torchlint.toml").write_text('plugins = ["demo_pack"]\nselect = ["ZZ1", "ZZ2"]\n')
+    return tmp_path
+
+
+@pytest.fixture
+def torchlint_in() -> RunTorchlint:
+    """``torchlint_in(folder, *arguments, stdin=..., env=...)`` runs the command line as a process."""
+
+    def run(
+        folder: Path, *arguments: str, stdin: str | None = None, env: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        path = os.pathsep.join([str(TESTS), str(TESTS.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+        unset = {
+            name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")
+        }
+        return subprocess.run(
+            [sys.executable, "-m", "torchlint", *arguments],
+            cwd=folder,
+            env={**unset, "PYTHONPATH": path, "PYTHONIOENCODING": "utf-8", **(env or {})},
+            input=stdin,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=120,
+            check=False,
+        )
+
+    return run
