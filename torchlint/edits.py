@@ -1,0 +1,280 @@
+"""The edits that rules share: arguments, imports, decorators, inserted lines, statements wrapped in a ``with``.
+
+Every function gives the edits for one place, or None where the source does not allow the change without touching
+more than it should. An edit covers no character that it does not change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from torchlint.rule import Edit
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from torchlint.model.calls import Argument
+    from torchlint.model.module import Module
+
+Edits = tuple[Edit, ...]
+
+
+def replace(module: Module, node: cst.CSTNode, text: str) -> Edits:
+    """Put ``text`` in the place of ``node`` (parentheses around it stay)."""
+    start, end = module.span(node)
+    return (Edit(start, end, text),)
+
+
+def add_keyword(module: Module, call: cst.Call, name: str, value: str) -> Edits | None:
+    """Pass ``name=value`` as the last argument of ``call``, in the style of the arguments already there."""
+    import libcst as cst
+
+    text = f"{name}={value}"
+    close = module.span(call)[1] - 1
+    if not call.args:
+        return (Edit(close, close, text),)
+    last = call.args[-1]
+    if last.star or (isinstance(last.value, cst.GeneratorExp) and not last.value.lpar):
+        return None
+    end = _argument_end(module, last)
+    tail = module.text[end:close]
+    comma = isinstance(last.comma, cst.Comma)
+    after = end + tail.index(",") + 1 if comma else end
+    own_row = module.row_at(_argument_start(module, last)) != module.row_at(
+        _argument_start(module, call.args[-2]) if len(call.args) > 1 else module.span(call)[0]
+    )
+    if "\n" not in tail and "\r" not in tail or not own_row:
+        return (Edit(after, after, f" {text}" if comma else f", {text}"),)
+    newline = newline_of(module)
+    indent = indentation_at(module, _argument_start(module, last))
+    row_end = _row_end(module, after)
+    line = f"{newline}{indent}{text}{',' if comma else ''}"
+    if module.text[after:row_end].strip():  # a comment follows: it stays with its argument
+        return (*(() if comma else (Edit(end, end, ","),)), Edit(row_end, row_end, line))
+    return (Edit(after, after, line if comma else "," + line),)
+
+
+def set_argument(module: Module, call: cst.Call, name: str, argument: Argument, value: str) -> Edits | None:
+    """Give an argument a new value where it is passed, or add it as a keyword where it is absent."""
+    if argument.node is not None:
+        return replace(module, argument.node.value, value)
+    return add_keyword(module, call, name, value) if argument.absent else None
+
+
+def remove_argument(module: Module, call: cst.Call, argument: cst.Arg) -> Edits | None:
+    """Drop one argument with its comma; None where a comment would go with it."""
+    position = next((i for i, item in enumerate(call.args) if item is argument), -1)
+    if position < 0:
+        return None
+    if position + 1 < len(call.args):
+        start, end = _argument_start(module, argument), _argument_start(module, call.args[position + 1])
+    elif position > 0:
+        start, end = _argument_end(module, call.args[position - 1]), _argument_end(module, argument)
+    else:
+        start, end = _argument_start(module, argument), module.span(call)[1] - 1
+    if "#" in module.text[start:end].replace(module.code(argument.value), ""):
+        return None
+    return (Edit(start, end, ""),)
+
+
+def import_module(module: Module, name: str, at: cst.CSTNode) -> Edits | None:
+    """Edits after which ``name`` (a top-level module such as ``os``) can be used at ``at``; empty if it already can."""
+    import libcst as cst
+
+    scope = module.names.scope_with(name, module.tree.scope_of(at))
+    if scope is not None:
+        bindings = scope.bindings[name]
+        if any(binding.kind != "import" or binding.imported != name for binding in bindings):
+            return None
+        if scope is module.tree.module_scope and all(
+            isinstance(module.tree.parent(module.tree.parent(binding.node) or binding.node), cst.Module)
+            for binding in bindings
+        ):
+            return ()
+        if scope is not module.tree.module_scope and any(
+            module.tree.dominates(binding.node, at) for binding in bindings
+        ):
+            return ()
+        if scope is not module.tree.module_scope:
+            return None
+    return _insert_import(module, f"import {name}")
+
+
+def _insert_import(module: Module, line: str) -> Edits:
+    """Before the first import that is not from ``__future__``, else behind the docstring."""
+    import libcst as cst
+
+    newline = newline_of(module)
+    behind = 0
+    for position, statement in enumerate(module.root.body):
+        if not isinstance(statement, cst.SimpleStatementLine):
+            break
+        first = statement.body[0]
+        future = isinstance(first, cst.ImportFrom) and isinstance(first.module, cst.Name)
+        if future and first.module.value == "__future__":  # type: ignore[union-attr]
+            behind = _next_row(module, module.span(statement)[1])
+        elif isinstance(first, (cst.Import, cst.ImportFrom)):
+            start = module.line_start(module.span(statement)[0])
+            return (Edit(start, start, line + newline),)
+        elif position == 0 and isinstance(first, cst.Expr) and isinstance(first.value, cst.SimpleString):
+            behind = _next_row(module, module.span(statement)[1])
+        else:
+            break
+    for statement in module.root.body:
+        if isinstance(statement, cst.SimpleStatementLine) and isinstance(statement.body[0], (cst.Import, cst.ImportFrom)):
+            first = statement.body[0]
+            if isinstance(first, cst.ImportFrom) and isinstance(first.module, cst.Name):
+                if first.module.value == "__future__":
+                    continue
+            start = module.line_start(module.span(statement)[0])
+            return (Edit(start, start, line + newline),)
+    if behind == 0:
+        behind = _behind_opening_comments(module)
+    return (Edit(behind, behind, line + newline),)
+
+
+def decorate(module: Module, function: cst.FunctionDef, decorator: str) -> Edits | None:
+    """Put ``@decorator`` directly above ``def``, below the decorators already there."""
+    start = module.text.index("def", _definition_start(module, function))
+    start = module.line_start(start)
+    row = module.text[start : module.span(function)[1]]
+    if not re.match(r"[ \t\f]*(async[ \t]+)?def\b", row):
+        return None
+    indent = indentation_at(module, start)
+    return (Edit(start, start, f"{indent}@{decorator}{newline_of(module)}"),)
+
+
+def insert_before(module: Module, statement: cst.CSTNode, line: str) -> Edits | None:
+    """Put ``line`` on a row of its own before ``statement``, at its indentation."""
+    start = module.span(statement)[0]
+    begin = module.line_start(start)
+    if module.text[begin:start].strip():
+        return None
+    return (Edit(begin, begin, f"{module.text[begin:start]}{line}{newline_of(module)}"),)
+
+
+def wrap_in_with(module: Module, statements: Sequence[cst.CSTNode], header: str) -> Edits | None:
+    """Put neighbouring statements of one block under ``with header:``, re-indenting exactly their rows."""
+    return indent_under(module, statements, f"with {header}:")
+
+
+def indent_under(module: Module, statements: Sequence[cst.CSTNode], header: str) -> Edits | None:
+    """Put neighbouring statements of one block under the line ``header``, re-indenting exactly their rows."""
+    first, last = module.span(statements[0])[0], statement_end(module, statements[-1])
+    begin = module.line_start(first)
+    indent = module.text[begin:first]
+    if indent.strip() or module.text[last : _row_end(module, last)].split("#")[0].strip():
+        return None
+    inside = _rows_inside_strings(module, statements)
+    edits = [Edit(begin, begin, f"{indent}{header}{newline_of(module)}{module.root.default_indent}")]
+    row = module.row_at(first) + 1
+    while row <= module.row_at(max(first, last - 1)):
+        start = module.row_start(row)
+        line = module.text[start : _row_end(module, start)]
+        if line.strip() and row not in inside:
+            edits.append(Edit(start, start, module.root.default_indent))
+        row += 1
+    return tuple(edits)
+
+
+def delete_statement(module: Module, statement: cst.CSTNode) -> Edits | None:
+    """Delete a small statement with its row; None where it shares the row, holds a comment, or is all of its block."""
+    import libcst as cst
+
+    line = module.tree.parent(statement)
+    block = module.tree.parent(line) if line is not None else None
+    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1 or block is None:
+        return None
+    if len(getattr(block, "body", ())) < 2:
+        return None
+    start, end = module.span(statement)
+    begin, stop = module.line_start(start), _row_end(module, end)
+    if module.text[end:stop].strip() or "#" in module.text[start:end]:
+        return None
+    return (Edit(begin, _next_row(module, end), ""),)
+
+
+# -- text
+
+
+def newline_of(module: Module) -> str:
+    """The newline the file uses (that of its first row)."""
+    match = re.search(r"\r\n|\n|\r", module.text)
+    return match.group() if match else "\n"
+
+
+def indentation_at(module: Module, offset: int) -> str:
+    """The white space at the beginning of the row of ``offset``."""
+    begin = module.line_start(offset)
+    match = re.compile(r"[ \t\f]*").match(module.text, begin)
+    return match.group() if match else ""
+
+
+def statement_end(module: Module, statement: cst.CSTNode) -> int:
+    """The offset behind the last character of ``statement``, without a comment or newline that follows."""
+    import libcst as cst
+
+    nodes = [node for node in module.tree.nodes_in(statement)]
+    end = module.span(statement)[1]
+    if isinstance(statement, cst.BaseCompoundStatement):
+        small = [node for node in nodes if isinstance(node, cst.BaseSmallStatement)]
+        end = max(module.span(node)[1] for node in small)
+        end += len(module.text[end : _row_end(module, end)].split("#")[0].rstrip(" \t")) if ";" in module.text[
+            end : _row_end(module, end)
+        ].split("#")[0] else 0
+    return end
+
+
+def _argument_start(module: Module, argument: cst.Arg) -> int:
+    if argument.keyword is not None:
+        return module.span(argument.keyword)[0]
+    start = module.span(argument.value)[0]
+    for _ in range(len(argument.value.lpar)):
+        start = module.text.rindex("(", 0, start)
+    while argument.star and start > 0 and module.text[start - 1] in "* ":
+        start -= 1
+    return start
+
+
+def _argument_end(module: Module, argument: cst.Arg) -> int:
+    end = module.span(argument.value)[1]
+    for _ in range(len(argument.value.rpar)):
+        end = module.text.index(")", end) + 1
+    return end
+
+
+def _row_end(module: Module, offset: int) -> int:
+    match = re.compile(r"[\r\n]").search(module.text, offset)
+    return match.start() if match else len(module.text)
+
+
+def _next_row(module: Module, offset: int) -> int:
+    match = re.compile(r"\r\n|\n|\r").search(module.text, offset)
+    return match.end() if match else len(module.text)
+
+
+def _behind_opening_comments(module: Module) -> int:
+    """Behind a shebang and the comments of a file's first rows."""
+    match = re.compile(r"(?:[ \t]*#[^\r\n]*(?:\r\n|\n|\r))*").match(module.text)
+    return match.end() if match else 0
+
+
+def _definition_start(module: Module, function: cst.FunctionDef) -> int:
+    if function.decorators:
+        return _next_row(module, module.span(function.decorators[-1])[1] - 1)
+    return module.span(function)[0]
+
+
+def _rows_inside_strings(module: Module, statements: Sequence[cst.CSTNode]) -> set[int]:
+    """Rows that begin inside a string: indenting them would change the string."""
+    import libcst as cst
+
+    rows: set[int] = set()
+    for statement in statements:
+        for node in module.tree.nodes_in(statement):
+            if isinstance(node, (cst.SimpleString, cst.FormattedString)):
+                start, end = module.span(node)
+                rows.update(range(module.row_at(start) + 1, module.row_at(max(start, end - 1)) + 1))
+    return rows

@@ -1,0 +1,1 @@
+"""The model of one file: what a rule may ask."""

@@ -1,0 +1,316 @@
+"""What torch and its companions call things: canonical names, signatures, and what a call gives back."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Kind(str, Enum):
+    """What a value is, as far as a rule may care."""
+
+    UNKNOWN = "unknown"
+    NONE = "none"
+    TENSOR = "tensor"
+    ARRAY = "array"  #: numpy
+    MODULE = "module"
+    LOADER = "loader"
+    BATCH = "batch"
+    OPTIMIZER = "optimizer"
+    SCHEDULER = "scheduler"
+    SCALER = "scaler"
+    LOSS = "loss"  #: a criterion: a callable that gives a scalar tensor
+    DATASET = "dataset"
+    DEVICE = "device"
+    DTYPE = "dtype"
+    NUMBER = "number"
+    STRING = "string"
+    SEQUENCE = "sequence"  #: list, tuple or other container
+    CLASS = "class"
+    FUNCTION = "function"
+    CONTEXT = "context"  #: a context manager held as a value
+    TRAINER = "trainer"  #: accelerate, fabric, lightning, transformers: does its own precision and placement
+    OTHER = "other"  #: known, and none of the above
+
+
+#: Names under which torch exports the same thing, mapped to the one that rules use.
+CANONICAL = {
+    "torch.utils.data.dataloader.DataLoader": "torch.utils.data.DataLoader",
+    "torch.utils.data.dataset.Dataset": "torch.utils.data.Dataset",
+    "torch.utils.data.dataset.IterableDataset": "torch.utils.data.IterableDataset",
+    "torch.utils.data.dataset.TensorDataset": "torch.utils.data.TensorDataset",
+    "torch.utils.data.dataset.Subset": "torch.utils.data.Subset",
+    "torch.utils.data.dataset.ConcatDataset": "torch.utils.data.ConcatDataset",
+    "torch.utils.data.dataset.random_split": "torch.utils.data.random_split",
+    "torch.amp.autocast": "torch.autocast",
+    "torch.amp.autocast_mode.autocast": "torch.autocast",
+    "torch.amp.grad_scaler.GradScaler": "torch.amp.GradScaler",
+    "torch.GradScaler": "torch.amp.GradScaler",
+    "torch.cuda.amp.autocast_mode.autocast": "torch.cuda.amp.autocast",
+    "torch.cuda.amp.grad_scaler.GradScaler": "torch.cuda.amp.GradScaler",
+    "torch.autograd.no_grad": "torch.no_grad",
+    "torch.autograd.grad_mode.no_grad": "torch.no_grad",
+    "torch.autograd.inference_mode": "torch.inference_mode",
+    "torch.autograd.grad_mode.inference_mode": "torch.inference_mode",
+    "torch.autograd.set_grad_enabled": "torch.set_grad_enabled",
+    "torch.autograd.grad_mode.set_grad_enabled": "torch.set_grad_enabled",
+    "torch.autograd.enable_grad": "torch.enable_grad",
+    "torch.nn.modules.module.Module": "torch.nn.Module",
+    "torch.nn.modules.Module": "torch.nn.Module",
+    "torch.nn.parallel.DataParallel": "torch.nn.DataParallel",
+    "torch.nn.parallel.data_parallel.DataParallel": "torch.nn.DataParallel",
+    "torch.nn.parallel.distributed.DistributedDataParallel": "torch.nn.parallel.DistributedDataParallel",
+    "torch._dynamo.optimize": "torch._dynamo.optimize",
+    "lightning.pytorch.LightningModule": "pytorch_lightning.LightningModule",
+    "lightning.LightningModule": "pytorch_lightning.LightningModule",
+    "lightning.pytorch.LightningDataModule": "pytorch_lightning.LightningDataModule",
+    "lightning.LightningDataModule": "pytorch_lightning.LightningDataModule",
+    "lightning.pytorch.Trainer": "pytorch_lightning.Trainer",
+    "lightning.Trainer": "pytorch_lightning.Trainer",
+    "lightning.Fabric": "lightning.fabric.Fabric",
+    "pytorch_lightning.core.lightning.LightningModule": "pytorch_lightning.LightningModule",
+    "pytorch_lightning.core.LightningModule": "pytorch_lightning.LightningModule",
+}
+
+#: What ``from <module> import *`` brings that rules ask about.
+STAR_EXPORTS = {
+    "torch": ("no_grad", "inference_mode", "compile", "autocast", "device", "cuda", "nn", "optim", "tensor", "zeros"),
+    "torch.nn": ("Module", "Linear", "Conv2d", "Sequential", "CrossEntropyLoss", "DataParallel"),
+    "torch.utils.data": ("DataLoader", "Dataset", "IterableDataset", "TensorDataset", "Subset", "random_split"),
+    "torch.optim": ("Adam", "AdamW", "SGD"),
+    "torch.cuda.amp": ("autocast", "GradScaler"),
+    "torch.amp": ("autocast", "GradScaler"),
+}
+
+#: Positional order of parameters, for calls that pass them without keyword.
+SIGNATURES = {
+    "torch.utils.data.DataLoader": (
+        "dataset",
+        "batch_size",
+        "shuffle",
+        "sampler",
+        "batch_sampler",
+        "num_workers",
+        "collate_fn",
+        "pin_memory",
+        "drop_last",
+        "timeout",
+        "worker_init_fn",
+        "multiprocessing_context",
+        "generator",
+    ),
+    "torch.cuda.amp.autocast": ("enabled", "dtype", "cache_enabled"),
+    "torch.cpu.amp.autocast": ("enabled", "dtype", "cache_enabled"),
+    "torch.autocast": ("device_type", "dtype", "enabled", "cache_enabled"),
+    "torch.cuda.amp.GradScaler": ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled"),
+    "torch.cpu.amp.GradScaler": ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled"),
+    "torch.amp.GradScaler": ("device", "init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled"),
+    "torch.compile": ("model",),
+    "torch.device": ("type", "index"),
+    "torch.set_grad_enabled": ("mode",),
+    "torch.inference_mode": ("mode",),
+    "torch.utils.data.Subset": ("dataset", "indices"),
+    "torch.utils.data.random_split": ("dataset", "lengths", "generator"),
+}
+
+NO_GRAD = "torch.no_grad"
+INFERENCE_MODE = "torch.inference_mode"
+ENABLE_GRAD = "torch.enable_grad"
+SET_GRAD_ENABLED = "torch.set_grad_enabled"
+GRAD_MODES = frozenset({NO_GRAD, INFERENCE_MODE, ENABLE_GRAD, SET_GRAD_ENABLED})
+AUTOCASTS = frozenset({"torch.autocast", "torch.cuda.amp.autocast", "torch.cpu.amp.autocast"})
+DATA_LOADER = "torch.utils.data.DataLoader"
+
+MODULE_BASES = frozenset(
+    {
+        "torch.nn.Module",
+        "pytorch_lightning.LightningModule",
+        "transformers.PreTrainedModel",
+        "diffusers.ModelMixin",
+    }
+)
+LIGHTNING_MODULES = frozenset({"pytorch_lightning.LightningModule", "pytorch_lightning.LightningDataModule"})
+DATASET_BASES = frozenset({"torch.utils.data.Dataset", "torch.utils.data.IterableDataset"})
+IN_MEMORY_DATASETS = frozenset({"torch.utils.data.TensorDataset"})
+
+#: Calls that give back their first argument, wrapped.
+WRAPPERS = frozenset(
+    {
+        "torch.compile",
+        "torch.nn.DataParallel",
+        "torch.nn.parallel.DistributedDataParallel",
+        "torch.distributed.fsdp.FullyShardedDataParallel",
+        "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
+        "torch.jit.script",
+        "torch.jit.trace",
+        "torch.jit.freeze",
+        "apex.parallel.DistributedDataParallel",
+        "torch.autograd.Variable",
+        "torch._dynamo.optimize",
+    }
+)
+
+#: Calls that iterate their first argument unchanged: their value loops like the argument.
+ITERATION_WRAPPERS = frozenset(
+    {
+        "builtins.iter",
+        "builtins.list",
+        "builtins.tuple",
+        "builtins.reversed",
+        "builtins.sorted",
+        "tqdm.tqdm",
+        "tqdm.auto.tqdm",
+        "tqdm.notebook.tqdm",
+        "tqdm.std.tqdm",
+        "tqdm.rich.tqdm",
+        "tqdm.autonotebook.tqdm",
+        "tqdm.tqdm_notebook",
+        "tqdm.asyncio.tqdm",
+        "rich.progress.track",
+        "itertools.islice",
+        "itertools.cycle",
+        "itertools.chain",
+        "alive_progress.alive_it",
+        "progressbar.progressbar",
+        "fastprogress.progress_bar",
+        "fastprogress.fastprogress.progress_bar",
+    }
+)
+
+#: Libraries that choose precision and placement themselves.
+TRAINERS = frozenset(
+    {
+        "accelerate.Accelerator",
+        "accelerate.accelerator.Accelerator",
+        "lightning.fabric.Fabric",
+        "pytorch_lightning.Trainer",
+        "transformers.Trainer",
+        "transformers.Seq2SeqTrainer",
+        "deepspeed.initialize",
+        "ignite.engine.create_supervised_trainer",
+    }
+)
+
+#: Module classes of torch.nn whose behaviour depends on training or evaluation mode.
+MODE_DEPENDENT = ("Dropout", "BatchNorm", "InstanceNorm", "SyncBatchNorm", "RReLU", "AlphaDropout")
+#: ... and those that hold such layers or take a faster path in evaluation mode.
+MODE_DEPENDENT_WHOLE = frozenset(
+    {
+        "torch.nn.MultiheadAttention",
+        "torch.nn.Transformer",
+        "torch.nn.TransformerEncoder",
+        "torch.nn.TransformerDecoder",
+        "torch.nn.TransformerEncoderLayer",
+        "torch.nn.TransformerDecoderLayer",
+    }
+)
+
+#: ``torch.<name>(...)`` that makes a tensor out of sizes or data.
+FACTORIES = frozenset(
+    {
+        "arange",
+        "as_tensor",
+        "empty",
+        "empty_like",
+        "eye",
+        "from_numpy",
+        "full",
+        "full_like",
+        "linspace",
+        "logspace",
+        "normal",
+        "ones",
+        "ones_like",
+        "rand",
+        "rand_like",
+        "randint",
+        "randint_like",
+        "randn",
+        "randn_like",
+        "randperm",
+        "tensor",
+        "zeros",
+        "zeros_like",
+        "FloatTensor",
+        "LongTensor",
+        "Tensor",
+        "IntTensor",
+        "ByteTensor",
+        "BoolTensor",
+        "HalfTensor",
+        "DoubleTensor",
+    }
+)
+
+#: ``torch.<name>(...)`` that gives no tensor.
+NOT_TENSOR = frozenset(
+    {
+        "compile",
+        "device",
+        "load",
+        "save",
+        "is_tensor",
+        "manual_seed",
+        "initial_seed",
+        "set_grad_enabled",
+        "is_grad_enabled",
+        "get_default_dtype",
+        "set_default_dtype",
+        "finfo",
+        "iinfo",
+        "Size",
+        "Generator",
+        "autocast",
+        "no_grad",
+        "inference_mode",
+        "enable_grad",
+        "get_num_threads",
+        "set_num_threads",
+        "export",
+    }
+)
+
+#: Methods of a tensor that leave it no tensor.
+TENSOR_EXITS = {
+    "item": Kind.NUMBER,
+    "tolist": Kind.SEQUENCE,
+    "numpy": Kind.ARRAY,
+    "size": Kind.OTHER,
+    "dim": Kind.NUMBER,
+    "numel": Kind.NUMBER,
+    "backward": Kind.NONE,
+    "data_ptr": Kind.NUMBER,
+    "stride": Kind.OTHER,
+    "is_contiguous": Kind.OTHER,
+    "element_size": Kind.NUMBER,
+    "nelement": Kind.NUMBER,
+    "get_device": Kind.NUMBER,
+    "type_as": Kind.TENSOR,
+}
+
+#: Names that a loader, model, ... usually bears; a hint where the value itself is out of sight.
+LOADER_NAMES = ("loader", "dataloader", "data_loader", "_dl", "train_iter", "test_iter", "valid_iter", "val_iter")
+MODULE_NAMES = (
+    "model",
+    "net",
+    "network",
+    "classifier",
+    "encoder",
+    "decoder",
+    "backbone",
+    "generator",
+    "discriminator",
+    "transformer",
+    "unet",
+    "vae",
+    "gan",
+    "actor",
+    "critic",
+    "policy",
+    "detector",
+    "segmentor",
+)
+LOSS_NAMES = ("criterion", "loss_fn", "loss_func", "loss_function", "criterions", "crit")
+
+#: transformers and diffusers hand their models out in evaluation mode.
+EVAL_BY_DEFAULT = ("from_pretrained", "pipeline")
+EVAL_BY_DEFAULT_PACKAGES = ("transformers.", "diffusers.", "sentence_transformers.", "peft.")

@@ -1,0 +1,385 @@
+"""The model of one file: what a rule may ask. Built from one traversal; every answer is worked out when asked for."""
+
+from __future__ import annotations
+
+import ast
+import re
+import threading
+import warnings
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import libcst as cst
+from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
+
+from torchlint.model import knowledge, loops
+from torchlint.model.calls import Call
+from torchlint.model.definitions import Callers, Definitions
+from torchlint.model.knowledge import Kind
+from torchlint.model.loops import Loop, LoopKind, Loops
+from torchlint.model.names import Names
+from torchlint.model.regions import GradMode, Regions
+from torchlint.model.training import Training
+from torchlint.model.tree import Tree, dotted_name
+from torchlint.model.values import Value, Values
+
+if TYPE_CHECKING:
+    from torchlint.rule import Option
+
+#: CPython itself refuses more than 200 nested brackets.
+_MAX_BRACKETS = 200
+#: The parser recurses; a thread of its own gives it room, so that no input can overflow the stack.
+_STACK_BYTES = 256 * 1024 * 1024
+_DEEP_LINE = 20_000
+_BRACKETS = re.compile(r"[\[\](){}]")
+
+
+class ParseError(Exception):
+    """A file that is not Python 3, or not one that can be analysed; ``row`` and ``column`` count from 1."""
+
+    def __init__(self, message: str, row: int = 1, column: int = 1) -> None:
+        super().__init__(message)
+        self.message = message
+        self.row = row
+        self.column = column
+
+
+class Module:
+    """One parsed file and the questions that rules put to it."""
+
+    def __init__(
+        self,
+        text: str,
+        root: cst.Module,
+        path: str = "",
+        options: Mapping[str, Mapping[str, Option]] | None = None,
+        target_torch: tuple[int, int] | None = None,
+    ) -> None:
+        self.text = text
+        self.path = path
+        self.target_torch = target_torch
+        self._options = options or {}
+        self.root = root
+        self.tree = Tree(root)
+        self.names = Names(self.tree)
+        self.definitions = Definitions(self.tree, self.names)
+        self.values = Values(self.tree, self.names, self.definitions)
+        self.loops = Loops(self.tree, self.values)
+        self.regions = Regions(self.tree, self.names, self.definitions, self.values)
+        self.training = Training(self.tree, self.names, self.definitions, self.values)
+
+    @classmethod
+    def parse(
+        cls,
+        text: str,
+        *,
+        path: str = "",
+        options: Mapping[str, Mapping[str, Option]] | None = None,
+        target_torch: tuple[int, int] | None = None,
+    ) -> Module:
+        """Parse ``text`` and build its model. Raises ParseError."""
+        try:
+            return cls(text, parse(text), path, options, target_torch)
+        except RecursionError:
+            raise ParseError("nested too deeply to be analysed") from None
+
+    # -- text
+
+    def span(self, node: object) -> tuple[int, int]:
+        """Offsets ``[start, end)`` of ``node`` in the text, without the parentheses and white space around it."""
+        assert isinstance(node, cst.CSTNode)
+        found = self._spans[node]
+        start, end = found.start, found.start + found.length
+        if self._byte_offsets is not None:
+            start, end = bisect_right(self._byte_offsets, start) - 1, bisect_right(self._byte_offsets, end) - 1
+        return start, end
+
+    def code(self, node: cst.CSTNode) -> str:
+        """The source text of ``node``."""
+        start, end = self.span(node)
+        return self.text[start:end]
+
+    def row(self, node: cst.CSTNode) -> int:
+        """The row, from 1, on which ``node`` begins."""
+        return self.row_at(self.span(node)[0])
+
+    def row_at(self, offset: int) -> int:
+        """The row, from 1, of the character at ``offset``."""
+        return bisect_right(self._line_starts, offset)
+
+    def row_start(self, row: int) -> int:
+        """The offset of the first character of ``row`` (from 1)."""
+        return self._line_starts[row - 1]
+
+    def line_start(self, offset: int) -> int:
+        """The offset of the first character of the row that holds ``offset``."""
+        return self._line_starts[self.row_at(offset) - 1]
+
+    def statement_rows(self, node: object) -> tuple[int, int]:
+        """First and last row of the statement that holds ``node``; of a compound one, its header only."""
+        assert isinstance(node, cst.CSTNode)
+        if isinstance(node, cst.Decorator):
+            start, end = self.span(node)
+            return self.row_at(start), self.row_at(end)
+        statement = self.tree.statement_of(node)
+        start, end = self.span(statement)
+        body = getattr(statement, "body", None)
+        if isinstance(body, cst.CSTNode) and isinstance(statement, cst.BaseCompoundStatement):
+            end = self.span(body)[0]
+            last = self.row_at(max(start, end - 1))
+            if isinstance(body, cst.IndentedBlock) and last > self.row_at(start):
+                while last > self.row_at(start) and not self._header_ends(last):
+                    last -= 1
+            first = self.row_at(start)
+            return first, max(first, last, self.row_at(self.span(node)[1]))
+        return self.row_at(start), self.row_at(max(start, end - 1))
+
+    def _header_ends(self, row: int) -> bool:
+        start = self._line_starts[row - 1]
+        end = self._line_starts[row] if row < len(self._line_starts) else len(self.text)
+        line = self.text[start:end].split("#")[0].rstrip()
+        return line.endswith(":")
+
+    def comment_on(self, node: cst.CSTNode) -> bool:
+        """Whether a comment stands on one of the rows of ``node``."""
+        start, end = self.span(node)
+        first, last = self.row_at(start), self.row_at(max(start, end - 1))
+        stop = self._line_starts[last] if last < len(self._line_starts) else len(self.text)
+        return "#" in self.text[self._line_starts[first - 1] : stop]
+
+    @cached_property
+    def _spans(self) -> Mapping[cst.CSTNode, object]:
+        wrapper = MetadataWrapper(self.root, unsafe_skip_copy=True)
+        return wrapper.resolve(ByteSpanPositionProvider)
+
+    @cached_property
+    def _byte_offsets(self) -> list[int] | None:
+        """The byte offset of every character (and of the end); None where bytes and characters agree."""
+        if self.text.isascii():
+            return None
+        offsets, total = [], 0
+        for character in self.text:
+            offsets.append(total)
+            total += len(character.encode("utf-8", "surrogatepass"))
+        offsets.append(total)
+        return offsets
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", self.text))]
+
+    # -- settings
+
+    def option(self, rule: str, name: str) -> Option | None:
+        """The setting ``name`` of ``[tool.torchlint.rules.<rule>]``."""
+        return self._options.get(rule, {}).get(name)
+
+    # -- calls and values
+
+    def calls(self, *names: str) -> Iterator[Call]:
+        """The calls of anything with one of these canonical dotted names, in order."""
+        wanted = set(names)
+        for node in self.tree.calls:
+            name = self.names.resolve(node.func)
+            if name in wanted and name is not None:
+                yield Call(node, name)
+
+    def methods(self, *names: str) -> Iterator[cst.Call]:
+        """The calls ``<anything>.name(...)`` with one of these method names, in order."""
+        for node in self.tree.calls:
+            if isinstance(node.func, cst.Attribute) and node.func.attr.value in names:
+                yield node
+
+    def name_of(self, node: cst.CSTNode | None) -> str | None:
+        """The canonical dotted name that ``node`` refers to, if it comes from an import or is a builtin."""
+        return self.names.resolve(node)
+
+    def value(self, node: cst.CSTNode | None) -> Value:
+        """What the expression ``node`` is worth."""
+        return self.values.of(node)
+
+    def callers(self, function: cst.FunctionDef) -> Callers:
+        """Where ``function`` is called in the file."""
+        return self.definitions.callers(function, self.values)
+
+    # -- evidence of what the file is
+
+    @cached_property
+    def uses_cuda(self) -> bool:
+        """Whether the file puts something on a CUDA device, or may: `.cuda(`, "cuda", `torch.cuda...Tensor`."""
+        for string in self.tree.strings:
+            if "cuda" in string.value:
+                text = string.evaluated_value
+                if isinstance(text, str) and (text == "cuda" or re.fullmatch(r"cuda(:.*)?", text)):
+                    return True
+        for node in self.tree.attributes:
+            if node.attr.value == "cuda" and isinstance(self.tree.parent(node), cst.Call):
+                return True
+            if node.attr.value.endswith("Tensor") and (self.name_of(node) or "").startswith("torch.cuda."):
+                return True
+        return any(
+            isinstance(part, cst.FormattedStringText) and part.value.startswith("cuda")
+            for part in self.tree.nodes
+            if isinstance(part, cst.FormattedStringText)
+        )
+
+    @cached_property
+    def uses_trainer(self) -> bool:
+        """Whether a library that places and casts by itself is used: Lightning, Accelerate, Fabric, ..."""
+        roots = ("pytorch_lightning", "lightning", "accelerate", "deepspeed", "composer", "colossalai", "ignite")
+        for scope_name in self._imported_roots:
+            if scope_name in roots:
+                return True
+        return any(name in knowledge.TRAINERS for name in self._imported_names)
+
+    @cached_property
+    def _imported_names(self) -> frozenset[str]:
+        found: set[str] = set()
+        for scope in self.tree.scopes.values():
+            for bindings in scope.bindings.values():
+                found.update(binding.imported for binding in bindings if binding.kind == "import")
+        return frozenset(found)
+
+    @cached_property
+    def _imported_roots(self) -> frozenset[str]:
+        return frozenset(name.partition(".")[0] for name in self._imported_names)
+
+    def imports(self, root: str) -> bool:
+        """Whether the file imports ``root`` or something of it."""
+        return any(name == root or name.startswith(root + ".") for name in self._imported_names)
+
+    # -- forward calls
+
+    def is_forward(self, node: cst.Call) -> bool:
+        """Whether ``node`` runs a network: `model(x)`, `self.model.forward(x)`; not a criterion or a container."""
+        func = node.func
+        if isinstance(func, cst.Attribute) and func.attr.value == "forward":
+            return self.value(func.value).kind is Kind.MODULE
+        if self.name_of(func) is not None:
+            return False
+        if isinstance(func, cst.Attribute) and dotted_name(func.value) == "self":
+            owner = self.value(func.value).definition
+            if owner is not None and self.definitions.method(owner, func.attr.value) is not None:
+                return False
+        value = self.value(func)
+        return value.kind is Kind.MODULE
+
+    def forwards_in(self, node: cst.CSTNode) -> list[cst.Call]:
+        """The forward calls inside ``node``, in order."""
+        return [call for call in self.tree.calls_in(node) if self.is_forward(call)]
+
+    # -- places
+
+    def function_of(self, node: cst.CSTNode) -> cst.FunctionDef | None:
+        """The ``def`` around ``node``, None at module level."""
+        found = self.tree.function_of(node)
+        while isinstance(found, cst.Lambda):
+            found = self.tree.function_of(found)
+        return found
+
+    def hot_loop(self, node: cst.CSTNode) -> Loop | None:
+        """The innermost loop around ``node`` that runs once per batch or step."""
+        return next((loop for loop in self.loops.around(node) if loop.kind is LoopKind.HOT), None)
+
+    def grad_mode(self, node: cst.CSTNode) -> GradMode:
+        """The grad mode at ``node``."""
+        return self.regions.grad_mode(node)
+
+    def all_loops(self) -> Iterator[Loop]:
+        """Every loop of the file, in order."""
+        for node in self.tree.loops:
+            yield self.loops.of(node)
+
+    def trains(self, node: cst.CSTNode) -> bool:
+        """Whether a backward pass stands inside ``node``, or in a function of the file that it calls."""
+        for call in self.tree.calls_in(node):
+            if loops.is_backward(call) or self.name_of(call.func) == "torch.autograd.grad":
+                return True
+            for definition in self.definitions.called(call, self.values):
+                if isinstance(definition, cst.FunctionDef) and not self.tree.within(node, definition):
+                    for inner in self.tree.calls_in(definition):
+                        if loops.is_backward(inner) or self.name_of(inner.func) == "torch.autograd.grad":
+                            return True
+        return False
+
+    @cached_property
+    def has_main_guard(self) -> bool:
+        """Whether the file has an ``if __name__ == "__main__":``."""
+        return any(
+            isinstance(node, cst.If)
+            and isinstance(node.test, cst.Comparison)
+            and isinstance(node.test.left, cst.Name)
+            and node.test.left.value == "__name__"
+            for node in self.root.body
+        )
+
+    def under_main_guard(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` runs only when the file is run as a script (or inside a function)."""
+        if self.tree.function_of(node) is not None:
+            return True
+        for above in self.tree.ancestors(node):
+            if isinstance(above, cst.If) and isinstance(above.test, cst.Comparison):
+                if isinstance(above.test.left, cst.Name) and above.test.left.value == "__name__":
+                    return True
+        return False
+
+
+def parse(text: str) -> cst.Module:
+    """The libcst tree of ``text``. Raises ParseError; no input overflows the stack."""
+    refusal: ParseError | None = None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except SyntaxError as error:
+        # Python's message is the better one; but the file may just be newer Python than the one that runs.
+        refusal = ParseError(_first_line(error.msg or ""), max(1, error.lineno or 1), max(1, error.offset or 1))
+        if _is_monster(text):
+            raise refusal from None
+    except (RecursionError, MemoryError):
+        raise ParseError("nested too deeply to be analysed") from None
+    except ValueError as error:
+        raise ParseError(str(error)) from None
+    outcome: list[cst.Module | BaseException] = []
+
+    def work() -> None:
+        try:
+            outcome.append(cst.parse_module(text))
+        except BaseException as error:  # handed to the caller below
+            outcome.append(error)
+
+    previous = threading.stack_size(_STACK_BYTES)
+    try:
+        thread = threading.Thread(target=work)
+        thread.start()
+    finally:
+        threading.stack_size(previous)
+    thread.join()
+    result = outcome[0]
+    if isinstance(result, cst.Module):
+        return result
+    if refusal is not None:
+        raise refusal
+    if isinstance(result, cst.ParserSyntaxError):
+        raise ParseError(_first_line(result.message), max(1, result.raw_line), max(1, result.editor_column))
+    if isinstance(result, (RecursionError, MemoryError)):
+        raise ParseError("nested too deeply to be analysed")
+    if isinstance(result, Exception):
+        raise ParseError(f"cannot be parsed: {_first_line(str(result))}")
+    raise result
+
+
+def _is_monster(text: str) -> bool:
+    """Whether a file that Python refuses could also exhaust the parser."""
+    depth = deepest = 0
+    for match in _BRACKETS.finditer(text):
+        depth += 1 if match.group() in "([{" else -1
+        deepest = max(deepest, depth)
+    longest = max((len(line) for line in text.splitlines()), default=0)
+    return deepest > _MAX_BRACKETS or longest > _DEEP_LINE or text.count("elif ") > 500
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0] if text.strip() else "invalid syntax"
