@@ -64,7 +64,7 @@ def fix(
     applied: list[Diagnostic] = []
     refused: set[object] = set()
     errors: list[str] = []
-    seen = {source.text}
+    seen = {source.text: 0}  # how many fixes had been applied to get there
     while True:
         wanted = [
             diagnostic
@@ -79,20 +79,21 @@ def fix(
             refused.add(_identity(current, culprit))
             row = current.location(culprit.start)[0]
             errors.append(
-                f"{source.path}: the fix of {culprit.code} on line {row} was left out, its result is not Python"
+                f"{source.path}: the fix of {culprit.code} on line {row} was left out: its result is not Python"
             )
         for diagnostic in wanted:  # edits that no file can hold; said once, and never tried again
             if not _well_formed(diagnostic, len(current.text)):
                 refused.add(_identity(current, diagnostic))
-                errors.append(f"{source.path}: the fix of {diagnostic.code} was left out, its edits overlap")
+                errors.append(f"{source.path}: the fix of {diagnostic.code} was left out: its edits overlap")
         if not sound:
             continue
         text = apply(current.text, edits_of(sound))
         applied += sound
         if text in seen or len(seen) > MAX_ROUNDS:
-            codes = ", ".join(sorted({diagnostic.code for diagnostic in sound}))
-            return Fixed(source, first, (), (f"{source.path}: fixes of {codes} do not settle; nothing was fixed",))
-        seen.add(text)
+            turning = applied[seen.get(text, len(applied) - len(sound)) :]
+            codes = ", ".join(sorted({diagnostic.code for diagnostic in turning}))
+            return Fixed(source, first, (), (f"{source.path}: the fixes of {codes} do not settle; nothing was fixed",))
+        seen[text] = len(applied)
         current = current.with_text(text)
         found = look(current)
 

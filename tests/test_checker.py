@@ -1,0 +1,94 @@
+"""The one way from a source to its diagnostics."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+import torchlint
+from torchlint.checker import RuleCrashError, check
+from torchlint.rule import Severity
+from torchlint.settings import Settings
+from torchlint.source import Source
+
+MakeSettings = Callable[..., Settings]
+
+
+def test_diagnostics_come_in_the_order_of_the_text(demo: MakeSettings) -> None:
+    found = check(Source.from_text("a = RISKY\nb = LOUD, LOUD\n", "a.py"), demo())
+    assert [(one.code, one.rows, one.severity) for one in found] == [
+        ("ZZ102", (1, 1), Severity.INFO),
+        ("ZZ101", (2, 2), Severity.WARNING),
+        ("ZZ101", (2, 2), Severity.WARNING),
+    ]
+
+
+def test_only_enabled_rules_speak(demo: MakeSettings) -> None:
+    text = "a = RISKY, LOUD\n"
+    assert [one.code for one in check(Source.from_text(text, "a.py"), demo(select=["ZZ102"]))] == ["ZZ102"]
+    settings = demo(per_file_ignores={"a.py": ["ZZ101"]})
+    assert [one.code for one in check(Source.from_text(text, "a.py"), settings)] == ["ZZ102"]
+    assert [one.code for one in check(Source.from_text(text, "b.py"), settings)] == ["ZZ102", "ZZ101"]
+
+
+def test_a_file_without_the_words_of_a_rule_is_not_parsed() -> None:
+    program = (
+        "import sys; from torchlint import load_settings; from torchlint.checker import check;"
+        "from torchlint.source import Source;"
+        "settings = load_settings();"
+        "assert check(Source.from_text('x = (\\n' * 9), settings) == [];"
+        "assert 'libcst' not in sys.modules and 'rich' not in sys.modules and 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "row", "reason"),
+    [
+        ('x = 1\nprint "LOUD"\n', 2, "Missing parentheses"),
+        ("def f():\n    LOUD = (\n", 2, "never closed"),
+        ("if x:\n        LOUD\n    y\n", 3, "unindent"),
+        ("LOUD = " + "(" * 5000 + ")" * 5000, 1, "too many nested parentheses"),
+        ("LOUD = " + "-" * 100_000 + "1", 1, "nested too deeply"),
+        ("LOUD = x" + ".a" * 100_000, 1, "nested too deeply"),
+    ],
+)
+def test_what_does_not_parse_is_one_diagnostic(demo: MakeSettings, text: str, row: int, reason: str) -> None:
+    (found,) = check(Source.from_text(text, "a.py"), demo())
+    assert (found.code, found.rows) == ("TL002", (row, row))
+    assert reason in found.message
+    assert "\n" not in found.message
+
+
+def test_syntax_is_judged_without_a_rules_words_only_if_asked(demo: MakeSettings) -> None:
+    source = Source.from_text("x = (\n", "a.py")
+    assert check(source, demo()) == []
+    assert [one.code for one in check(source, demo(), syntax=True)] == ["TL002"]
+    assert check(source, demo(ignore=["TL002"]), syntax=True) == []
+    assert check(Source.from_text("", "a.py"), demo(), syntax=True) == []
+
+
+def test_a_crashing_rule_costs_only_itself(demo: MakeSettings) -> None:
+    crashes: list[RuleCrashError] = []
+    found = check(Source.from_text("CRASH = LOUD\n", "a.py"), demo(), on_crash=crashes.append)
+    assert [one.code for one in found] == ["ZZ101"]
+    assert [str(crash).partition(" (")[0] for crash in crashes] == ["a.py: ZZ103 crashed: KeyError: 'a bug'"]
+    assert "please report" in str(crashes[0])
+    with pytest.raises(RuleCrashError):
+        check(Source.from_text("CRASH = 1\n", "a.py"), demo())
+
+
+def test_the_garbage_collector_is_left_as_it_was(demo: MakeSettings) -> None:
+    for text in ("LOUD = 1\n", "LOUD = (\n"):
+        check(Source.from_text(text, "a.py"), demo())
+        assert gc.isenabled()
+
+
+def test_the_python_api() -> None:
+    settings = torchlint.load_settings(None, {"plugins": ["demo_pack"], "select": ["ZZ1"]})
+    assert [one.code for one in torchlint.check_text("x = LOUD\n", settings=settings)] == ["ZZ101"]
+    assert torchlint.fix_text("x = LOUD\n", settings=settings).source.text == "x = loud\n"
