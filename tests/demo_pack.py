@@ -159,4 +159,4 @@ class Deadly(Rule):
     words = ("DEADLY",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        os.abort()
+        os._exit(70)

@@ -105,7 +105,7 @@ def _frame(
             continue
         cells = _cells(source.line(row))
         yield [(f"{row:>{margin}} | ", _GUTTER), (_window(cells, offset, room), "")]
-        if first <= row <= last:
+        if row == first or (first < row <= last and source.line(row).strip()):
             yield from _underline(source, diagnostic, row, row == last, (offset, room), margin, colour)
     yield blank
 

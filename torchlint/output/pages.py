@@ -6,18 +6,14 @@ import json
 from collections.abc import Sequence
 from typing import TextIO
 
-from torchlint.engine_rules import InvalidSyntax, UnusedSuppression
 from torchlint.evidence import evidence_for
 from torchlint.rule import HEADINGS, Rule
 
 
 def fix_kind(rule: Rule) -> str:
-    """ "safe", "unsafe" or "advice": the first word of the page's section about the fix."""
-    if rule.code == UnusedSuppression.code:
-        return "safe"
-    if rule.code == InvalidSyntax.code:
-        return "advice"
-    return ""
+    """ "safe" or "unsafe", as the page's section on the fix begins, else "none"."""
+    words = rule.page().sections.get("Fix safety", "").lower().replace(":", " ").replace(",", " ").split()
+    return words[0] if words[:1] in (["safe"], ["unsafe"]) else "none"
 
 
 def page(rule: Rule) -> str:
@@ -50,10 +46,11 @@ def write_pages(rules: Sequence[Rule], out: TextIO) -> None:
 
 
 def write_table(rules: Sequence[Rule], out: TextIO) -> None:
-    """Write one line per rule: code, name, default, what it finds."""
-    name_width = max((len(rule.name) for rule in rules), default=0)
-    for rule in rules:
-        out.write(f"{rule.code}  {rule.name:<{name_width}}  {rule.default.value:<6}  {rule.page().summary}\n")
+    """Write one line per rule: code, name, default, fix, what it finds."""
+    width = max((len(rule.name) for rule in rules), default=0)
+    rows = [(rule.code, rule.name, rule.default.value, fix_kind(rule), rule.page().summary) for rule in rules]
+    for code, name, default, fix, summary in [("code", "name", "default", "fix", "finds"), *rows]:
+        out.write(f"{code:<5}  {name:<{width}}  {default:<7}  {fix:<6}  {summary}\n")
 
 
 def table_json(rules: Sequence[Rule]) -> str:
@@ -65,6 +62,7 @@ def table_json(rules: Sequence[Rule]) -> str:
                 "name": rule.name,
                 "family": rule.family(),
                 "default": rule.default.value,
+                "fix": fix_kind(rule),
                 "severity": rule.severity().value,
                 "since": ".".join(map(str, rule.since)) if rule.since else None,
                 "demo": list(rule.demo),

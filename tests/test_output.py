@@ -1,0 +1,206 @@
+"""The formats: what a finding looks like to people and to programs."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from torchlint.output import concise, full, text
+from torchlint.output import json as json_format
+from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Severity
+from torchlint.runner import Result
+from torchlint.source import Source
+
+
+def found(source: str, span: str, *, occurrence: int = 0, **details: object) -> Result:
+    """A result with one diagnostic, on the given piece of the text."""
+    start = -1
+    for _ in range(occurrence + 1):
+        start = source.index(span, start + 1)
+    values: dict[str, object] = {"label": "here", "rows": (1, 1), **details}
+    diagnostic = Diagnostic("AB101", "some-name", "it is so", start, start + len(span), **values)  # type: ignore[arg-type]
+    return Result("a.py", (diagnostic,), Source.from_text(source, "a.py"))
+
+
+def frame(result: Result, width: int = 80) -> list[str]:
+    """The lines of the full format."""
+    assert result.source is not None
+    lines = full.render(result.source, result.diagnostics[0], width)
+    return ["".join(piece for piece, _ in line) for line in lines]
+
+
+def test_a_finding_in_full() -> None:
+    fix = Fix("add it", (Edit(0, 0, "x"),), Applicability.UNSAFE, "the order")
+    result = found("a\nb = call(1)\nc\n", "call(1)", notes=("because",), fix=fix)
+    assert frame(result) == [
+        "a.py:2:5: AB101 some-name: it is so",
+        "  |",
+        "1 | a",
+        "2 | b = call(1)",
+        "  |     ^^^^^^^ here",
+        "3 | c",
+        "  |",
+        "  = because",
+        "  = fix (unsafe: the order): add it",
+        "",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fix", "line"),
+    [
+        (Fix("do", (), Applicability.SAFE), "= fix: do"),
+        (Fix("do", (), Applicability.UNSAFE), "= fix (unsafe): do"),
+        (Fix("do", (), Applicability.DISPLAY), "= suggestion: do"),
+        (Fix("do", (), Applicability.DISPLAY, "slow"), "= suggestion (slow): do"),
+    ],
+)
+def test_how_a_fix_is_offered(fix: Fix, line: str) -> None:
+    assert frame(found("call\n", "call", fix=fix))[-2].strip() == line
+
+
+@pytest.mark.parametrize(
+    ("source", "span", "shown", "underline"),
+    [
+        ("\tif x: call()", "call()", "    if x: call()", "          ^^^^^^ here"),
+        ("x = '日本', call()", "call()", "x = '日本', call()", "            ^^^^^^ here"),
+        ("x = [b]bold[/b], call", "call", "x = [b]bold[/b], call", "                 ^^^^ here"),
+        ("x = '\x1b[31m', call", "call", "x = '␛[31m', call", "             ^^^^ here"),
+        ("x = '\u202e', call", "call", "x = '\ufffd', call", "         ^^^^ here"),
+        ("call", "", "call", "^ here"),
+    ],
+)
+def test_the_underline_stands_under_the_span(source: str, span: str, shown: str, underline: str) -> None:
+    lines = frame(found(source, span))
+    assert lines[2:4] == [f"1 | {shown}", f"  | {underline}"]
+
+
+def test_a_span_over_several_rows_is_underlined_on_each() -> None:
+    source = "x = call(\n    a,\n\n    b,\n)\ny\n"
+    lines = frame(found(source, source[4:-3]))
+    assert lines[1:-2] == [
+        "  |",
+        "1 | x = call(",
+        "  |     ^^^^^",
+        "2 |     a,",
+        "  |     ^^",
+        "3 | ",
+        "4 |     b,",
+        "  |     ^^",
+        "5 | )",
+        "  | ^ here",
+        "6 | y",
+    ]
+
+
+def test_the_middle_of_a_long_span_is_left_out() -> None:
+    source = "call(\n" + "    a,\n" * 50 + ")\n"
+    lines = frame(found(source, source[:-1]))
+    assert len(lines) < 16
+    assert " 1 | call(" in lines
+    assert "...|" in [line.replace(" ", "") for line in lines]
+    assert "52 | )" in lines
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_long_lines_are_cut_to_the_width_around_the_span(width: int) -> None:
+    source = "before\nx = [" + "1, " * 500 + "call(), " + "2, " * 5000 + "]\nafter\n"
+    lines = frame(found(source, "call()"), width)
+    code = next(index for index, line in enumerate(lines) if "call()" in line)
+    assert all(len(line) <= width for line in lines[1:])
+    assert lines[code + 1].index("^^^^^^") == lines[code].index("call()")
+
+
+def test_notes_are_wrapped_below_each_other() -> None:
+    lines = frame(found("call\n", "call", notes=("word " * 30,)), 40)
+    notes = [line for line in lines if "word" in line]
+    assert len(notes) > 1
+    assert all(line.startswith(("  = word", "    word")) and len(line) <= 40 for line in notes)
+
+
+def test_a_file_that_is_not_text_has_no_frame() -> None:
+    result = Result("a.py", (Diagnostic("TL002", "invalid-syntax", "binary", 0, 0),), Source.from_text("", "a.py"))
+    assert frame(result) == ["a.py:1:1: TL002 invalid-syntax: binary", ""]
+
+
+def test_colour_only_where_it_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def written() -> str:
+        out = io.StringIO()
+        full.write([found("call\n", "call")], out)
+        return out.getvalue()
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    plain = written()
+    assert "\x1b" not in plain
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\x1b[" in written()
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[3" not in written()
+
+
+def test_concise_is_one_line_each_and_marks_what_fix_fixes() -> None:
+    fix = Fix("do", (Edit(0, 4, ""),), Applicability.UNSAFE)
+    result = found("call\n", "call", fix=fix)
+    assert list(concise.lines([result], unsafe=False)) == ["a.py:1:1: AB101 some-name: it is so"]
+    assert list(concise.lines([result], unsafe=True)) == ["a.py:1:1: AB101 [*] some-name: it is so"]
+
+
+def test_json_has_the_agreed_shape() -> None:
+    fix = Fix("add it", (Edit(8, 8, ", y"), Edit(0, 0, "z\n")), Applicability.SAFE, "")
+    result = found("é = f(x)\nb\n", "f(x)", fix=fix, severity=Severity.INFO, rows=(1, 1))
+    (item,) = json.loads(json_format.report([result]))
+    assert item.pop("filename").endswith("a.py")
+    assert item == {
+        "cell": None,
+        "code": "AB101",
+        "name": "some-name",
+        "message": "it is so",
+        "severity": "info",
+        "location": {"row": 1, "column": 5},
+        "end_location": {"row": 1, "column": 9},
+        "fix": {
+            "applicability": "safe",
+            "message": "add it",
+            "edits": [
+                {"content": "z\n", "location": {"row": 1, "column": 1}, "end_location": {"row": 1, "column": 1}},
+                {"content": ", y", "location": {"row": 1, "column": 9}, "end_location": {"row": 1, "column": 9}},
+            ],
+        },
+        "noqa_row": 1,
+        "url": None,
+        "evidence": None,
+    }
+    assert json.loads(json_format.report([])) == []
+
+
+def test_the_summary_counts_what_is_left_and_what_can_be_fixed() -> None:
+    safe = Fix("do", (Edit(0, 4, ""),), Applicability.SAFE)
+    unsafe = Fix("do", (Edit(0, 4, ""),), Applicability.UNSAFE)
+    shown = Fix("do", (Edit(0, 4, ""),), Applicability.DISPLAY)
+    results = [found("call\n", "call", fix=fix) for fix in (safe, unsafe, shown, None)]
+    clean = Result("b.py")
+    assert text.summary([clean], unsafe=False) == "No findings in 1 file."
+    assert text.summary([*results, clean], unsafe=False) == (
+        "4 findings in 4 of 5 files; 1 fixable with --fix, 1 more with --fix --unsafe-fixes."
+    )
+    assert text.summary(results[1:2], unsafe=False) == (
+        "1 finding in 1 of 1 file; 1 fixable with --fix --unsafe-fixes."
+    )
+    assert text.summary(results[2:], unsafe=True) == "2 findings in 2 of 2 files."
+    fixed = Result("c.py", applied=(("AB101", "do"), ("AB101", "do")))
+    assert text.summary([fixed], unsafe=False) == "Fixed 2 findings. No findings left in 1 file."
+
+
+def test_statistics_are_ordered_by_frequency() -> None:
+    other = Diagnostic("AB102", "other-name", "", 0, 1)
+    results = [found("call\n", "call"), found("call\n", "call"), Result("b.py", (other,), Source.from_text("x"))]
+    assert text.statistics_lines(results) == ["2  AB101  [ ]  some-name", "1  AB102  [ ]  other-name"]
+    assert json.loads(json_format.report_statistics(results))[0] == {
+        "code": "AB101",
+        "name": "some-name",
+        "count": 2,
+        "fixable": False,
+    }
