@@ -1,0 +1,167 @@
+"""Every rule against its cases and its before/after pair, and what all rules have in common."""
+
+from __future__ import annotations
+
+import re
+import tokenize
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rule_cases import FIXTURES, Case, read_cases
+
+import torchlint
+from torchlint.fixer import fix
+from torchlint.registry import load_rules
+from torchlint.rule import HEADINGS, Applicability, Default, Diagnostic, Rule
+from torchlint.settings import Settings
+from torchlint.source import Source
+
+RULES = load_rules()
+CASES = [case for rule in RULES for case in read_cases(rule.name)]
+FIRING = [case for case in CASES if case.fires]
+
+
+def settings_for(code: str, unsafe: bool = False) -> Settings:
+    """Settings under which one rule runs, whatever its default."""
+    overrides: dict[str, Any] = {"select": [code], "unsafe-fixes": unsafe}
+    return torchlint.load_settings(None, overrides)
+
+
+def code_of(name: str) -> str:
+    """The code of the rule called ``name``."""
+    return next(rule.code for rule in RULES if rule.name == name)
+
+
+def found_in(text: str, name: str) -> list[Diagnostic]:
+    """What the rule called ``name`` finds in ``text``."""
+    return torchlint.check_text(text, "case.py", settings_for(code_of(name)))
+
+
+def fixed(text: str, name: str, unsafe: bool) -> str:
+    """``text`` after the fixes of one rule; an error of the fixer is an error of the test."""
+    outcome = fix(Source.from_text(text, "case.py"), settings_for(code_of(name), unsafe))
+    assert outcome.errors == ()
+    return outcome.source.text
+
+
+def comments(text: str) -> list[str]:
+    """The comments of ``text``, in order."""
+    return [
+        token.string for token in tokenize.generate_tokens(StringIO(text).readline) if token.type == tokenize.COMMENT
+    ]
+
+
+@pytest.mark.parametrize("case", FIRING, ids=str)
+def test_it_fires_where_the_case_says_and_nowhere_else(case: Case) -> None:
+    source = Source.from_text(case.text, "case.py")
+    found = [(source.location(item.start)[0], item.code) for item in found_in(case.text, case.rule)]
+    assert case.expected, "a firing case marks what is flagged"
+    assert found == case.expected, case.title
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.kind == "silent"], ids=str)
+def test_it_is_silent_on_a_near_miss(case: Case) -> None:
+    assert not case.expected
+    assert found_in(case.text, case.rule) == [], case.title
+
+
+@pytest.mark.parametrize("case", [case for case in FIRING if case.fixed], ids=str)
+def test_a_fix_makes_what_the_case_says(case: Case) -> None:
+    for applicability, expected in case.fixed.items():
+        assert fixed(case.text, case.rule, unsafe=applicability == "unsafe") == expected, case.title
+
+
+@pytest.mark.parametrize("case", [case for case in FIRING if case.kind == "fires, no fix"], ids=str)
+def test_no_fix_is_offered_where_none_is_right(case: Case) -> None:
+    assert all(item.fix is None for item in found_in(case.text, case.rule)), case.title
+
+
+@pytest.mark.parametrize("case", FIRING, ids=str)
+def test_fixes_settle_parse_and_keep_comments(case: Case) -> None:
+    once = fixed(case.text, case.rule, unsafe=True)
+    compile(once, "fixed.py", "exec", dont_inherit=True)
+    assert fixed(once, case.rule, unsafe=True) == once
+    lost = set(comments(case.text)) - set(comments(once))
+    if lost:
+        safe = fixed(case.text, case.rule, unsafe=False)
+        assert not set(comments(case.text)) - set(comments(safe)), "a fix that drops a comment is unsafe"
+    kept = [item for item in found_in(once, case.rule) if item.fix is not None]
+    assert all(item.fix is not None and item.fix.applicability is Applicability.DISPLAY for item in kept)
+
+
+@pytest.mark.parametrize("case", FIRING, ids=str)
+def test_fixes_keep_line_endings(case: Case) -> None:
+    windows = case.text.replace("\n", "\r\n")
+    assert fixed(windows, case.rule, unsafe=True) == fixed(case.text, case.rule, unsafe=True).replace("\n", "\r\n")
+
+
+@pytest.mark.parametrize("case", FIRING, ids=str)
+def test_a_screened_out_file_never_fires(case: Case) -> None:
+    rule = next(rule for rule in RULES if rule.name == case.rule)
+    assert rule.may_concern(case.text), "the rule's words screen out a file that it flags"
+
+
+@pytest.mark.parametrize("case", FIRING, ids=str)
+def test_offsets_hold_beyond_ascii(case: Case) -> None:
+    shifted = f"# größer 数据 🚀\n{case.text}"
+    before = [item.end - item.start for item in found_in(case.text, case.rule)]
+    after = found_in(shifted, case.rule)
+    assert [item.end - item.start for item in after] == before
+    assert [item.start for item in after] == [
+        item.start + len(shifted) - len(case.text) for item in found_in(case.text, case.rule)
+    ]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_every_rule_is_documented_and_shown(rule: Rule) -> None:
+    page = rule.page()
+    assert page.summary.endswith(".")
+    assert len(page.summary) <= 120
+    assert tuple(page.sections) == HEADINGS
+    assert all(page.sections.values())
+    assert "```python" in page.sections["Example"]
+    assert "```python" in page.sections["Use instead"]
+    assert rule.words, "a rule says which words a file must hold"
+    assert isinstance(rule.default, Default)
+    module = type(rule).__module__.rpartition(".")[2]
+    assert module == rule.name.replace("-", "_"), "the file is named for the rule"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_every_rule_has_cases_of_both_kinds(rule: Rule) -> None:
+    cases = [case for case in CASES if case.rule == rule.name]
+    firing = [case for case in cases if case.fires]
+    assert len(firing) >= 4
+    assert len(cases) - len(firing) >= max(6, len(firing) - 4)
+    titles = [case.title for case in cases]
+    assert len(set(titles)) == len(titles)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_the_pair_is_what_the_fix_makes(rule: Rule) -> None:
+    before, after = (_pair(rule.name, side) for side in ("before", "after"))
+    assert found_in(before, rule.name), "before.py shows the pattern"
+    assert found_in(after, rule.name) == []
+    assert fixed(before, rule.name, unsafe=True) == after
+
+
+def test_rule_codes_and_names_are_in_the_contract() -> None:
+    for rule in RULES:
+        assert re.fullmatch(r"TL[1-9]\d\d", rule.code)
+        assert not rule.name.startswith(("no-use", "use-", "disallow-")), "a name says the pattern, not the remedy"
+
+
+def test_one_run_fixes_the_six_patterns_in_one_script() -> None:
+    before, after = (_pair("combined", side) for side in ("before", "after"))
+    codes = {item.code for item in torchlint.check_text(before, "case.py", torchlint.load_settings(None, {}))}
+    assert {"TL105", "TL301", "TL401", "TL402", "TL501"} <= codes
+    outcome = fix(Source.from_text(before, "case.py"), torchlint.load_settings(None, {"unsafe-fixes": True}))
+    assert outcome.errors == ()
+    assert outcome.source.text == after
+    assert {item.code for item in outcome.applied} >= {"TL101", "TL102", "TL105", "TL301", "TL401", "TL402", "TL501"}
+
+
+def _pair(name: str, side: str) -> str:
+    return Path(FIXTURES / name / f"{side}.py").read_bytes().decode("utf-8")
