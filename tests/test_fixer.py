@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -72,7 +73,7 @@ def test_chosen_fixes_never_overlap_and_leave_the_rest_alone(fixes: list[list[Ed
     diagnostics = [diagnostic(*edits, code=f"AB{index:03}") for index, edits in enumerate(fixes)]
     text = "abcdefghijklmnopqrst"
     edits = edits_of(without_conflicts(diagnostics, len(text)))
-    for one, two in zip(edits, edits[1:], strict=False):
+    for one, two in pairwise(edits):
         assert one.end <= two.start
     covered = {offset for edit in edits for offset in range(edit.start, edit.end)}
     kept = [character for offset, character in enumerate(text) if offset not in covered]

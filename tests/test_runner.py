@@ -50,7 +50,7 @@ def test_progress_counts_the_files_done(tmp_path: Path, demo: MakeSettings) -> N
 @pytest.mark.parametrize("deadly", [["070.py"], ["000.py", "001.py", "149.py"]])
 def test_a_process_that_dies_costs_only_its_file(tmp_path: Path, demo: MakeSettings, deadly: list[str]) -> None:
     texts = {f"{index:03}.py": f"x = LOUD\n{PADDING}" for index in range(150)}
-    texts.update({name: "DEADLY = LOUD\n" for name in deadly})
+    texts.update(dict.fromkeys(deadly, "DEADLY = LOUD\n"))
     files = make(tmp_path, texts, demo(ignore=["TL001"]))
     results = run(files)
     assert [os.path.basename(result.path) for result in results] == sorted(texts)

@@ -173,7 +173,8 @@ def _run_alone(files: Sequence[File], indices: Sequence[int], mode: Mode) -> Ite
                     yield index, pool.submit(run_file, files[index], mode).result()
                 except BrokenProcessPool:
                     path = files[index].path
-                    yield index, Result(path, errors=(f"{path}: the process that checked this file died; it was left out",))
+                    died = f"{path}: the process that checked this file died; it was left out"
+                    yield index, Result(path, errors=(died,))
                     break
 
 
