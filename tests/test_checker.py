@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 import torchlint
-from torchlint.checker import RuleCrashError, check
+from torchlint.checker import InternalError, check
 from torchlint.rule import Severity
 from torchlint.settings import Settings
 from torchlint.source import Source
@@ -73,13 +73,27 @@ def test_syntax_is_judged_without_a_rules_words_only_if_asked(demo: MakeSettings
 
 
 def test_a_crashing_rule_costs_only_itself(demo: MakeSettings) -> None:
-    crashes: list[RuleCrashError] = []
+    crashes: list[InternalError] = []
     found = check(Source.from_text("CRASH = LOUD\n", "a.py"), demo(), on_crash=crashes.append)
     assert [one.code for one in found] == ["ZZ101"]
     assert [str(crash).partition(" (")[0] for crash in crashes] == ["a.py: ZZ103 crashed: KeyError: 'a bug'"]
     assert "please report" in str(crashes[0])
-    with pytest.raises(RuleCrashError):
+    with pytest.raises(InternalError):
         check(Source.from_text("CRASH = 1\n", "a.py"), demo())
+
+
+def test_a_crash_of_the_model_is_told_like_one_of_a_rule(demo: MakeSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    from torchlint.model.module import Module
+
+    def broken(*arguments: object, **options: object) -> Module:
+        raise IndexError("a bug\nin the model")
+
+    monkeypatch.setattr(Module, "parse", broken)
+    crashes: list[InternalError] = []
+    assert check(Source.from_text("x = LOUD\n", "a.py"), demo(), on_crash=crashes.append) == []
+    assert str(crashes[0]).startswith("a.py: the analysis crashed: IndexError: a bug in the model (")
+    with pytest.raises(InternalError):
+        check(Source.from_text("x = LOUD\n", "a.py"), demo())
 
 
 def test_the_garbage_collector_is_left_as_it_was(demo: MakeSettings) -> None:

@@ -35,7 +35,7 @@ def load_settings(folder: str | None = None, overrides: Mapping[str, Any] | None
 
 
 def check_text(text: str, path: str = "<text>", settings: Settings | None = None) -> list[Diagnostic]:
-    """The diagnostics of a text. Raises RuleCrashError if a rule does."""
+    """The diagnostics of a text. Raises InternalError if a rule does."""
     from torchlint.checker import check
     from torchlint.source import Source
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,8 +18,13 @@ if TYPE_CHECKING:
     from torchlint.model.module import Module
 
 
-class RuleCrashError(Exception):
-    """A rule raised on a file, which is a bug in the rule; the text is one line for the user."""
+class InternalError(Exception):
+    """A rule, or the model, raised on a file, which is a bug; the text is one line for the user."""
+
+
+def raise_crash(crash: InternalError) -> None:
+    """What ``check`` does by default about a crash."""
+    raise crash
 
 
 def check(
@@ -27,13 +32,13 @@ def check(
     settings: Settings,
     *,
     syntax: bool = False,
-    on_crash: Callable[[RuleCrashError], None] | None = None,
+    on_crash: Callable[[InternalError], None] = raise_crash,
 ) -> list[Diagnostic]:
     """The diagnostics of one file, sorted.
 
     A file without the words that the enabled rules look for is not parsed, unless ``syntax`` asks for a verdict on its
-    syntax all the same. A rule that raises is told to ``on_crash`` and the other rules are still heard; without
-    ``on_crash`` RuleCrashError is raised.
+    syntax all the same. ``on_crash`` is told of a rule that raised, and the other rules are still heard; by default
+    the crash is raised.
     """
     enabled = settings.rules(source.path)
     judged = {rule.code for rule in enabled}
@@ -42,22 +47,22 @@ def check(
         rules = [rule for rule in enabled if rule.may_concern(source.text)]
         if rules:
             with garbage_collection_paused():
-                module = parse(source, settings.options_of(rules), settings.target_torch)
+                module = _model(source, settings, rules)
                 for rule in rules:
                     try:
                         diagnostics += _ask(rule, module, source)
-                    except RuleCrashError as crash:
-                        if on_crash is None:
-                            raise
+                    except InternalError as crash:
                         on_crash(crash)
                         judged.discard(rule.code)
-                del module
         elif syntax and settings.enabled(InvalidSyntax.code, source.path):
             check_syntax(source)
     except NotPythonError as error:
         diagnostics, judged = [], set()
         if settings.enabled(InvalidSyntax.code, source.path):
             diagnostics = [_invalid_syntax(source, error)]
+    except InternalError as crash:
+        on_crash(crash)
+        return []
     if not settings.ignore_noqa:
         report_unused = settings.enabled(UnusedSuppression.code, source.path)
         diagnostics = suppress(source, diagnostics, judged, report_unused)
@@ -71,20 +76,31 @@ def unreadable(path: str, error: SourceError, settings: Settings) -> list[Diagno
     return [_invalid_syntax(Source.from_text("", path), NotPythonError(str(error)))]
 
 
+def _model(source: Source, settings: Settings, rules: Sequence[Rule]) -> Module:
+    try:
+        return parse(source, settings.options_of(rules), settings.target_torch)
+    except NotPythonError:
+        raise
+    except Exception as error:
+        raise _internal_error(source, "the analysis", error) from error
+
+
 def _ask(rule: Rule, module: Module, source: Source) -> list[Diagnostic]:
     """What one rule says, each diagnostic with the rows on which a suppression counts."""
     try:
         found = list(dict.fromkeys(rule.check(module)))
     except Exception as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        raise RuleCrashError(
-            f"{source.path}: {rule.code} crashed: {type(error).__name__}: {error} "
-            f"({place.filename}:{place.lineno}); please report it"
-        ) from error
+        raise _internal_error(source, rule.code, error) from error
     return [
         diagnostic if diagnostic.rows[0] else replace(diagnostic, rows=_rows(source, diagnostic))
         for diagnostic in found
     ]
+
+
+def _internal_error(source: Source, what: str, error: Exception) -> InternalError:
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    return InternalError(f"{source.path}: {what} crashed: {reason} ({place.filename}:{place.lineno}); please report it")
 
 
 def _rows(source: Source, diagnostic: Diagnostic) -> tuple[int, int]:

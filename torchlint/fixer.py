@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from torchlint.checker import RuleCrashError, check
+from torchlint.checker import InternalError, check, raise_crash
 from torchlint.parsing import NotPythonError, check_syntax, compiles
 from torchlint.rule import Applicability, Diagnostic, Edit
 from torchlint.settings import Settings
@@ -49,7 +49,7 @@ def fix(
     settings: Settings,
     *,
     syntax: bool = False,
-    on_crash: Callable[[RuleCrashError], None] | None = None,
+    on_crash: Callable[[InternalError], None] = raise_crash,
 ) -> Fixed:
     """Apply fixes until none is left. The result is checked by the same ``check`` as any file.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import gc
+import symtable
+import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +16,9 @@ from torchlint.source import Source
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
+
+
+_TOO_DEEP = "nested too deeply to be analysed"
 
 
 class NotPythonError(Exception):
@@ -30,6 +35,8 @@ def parse(source: Source, options: Mapping[str, Mapping[str, Option]], target_to
     """The model of a file. Raises NotPythonError."""
     from torchlint.model.module import Module, ParseError  # not needed, so not imported, for most files
 
+    if sys.version_info < (3, 11) and _is_too_deep(source.text):
+        raise NotPythonError(_TOO_DEEP)
     try:
         return Module.parse(source.text, path=source.path, options=options, target_torch=target_torch)
     except ParseError as error:
@@ -82,7 +89,20 @@ def _complaint(source: Source) -> NotPythonError | None:
         row = min(max(error.lineno or 1, 1), len(source.line_starts))
         return NotPythonError(error.msg, row, max(error.offset or 1, 1))
     except (RecursionError, MemoryError):
-        return NotPythonError("nested too deeply to be analysed")
+        return NotPythonError(_TOO_DEEP)
     except ValueError as error:
         return NotPythonError(str(error))
     return None
+
+
+def _is_too_deep(text: str) -> bool:
+    """Whether Python 3.10, whose `ast.parse` takes trees of any depth, could not compile the text for its depth."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            symtable.symtable(text, "<text>", "exec")
+    except (RecursionError, MemoryError):
+        return True
+    except (SyntaxError, ValueError):
+        return False
+    return False

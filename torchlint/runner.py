@@ -11,7 +11,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from torchlint.checker import RuleCrashError, check, unreadable
+from torchlint.checker import InternalError, check, unreadable
 from torchlint.files import File
 from torchlint.fixer import WriteError, fix, unified_diff, write
 from torchlint.rule import Diagnostic
@@ -87,7 +87,7 @@ def run_source(source: Source, settings: Settings, mode: Mode, *, syntax: bool =
     """Check, and by ``mode`` fix, a text; and the text as fixed."""
     errors: list[str] = []
 
-    def on_crash(crash: RuleCrashError) -> None:
+    def on_crash(crash: InternalError) -> None:
         if str(crash) not in errors:
             errors.append(str(crash))
 
