@@ -15,6 +15,8 @@ from torchlint.model.tree import Binding, Scope, Tree, dotted_name
 
 #: Expressions nested or chained deeper than this are unknown.
 _MAX_DEPTH = 40
+#: So many values are evaluated again because a cycle cut them short; then the first answer stays.
+_MAX_FORGOTTEN = 20_000
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,8 @@ class Values:
         self._known: dict[cst.CSTNode, Value] = {}
         self._running: set[cst.CSTNode] = set()
         self._cyclic = False
+        self._provisional: list[cst.CSTNode] = []  #: known nodes whose value a cycle cut short
+        self._forgotten = 0
         self._depth = 0
         self._uses: dict[str, set[str]] | None = None
         self._stores: dict[str, list[cst.BaseExpression | None]] | None = None
@@ -149,10 +153,21 @@ class Values:
         finally:
             self._depth -= 1
             self._running.discard(node)
-        if not self._cyclic or not self._running:
-            self._known[node] = value
+        self._known[node] = value
+        if not self._running:
+            self._forget_provisional()
+        elif self._cyclic and not (value and value.sure):
+            self._provisional.append(node)
         self._cyclic = (outer_cyclic or self._cyclic) and bool(self._running)
         return value
+
+    def _forget_provisional(self) -> None:
+        """What was cut short by a cycle is worked out anew when asked for by itself; up to a limit, or it never ends."""
+        if self._provisional and self._forgotten < _MAX_FORGOTTEN:
+            self._forgotten += len(self._provisional)
+            for node in self._provisional:
+                self._known.pop(node, None)
+        self._provisional.clear()
 
     def iterated(self, value: Value) -> Value:
         """What a loop over ``value`` binds."""
@@ -555,12 +570,13 @@ class Values:
             if value.kind is Kind.CLASS and isinstance(value.definition, cst.ClassDef):
                 definition = value.definition
         if definition is not None:
-            return self._class_kind(definition)
+            return self.instance(definition)
         if name is None:
             return UNKNOWN
         return _instance_by_name(name)
 
-    def _class_kind(self, definition: cst.ClassDef) -> Value:
+    def instance(self, definition: cst.ClassDef) -> Value:
+        """What an instance of a class of the file is."""
         for base in self._definitions.base_names(definition):
             found = _instance_by_base(base)
             if found.kind is not Kind.UNKNOWN:
