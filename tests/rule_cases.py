@@ -44,6 +44,8 @@ class Case:
 def read_cases(rule: str) -> list[Case]:
     """The cases of the rule called ``rule``. Raises ValueError where the file does not keep to the format."""
     path = FIXTURES / rule / "cases.py"
+    if not path.is_file():
+        return []  # one test says so; the others still run
     cases: list[Case] = []
     target: list[str] = []
     sections: list[tuple[Case, str, list[str]]] = []
