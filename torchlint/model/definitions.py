@@ -153,24 +153,27 @@ class Definitions:
 
     def arguments_for(self, function: cst.FunctionDef, param: cst.Param, values: Values) -> list[cst.BaseExpression]:
         """What the calls in the file pass for ``param``; unpacked arguments are left out."""
+        found = [self.argument_of(call, function, param) for call in self.callers(function, values).calls]
+        return [given for given in found if given is not None]
+
+    def argument_of(self, call: cst.Call, function: cst.FunctionDef, param: cst.Param) -> cst.BaseExpression | None:
+        """What ``call``, a call of ``function``, passes for ``param``; None if nothing, or if it is unpacked."""
         params = [*function.params.posonly_params, *function.params.params]
         position = next((i for i, item in enumerate(params) if item is param), None)
         if position is not None and self._tree.class_of(function) is not None:
             position -= 0 if _has_decorator(function, "staticmethod") else 1
-        given: list[cst.BaseExpression] = []
-        for call in self.callers(function, values).calls:
-            seen = 0
-            for argument in call.args:
-                if argument.star:
-                    break
-                if argument.keyword is not None:
-                    if argument.keyword.value == param.name.value:
-                        given.append(argument.value)
-                else:
-                    if seen == position:
-                        given.append(argument.value)
-                    seen += 1
-        return given
+        seen = 0
+        for argument in call.args:
+            if argument.star:
+                return None
+            if argument.keyword is not None:
+                if argument.keyword.value == param.name.value:
+                    return argument.value
+            else:
+                if seen == position:
+                    return argument.value
+                seen += 1
+        return None
 
     # -- what a function gives
 

@@ -47,6 +47,10 @@ CANONICAL = {
     "torch.GradScaler": "torch.amp.GradScaler",
     "torch.cuda.amp.autocast_mode.autocast": "torch.cuda.amp.autocast",
     "torch.cuda.amp.grad_scaler.GradScaler": "torch.cuda.amp.GradScaler",
+    "torch.cuda.amp.autocast_mode.custom_fwd": "torch.cuda.amp.custom_fwd",
+    "torch.cuda.amp.autocast_mode.custom_bwd": "torch.cuda.amp.custom_bwd",
+    "torch.cpu.amp.autocast_mode.autocast": "torch.cpu.amp.autocast",
+    "torch.cpu.amp.grad_scaler.GradScaler": "torch.cpu.amp.GradScaler",
     "torch.autograd.no_grad": "torch.no_grad",
     "torch.autograd.grad_mode.no_grad": "torch.no_grad",
     "torch.autograd.inference_mode": "torch.inference_mode",
@@ -314,3 +318,8 @@ LOSS_NAMES = ("criterion", "loss_fn", "loss_func", "loss_function", "criterions"
 #: transformers and diffusers hand their models out in evaluation mode.
 EVAL_BY_DEFAULT = ("from_pretrained", "pipeline")
 EVAL_BY_DEFAULT_PACKAGES = ("transformers.", "diffusers.", "sentence_transformers.", "peft.")
+
+#: Methods of a network, other than its forward, that run it with the caller's grad mode ...
+ENCODING_METHODS = frozenset({"encode", "decode", "encode_image", "encode_text", "extract_features", "forward_features"})
+#: ... and those of which only its class knows under which mode.
+RUNNING_METHODS = ENCODING_METHODS | {"generate", "sample", "reverse", "infer", "inference", "predict", "reconstruct"}

@@ -16,13 +16,20 @@ from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
 
 from torchlint.model import knowledge, loops
 from torchlint.model.calls import Call
+from torchlint.model.datasets import Datasets
 from torchlint.model.definitions import Callers, Definitions
+from torchlint.model.gates import Gates
+from torchlint.model.gradients import Gradients
+from torchlint.model.inference import Inference
 from torchlint.model.knowledge import Kind
+from torchlint.model.loading import Loading
 from torchlint.model.loops import Loop, LoopKind, Loops
 from torchlint.model.names import Names
+from torchlint.model.precision import Precision
 from torchlint.model.regions import GradMode, Regions
+from torchlint.model.steps import Steps
 from torchlint.model.training import Training
-from torchlint.model.tree import Tree, dotted_name
+from torchlint.model.tree import Binding, Tree, dotted_name
 from torchlint.model.values import Value, Values
 
 if TYPE_CHECKING:
@@ -67,8 +74,15 @@ class Module:
         self.definitions = Definitions(self.tree, self.names)
         self.values = Values(self.tree, self.names, self.definitions)
         self.loops = Loops(self.tree, self.values)
+        self.gates = Gates(self.tree, self.names)
         self.regions = Regions(self.tree, self.names, self.definitions, self.values)
         self.training = Training(self.tree, self.names, self.definitions, self.values)
+        self.gradients = Gradients(self.tree, self.names, self.definitions, self.values)
+        self.precision = Precision(self)
+        self.steps = Steps(self)
+        self.inference = Inference(self)
+        self.datasets = Datasets(self)
+        self.loading = Loading(self, self.datasets)
 
     @classmethod
     def parse(
@@ -112,6 +126,11 @@ class Module:
     def row_start(self, row: int) -> int:
         """The offset of the first character of ``row`` (from 1)."""
         return self._line_starts[row - 1]
+
+    def line(self, row: int) -> str:
+        """The text of ``row`` (from 1), with its newline."""
+        stop = self._line_starts[row] if row < len(self._line_starts) else len(self.text)
+        return self.text[self._line_starts[row - 1] : stop]
 
     def line_start(self, offset: int) -> int:
         """The offset of the first character of the row that holds ``offset``."""
@@ -192,6 +211,14 @@ class Module:
             if isinstance(node.func, cst.Attribute) and node.func.attr.value in names:
                 yield node
 
+    def decorators(self, *names: str) -> Iterator[tuple[cst.Decorator, str]]:
+        """The decorators ``@name`` (not called) with one of these canonical dotted names, in order."""
+        for definition in (*self.tree.functions, *self.tree.classes):
+            for decorator in definition.decorators:
+                name = self.names.resolve(decorator.decorator)
+                if name is not None and name in names:
+                    yield decorator, name
+
     def name_of(self, node: cst.CSTNode | None) -> str | None:
         """The canonical dotted name that ``node`` refers to, if it comes from an import or is a builtin."""
         return self.names.resolve(node)
@@ -232,10 +259,23 @@ class Module:
         for scope_name in self._imported_roots:
             if scope_name in roots:
                 return True
-        return any(name in knowledge.TRAINERS for name in self._imported_names)
+        return any(name in knowledge.TRAINERS for name in self.imported_names)
+
+    def is_exported(self, binding: Binding) -> bool:
+        """Whether other files are meant to use the name: listed in ``__all__``, or bound in an ``__init__.py``."""
+        if self.path.replace("\\", "/").endswith("/__init__.py") or self.path == "__init__.py":
+            return True
+        listed = self.tree.module_scope.bindings.get("__all__", [])
+        return any(
+            isinstance(node, cst.SimpleString) and node.evaluated_value == binding.name
+            for entry in listed
+            if entry.value is not None
+            for node in self.tree.nodes_in(entry.value)
+        )
 
     @cached_property
-    def _imported_names(self) -> frozenset[str]:
+    def imported_names(self) -> frozenset[str]:
+        """Dotted names of everything the file imports, at any place."""
         found: set[str] = set()
         for scope in self.tree.scopes.values():
             for bindings in scope.bindings.values():
@@ -244,11 +284,11 @@ class Module:
 
     @cached_property
     def _imported_roots(self) -> frozenset[str]:
-        return frozenset(name.partition(".")[0] for name in self._imported_names)
+        return frozenset(name.partition(".")[0] for name in self.imported_names)
 
     def imports(self, root: str) -> bool:
         """Whether the file imports ``root`` or something of it."""
-        return any(name == root or name.startswith(root + ".") for name in self._imported_names)
+        return any(name == root or name.startswith(root + ".") for name in self.imported_names)
 
     # -- forward calls
 
@@ -265,6 +305,24 @@ class Module:
                 return False
         value = self.value(func)
         return value.kind is Kind.MODULE
+
+    def runs_network(self, node: cst.Call) -> bool:
+        """Whether ``node`` is a forward, or a method that encodes or decodes with a network, in the caller's mode."""
+        if self.is_forward(node):
+            return True
+        func = node.func
+        if not isinstance(func, cst.Attribute) or func.attr.value not in knowledge.ENCODING_METHODS:
+            return False
+        if self.imports("sentence_transformers"):
+            return False  # its ``encode`` records nothing
+        return self.value(func.value).kind is Kind.MODULE
+
+    def network_of(self, call: cst.Call) -> cst.BaseExpression:
+        """The network that a forward call runs: ``model`` of ``model(x)``, ``model.forward(x)``, ``model.encode(x)``."""
+        func = call.func
+        if isinstance(func, cst.Attribute) and func.attr.value in (*knowledge.ENCODING_METHODS, "forward"):
+            return func.value
+        return func
 
     def forwards_in(self, node: cst.CSTNode) -> list[cst.Call]:
         """The forward calls inside ``node``, in order."""

@@ -1,0 +1,546 @@
+"""Inference: which statements of a file run a network without training it, and what is known of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.model import knowledge
+from torchlint.model.knowledge import Kind
+from torchlint.model.loops import is_batch
+from torchlint.model.regions import GradMode
+from torchlint.model.tree import dotted_name
+
+if TYPE_CHECKING:
+    from torchlint.model.module import Module
+
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+#: Words by which a function says that it is inference ...
+_EVALUATING = frozenset(
+    "evaluate evaluation eval evaluator validate validation valid val vali test testing predict prediction "
+    "predictions predictor infer inference".split()
+)
+#: ... or that it may be.
+_USING = frozenset(
+    "generate generation sample samples sampling translate translation caption captioning extract extraction embed "
+    "embedding embeddings reconstruct reconstruction reconstructions demo visualize synthesize transcribe detect "
+    "recognize segment classify encode decode features answer chat plot show images search".split()
+)
+_MEASURING = frozenset("bench benchmark profile profiling latency throughput speed flops timing warmup time".split())
+_TRAINING = frozenset("train training fit pretrain finetune learn optimize update step loss".split())
+#: Words of code that wants gradients although it trains nothing.
+_GRADIENT_SEEKING = re.compile(
+    r"attack|adversar|pgd|fgsm|saliency|grad_?cam|guid(?!e_|eline)|dream|invert|inversion|langevin|energy|forces?\b|"
+    r"style_transfer|influence|fisher|hessian|jacobian|attribution|visuali[sz]ation"
+)
+_GRADIENT_LIBRARIES = ("captum", "torchattacks", "foolbox", "pytorch_grad_cam", "functorch", "higher", "learn2learn")
+_TEST_LIBRARIES = ("unittest", "pytest", "torch.testing", "absl.testing", "parameterized")
+_HOOKS = frozenset({"register_hook", "register_backward_hook", "register_full_backward_hook", "retain_grad"})
+
+#: What ends the graph of an output, and shows that it is only read.
+_DETACHING = frozenset({"detach", "detach_", "item", "tolist", "numpy", "argmax", "argmin", "data"})
+_LEAVING = frozenset({"item", "tolist", "numpy"})
+#: Methods that keep a tensor a part of the graph: numpy refuses what they give.
+_KEEPING = frozenset("cpu squeeze unsqueeze to float reshape view permute transpose clamp contiguous flatten".split())
+_PLAIN = frozenset(
+    f"builtins.{name}" for name in ("float", "int", "len", "str", "bool", "print", "round", "isinstance", "range")
+)
+_SHOWN = ("save_image", "imsave", "imwrite", "imshow", "make_grid", "tensor2im")
+
+_HELD_OUT = re.compile(r"val|test|eval|dev|infer|predict", re.IGNORECASE)
+_ADVERSARIES = re.compile(r"discriminator|^net_?d$|^d_net$|adversarial", re.IGNORECASE)
+_MOVING_TARGETS = re.compile(r"teacher|target|ema|momentum|frozen|vgg|lpips|perceptual", re.IGNORECASE)
+_MUTATING = frozenset({"copy_", "clamp_", "lerp_", "register_buffer", "load_state_dict", "swap_tensors", "set_", "init"})
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """Statements that run a network without training it."""
+
+    forward: cst.Call  #: the first forward that is meant
+    model: cst.BaseExpression  #: the network it runs
+    node: cst.CSTNode  #: the function, loop or statement that is the region
+    evidence: tuple[str, cst.CSTNode | None]  #: why it is inference: a text, and where that is seen
+
+
+class Inference:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+
+    # -- questions of the rules
+
+    @cached_property
+    def recording(self) -> list[Region]:
+        """Regions whose forwards record an autograd graph that nothing uses."""
+        if self._is_out_of_reach:
+            return []
+        found: dict[cst.CSTNode, Region] = {}
+        for function, calls in self._forwards.items():
+            if function is not None and self._is_excluded(function):
+                continue
+            for call in calls:
+                region = self._recorded(call, function)
+                if region is not None and region.node not in found:
+                    found[region.node] = region
+        return list(found.values())
+
+    @cached_property
+    def in_training_mode(self) -> list[Region]:
+        """Regions that run a network of this file that nothing in the file may have put into evaluation mode."""
+        module = self._module
+        if self._is_out_of_reach or module.uses_trainer or module.precision.plays_games or self._is_adversarial:
+            return []
+        found: dict[cst.CSTNode, Region] = {}
+        for function, calls in self._forwards.items():
+            if function is not None and self._is_excluded(function):
+                continue
+            for call in calls:
+                region = self._in_training_mode(call, function)
+                if region is not None and region.node not in found:
+                    found[region.node] = region
+        return list(found.values())
+
+    @cached_property
+    def inference_mode_serves(self) -> list[tuple[cst.CSTNode, cst.Call]]:
+        """The ``no_grad`` managers and decorators that may as well be ``inference_mode``, each with a forward in it."""
+        found: list[tuple[cst.CSTNode, cst.Call]] = []
+        for manager, body, function in self._disabled:
+            forward = self._first_run(body, 3, set())
+            if forward is not None and self._stays_inside(body, function):
+                found.append((manager, forward))
+        return found
+
+    # -- forwards
+
+    @cached_property
+    def _forwards(self) -> dict[cst.FunctionDef | None, list[cst.Call]]:
+        """The forward calls of the file by the function that runs them."""
+        found: dict[cst.FunctionDef | None, list[cst.Call]] = {}
+        for call in self._module.tree.calls:
+            home = self._module.tree.function_of(call)
+            if isinstance(home, cst.Lambda) or not self._module.runs_network(call):
+                continue
+            found.setdefault(home, []).append(call)
+        return found
+
+    def _first_run(self, node: cst.CSTNode, depth: int, seen: set[cst.CSTNode]) -> cst.Call | None:
+        """The first forward in ``node``, or in what it calls within the file."""
+        module = self._module
+        for call in module.tree.calls_in(node):
+            if module.runs_network(call) or self._samples(call):
+                return call
+            if depth <= 0:
+                continue
+            for definition in module.definitions.called(call, module.values):
+                if isinstance(definition, cst.FunctionDef) and definition not in seen:
+                    seen.add(definition)
+                    if self._first_run(definition.body, depth - 1, seen) is not None:
+                        return call
+        return None
+
+    def _samples(self, call: cst.Call) -> bool:
+        """``model.generate(...)``, ``vae.decode(...)``: a method of a network that runs it."""
+        func = call.func
+        if not isinstance(func, cst.Attribute) or func.attr.value not in knowledge.RUNNING_METHODS:
+            return False
+        return self._module.value(func.value).kind is Kind.MODULE
+
+    # -- what is left alone
+
+    @cached_property
+    def _is_out_of_reach(self) -> bool:
+        module = self._module
+        if any(module.imports(name) for name in (*_TEST_LIBRARIES, *_GRADIENT_LIBRARIES)):
+            return True
+        return False
+
+    @cached_property
+    def _is_adversarial(self) -> bool:
+        """Whether a generator plays against a discriminator: it is sampled in training mode by habit."""
+        tree = self._module.tree
+        words = [*tree.names, *(node.attr.value for node in tree.attributes)]
+        return any(_ADVERSARIES.search(word) for word in words)
+
+    def _is_excluded(self, function: cst.FunctionDef) -> bool:
+        module = self._module
+        words = words_of(function.name.value)
+        if words & _MEASURING or function.name.value.startswith("__") and function.name.value != "__call__":
+            return True
+        owner = module.tree.class_of(function)
+        if owner is not None and module.values.instance(owner).kind is Kind.MODULE:
+            return True
+        if module.regions.is_inference_hook(function) or self._seeks_gradients(function):
+            return True
+        if any(isinstance(node, cst.Assert) for node in module.tree.nodes_in(function)) and "test" in words:
+            return True
+        return self._is_handed_out(function)
+
+    def _seeks_gradients(self, function: cst.FunctionDef) -> bool:
+        module = self._module
+        owner = module.tree.class_of(function)
+        outer = module.function_of(function)
+        names = [function.name.value, owner.name.value if owner is not None else "", outer.name.value if outer else ""]
+        if any(_GRADIENT_SEEKING.search(_snake(name)) for name in names):
+            return True
+        for node in module.tree.nodes_in(owner or function):
+            if isinstance(node, cst.Attribute) and node.attr.value in _HOOKS:
+                return True
+            if owner is not None and not module.tree.within(node, function):
+                continue
+            if isinstance(node, cst.Attribute) and node.attr.value == "grad" and module.name_of(node) is None:
+                return True
+            if isinstance(node, cst.Call) and self._wants_gradients(node):
+                return True
+        return False
+
+    def _wants_gradients(self, call: cst.Call) -> bool:
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "requires_grad_":
+            return not call.args or dotted_name(call.args[0].value) != "False"
+        return any(
+            item.keyword is not None
+            and item.keyword.value == "requires_grad"
+            and dotted_name(item.value) == "True"
+            for item in call.args
+        )
+
+    def _is_handed_out(self, function: cst.FunctionDef) -> bool:
+        """Whether the function is given to others to call, under a mode that is not seen here."""
+        if self._module.tree.class_of(function) is not None:
+            return False
+        callers = self._module.callers(function)
+        return not callers.complete
+
+    def _is_frozen(self, model: cst.BaseExpression) -> bool:
+        """Whether the parameters of ``model`` are switched off, so that it records nothing."""
+        last = (dotted_name(model) or "").rpartition(".")[2]
+        return bool(last) and last in self._frozen
+
+    @cached_property
+    def _frozen(self) -> set[str]:
+        tree = self._module.tree
+        found: set[str] = set()
+        for call in self._module.methods("requires_grad_"):
+            if call.args and dotted_name(call.args[0].value) == "False" and isinstance(call.func, cst.Attribute):
+                found.add((dotted_name(call.func.value) or "").rpartition(".")[2])
+        for target, value, statement in tree.stores:
+            if not (isinstance(target, cst.Attribute) and target.attr.value == "requires_grad"):
+                continue
+            if value is None or dotted_name(value) != "False":
+                continue
+            for loop in self._module.loops.around(statement):
+                if isinstance(loop.node, cst.For):
+                    for call in tree.calls_in(loop.node.iter):
+                        if isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("parameters"):
+                            found.add((dotted_name(call.func.value) or "").rpartition(".")[2])
+        return found
+
+    # -- recording a graph
+
+    def _recorded(self, call: cst.Call, function: cst.FunctionDef | None) -> Region | None:
+        module = self._module
+        model = module.network_of(call)
+        if module.gradients.reaches_backward(call) or self._is_frozen(model):
+            return None
+        if module.grad_mode(call) is not GradMode.RECORDING:
+            return None
+        trains = module.gradients.trains(function) if function is not None else False
+        evaluated = module.training.evaluation(call, model)
+        if function is None or trains or function.name.value == "main":
+            return self._recorded_statement(call, model, evaluated)
+        if self._already_refused_by_numpy(call, function):
+            return None
+        if evaluated is not None:
+            if not self._is_consumed(call, function, evaluated):
+                return None
+            return Region(call, model, function, (f"`{module.code(evaluated)}`", evaluated))
+        words = words_of(function.name.value)
+        if words & _TRAINING or self._is_smoke_test(function, model):
+            return None
+        loop = self._batch_loop(call)
+        if words & _EVALUATING and (loop is not None or self._reads(function)):
+            return Region(call, model, function, (f"`{function.name.value}` evaluates", None))
+        if words & _USING and self._reads(function):
+            return Region(call, model, function, (f"`{function.name.value}` only reads the outputs", None))
+        return None
+
+    def _recorded_statement(
+        self, call: cst.Call, model: cst.BaseExpression, evaluated: cst.CSTNode | None
+    ) -> Region | None:
+        """In code that also trains, or outside a function: a loop or statement that does not train."""
+        node = self.outermost_loop(call)
+        if node is None:
+            node = self._module.tree.statement_of(call)
+            if evaluated is None or not isinstance(node, cst.BaseSmallStatement) or self._module.gradients.trains(node):
+                return None
+        if evaluated is not None:
+            return Region(call, model, node, (f"`{self._module.code(evaluated)}`", evaluated))
+        loop = self._batch_loop(call)
+        if loop is not None and self._is_held_out(loop) and self._reads(node):
+            return Region(call, model, node, ("no loss of this loop is propagated backward", None))
+        return None
+
+    def _batch_loop(self, call: cst.Call) -> cst.For | None:
+        """The loop over a loader around ``call``."""
+        for loop in self._module.loops.around(call):
+            if isinstance(loop.node, cst.For) and (is_batch(loop.over) or _over_batches(loop.node)):
+                return loop.node
+        return None
+
+    def _is_held_out(self, loop: cst.For) -> bool:
+        names = [part.value for part in self._module.tree.nodes_in(loop.iter) if isinstance(part, cst.Name)]
+        names += [part.attr.value for part in self._module.tree.nodes_in(loop.iter) if isinstance(part, cst.Attribute)]
+        return any(_HELD_OUT.search(name) for name in names)
+
+    def outermost_loop(self, call: cst.Call) -> cst.For | cst.While | None:
+        """The largest loop around ``call`` in its function that does not train."""
+        found: cst.For | cst.While | None = None
+        for loop in self._module.loops.around(call):
+            if self._module.gradients.trains(loop.node):
+                break
+            found = loop.node
+        return found
+
+    def _reads(self, node: cst.CSTNode) -> bool:
+        """Whether outputs are visibly taken off the graph, or only shown."""
+        for part in self._module.tree.nodes_in(node):
+            if isinstance(part, cst.Attribute) and part.attr.value in _DETACHING:
+                return True
+            if isinstance(part, cst.Call) and (dotted_name(part.func) or "").rpartition(".")[2] in _SHOWN:
+                return True
+        return False
+
+    def _is_consumed(self, call: cst.Call, function: cst.FunctionDef, evaluated: cst.CSTNode) -> bool:
+        """Whether the output stays in the file: not returned to callers out of sight that may want its gradient."""
+        module = self._module
+        if module.callers(function).calls:
+            return True
+        if module.tree.function_of(evaluated) is function and words_of(function.name.value) & (_EVALUATING | _USING):
+            return True
+        returned = [item for item in module.definitions.returns(function) if item is not None]
+        returned += module.definitions.yields(function)
+        return not any(self._carries(item, {call}, _DETACHING, set()) for item in returned)
+
+    def _already_refused_by_numpy(self, call: cst.Call, function: cst.FunctionDef) -> bool:
+        """Whether ``model(x).numpy()`` stands here without ``detach``: it raises unless gradients are off."""
+        for other in self._module.methods("numpy"):
+            if not self._module.tree.within(other, function):
+                continue
+            node: cst.BaseExpression = other.func.value if isinstance(other.func, cst.Attribute) else other
+            while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node is not call:
+                if node.func.attr.value not in _KEEPING:
+                    break
+                node = node.func.value
+            if node is call:
+                return True
+            if isinstance(node, cst.Name) and call in list(self._module.gradients.sources(node)):
+                return True
+        return False
+
+    def _is_smoke_test(self, function: cst.FunctionDef, model: cst.BaseExpression) -> bool:
+        """Whether the network is made in the function itself and given random numbers."""
+        if not isinstance(model, cst.Name):
+            return False
+        scope = self._module.names.scope_with(model.value, self._module.tree.scope_of(model))
+        if scope is None or scope.node is not function or any(b.kind == "param" for b in scope.bindings[model.value]):
+            return False
+        return not any(
+            isinstance(part, cst.Attribute) and part.attr.value in ("load_state_dict", "load", "load_from_checkpoint")
+            for part in self._module.tree.nodes_in(function)
+        )
+
+    # -- in training mode
+
+    def _in_training_mode(self, call: cst.Call, function: cst.FunctionDef | None) -> Region | None:
+        module = self._module
+        model = module.network_of(call)
+        text = dotted_name(model)
+        if text is None or _MOVING_TARGETS.search(text) or module.gradients.reaches_backward(call):
+            return None
+        disabled = module.grad_mode(call) in (GradMode.NO_GRAD, GradMode.INFERENCE)
+        if module.grad_mode(call) is GradMode.UNKNOWN:
+            return None
+        loop = self._batch_loop(call)
+        node: cst.CSTNode | None
+        if function is not None and not module.gradients.trains(function):
+            words = words_of(function.name.value)
+            if words & _TRAINING or not disabled and self._is_smoke_test(function, model):
+                return None
+            if not disabled and not (words & _EVALUATING and (loop is not None or self._reads(function))):
+                return None
+            node = function
+        else:
+            node = self.outermost_loop(call)
+            if node is None or loop is None or not (disabled or self._is_held_out(loop)):
+                return None
+        constructors = module.training.constructors(model)
+        if not constructors or module.training.may_be_in_evaluation(model, constructors):
+            return None
+        if not any(module.training.depends_on_mode(made) for made in constructors):
+            return None
+        first = min(constructors, key=module.tree.index)
+        return Region(call, model, node, ("built in training mode", first))
+
+    # -- no_grad that may be inference_mode
+
+    @cached_property
+    def _disabled(self) -> list[tuple[cst.CSTNode, cst.CSTNode, cst.FunctionDef | None]]:
+        """Every plain ``no_grad``: the manager or decorator, the body it holds for, the function around."""
+        module = self._module
+        found: list[tuple[cst.CSTNode, cst.CSTNode, cst.FunctionDef | None]] = []
+        for node in module.tree.withs:
+            for item in node.items:
+                if isinstance(item.item, cst.Call) and module.name_of(item.item.func) == knowledge.NO_GRAD:
+                    found.append((item.item, node.body, module.function_of(node)))
+        for function in module.tree.functions:
+            for decorator in function.decorators:
+                target = decorator.decorator
+                name = module.name_of(target.func if isinstance(target, cst.Call) else target)
+                if name == knowledge.NO_GRAD:
+                    found.append((target, function.body, function))
+        return sorted(found, key=lambda item: module.tree.index(item[0]))
+
+    def _stays_inside(self, body: cst.CSTNode, function: cst.FunctionDef | None) -> bool:
+        """Whether no tensor made in ``body`` is used for training, kept, or given to code out of sight."""
+        module = self._module
+        if function is not None:
+            owner = module.tree.class_of(function)
+            if owner is not None and function.name.value in ("forward", "step", "__call__"):
+                return False
+        if module.gradients.anything_reaches_backward(body) or self._has_autocast(body):
+            return False
+        for node in module.tree.nodes_in(body):
+            if isinstance(node, cst.Attribute) and node.attr.value in _MUTATING:
+                return False
+            if isinstance(node, (cst.Call, cst.Attribute)) and module.name_of(node) in (
+                knowledge.ENABLE_GRAD,
+                knowledge.SET_GRAD_ENABLED,
+                "torch.nn.Parameter",
+            ):
+                return False
+        runs = self._runs_in(body)
+        return not self._keeps(body, runs) and not self._returns(body, function, runs)
+
+    def _has_autocast(self, body: cst.CSTNode) -> bool:
+        module = self._module
+        first = next((node for node in module.tree.nodes_in(body) if isinstance(node, cst.BaseSmallStatement)), body)
+        if module.regions.autocast(first):
+            return True
+        return any(
+            "autocast" in (dotted_name(call.func) or "") or "amp" in (dotted_name(call.func) or "").split(".")
+            for call in module.tree.calls_in(body)
+        ) or any(
+            isinstance(node, cst.With) and module.regions.autocast(node.body) for node in module.tree.nodes_in(body)
+        )
+
+    def _runs_in(self, body: cst.CSTNode) -> set[cst.CSTNode]:
+        module = self._module
+        return {
+            call
+            for call in module.tree.calls_in(body)
+            if module.runs_network(call)
+            or self._samples(call)
+            or any(
+                isinstance(item, cst.FunctionDef) and self._gives_tensor(item)
+                for item in module.definitions.called(call, module.values)
+            )
+        }
+
+    def _gives_tensor(self, function: cst.FunctionDef) -> bool:
+        return any(
+            item is not None and self._carries(item, self._own_runs(function), _LEAVING, set())
+            for item in self._module.definitions.returns(function)
+        )
+
+    def _own_runs(self, function: cst.FunctionDef) -> set[cst.CSTNode]:
+        return {
+            call
+            for call in self._module.tree.calls_in(function)
+            if self._module.runs_network(call) or self._samples(call)
+        }
+
+    def _keeps(self, body: cst.CSTNode, runs: set[cst.CSTNode]) -> bool:
+        """Whether an output is stored on an object."""
+        tree = self._module.tree
+        return any(
+            isinstance(target, cst.Attribute)
+            and value is not None
+            and tree.within(target, body)
+            and self._carries(value, runs, _LEAVING, set())
+            for target, value, _ in tree.stores
+        )
+
+    def _returns(self, body: cst.CSTNode, function: cst.FunctionDef | None, runs: set[cst.CSTNode]) -> bool:
+        """Whether an output is returned as a tensor."""
+        if function is None:
+            return False
+        given = [item for item in self._module.definitions.returns(function) if item is not None]
+        given += self._module.definitions.yields(function)
+        return any(self._carries(item, runs, _LEAVING, set()) for item in given)
+
+    def _carries(
+        self, expression: cst.CSTNode, runs: set[cst.CSTNode], exits: frozenset[str], seen: set[cst.CSTNode]
+    ) -> bool:
+        """Whether ``expression`` may hold the output of one of ``runs`` that no method of ``exits`` has ended."""
+        tree = self._module.tree
+        if expression in seen:
+            return False
+        seen.add(expression)
+        for part in self._live_parts(expression, exits):
+            if part in runs:
+                return True
+            if isinstance(part, (cst.Name, cst.Attribute)) or isinstance(part, cst.Call):
+                if isinstance(part, cst.Name) and isinstance(tree.parent(part), cst.Call):
+                    parent = tree.parent(part)
+                    if isinstance(parent, cst.Call) and parent.func is part:
+                        continue
+                if any(self._carries(source, runs, exits, seen) for source in self._module.gradients.sources(part)):
+                    return True
+        return False
+
+    def _live_parts(self, expression: cst.CSTNode, exits: frozenset[str]) -> Iterator[cst.CSTNode]:
+        """The parts of ``expression`` whose value may be in it; what an exit ends is skipped with all inside."""
+        tree = self._module.tree
+        nodes = tree.nodes_in(expression)
+        position = 0
+        offset = tree.index(expression)
+        while position < len(nodes):
+            part = nodes[position]
+            if self._ends(part, exits):
+                position = tree.last(part) - offset + 1
+                continue
+            yield part
+            position += 1
+
+    def _ends(self, part: cst.CSTNode, exits: frozenset[str]) -> bool:
+        if isinstance(part, cst.Call):
+            if isinstance(part.func, cst.Attribute) and part.func.attr.value in exits:
+                return True
+            return self._module.name_of(part.func) in _PLAIN
+        if isinstance(part, cst.Attribute):
+            return part.attr.value in ("shape", "dtype", "device", "ndim") or part.attr.value in exits
+        return isinstance(part, (cst.Comparison, cst.Lambda)) and "detach" in exits
+
+
+def _snake(name: str) -> str:
+    return _CAMEL.sub("_", name).lower()
+
+
+def words_of(name: str) -> set[str]:
+    """The words of an identifier in snake case or camel case."""
+    return set(re.split(r"[_\d]+", _snake(name)))
+
+
+def _over_batches(node: cst.For) -> bool:
+    """Whether a loop of unknown value unpacks a pair called like a batch: ``for images, labels in batches``."""
+    target = node.target
+    return isinstance(target, cst.Tuple) and bool(
+        re.search(r"batch|data|set\b|iter", dotted_name(node.iter) or "", re.IGNORECASE)
+    )

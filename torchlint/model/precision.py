@@ -1,0 +1,139 @@
+"""Signs that a file already chooses its number format: mixed precision of any make, TF32, double precision."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.model.knowledge import Kind
+from torchlint.model.tree import dotted_name
+
+if TYPE_CHECKING:
+    from torchlint.model.module import Module
+
+#: Words that speak of low precision wherever they stand in an identifier, a keyword, an import or a string.
+_WORDS = re.compile(
+    r"(?:^|[^a-z])(?:amp|apex|fp8|f16|float16|precision|tf32)(?:[^a-z]|$)"
+    r"|(?:^|\.|\W)half(?:\W|$)|autocast|grad_?scaler|native_?scaler|loss_?scal|mixed_?prec|matmul_precision|fp16|bf16"
+    r"|bfloat16|half_?tensor|deepspeed|quantiz"
+)
+#: "precision" is also what a classifier is measured by.
+_METRICS = re.compile(r"recall|f1|metric|average_precision|precision_score|ndcg|precision_at")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+_LIBRARIES = frozenset(
+    "accelerate apex deepspeed lightning pytorch_lightning composer colossalai fairscale megatron torchtitan "
+    "ignite catalyst fastai bitsandbytes".split()
+)
+_GAMES = frozenset("gym gymnasium pettingzoo procgen stable_baselines3 atari_py envpool mujoco_py dm_control".split())
+_TRAINERS = re.compile(r"^transformers\.\w*Trainer$|^(?:torchtune|trl)\.")
+
+#: Losses that raise under CUDA autocast, for their input is a probability.
+_PROBABILITY_LOSSES = frozenset(
+    {"torch.nn.BCELoss", "torch.nn.functional.binary_cross_entropy", "torch.nn.modules.loss.BCELoss"}
+)
+
+
+class Precision:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+
+    @cached_property
+    def is_chosen(self) -> bool:
+        """Whether anything in the file speaks of another precision than float32, or of a library that sets it."""
+        module = self._module
+        if any(module.imports(library) for library in _LIBRARIES):
+            return True
+        if any(_TRAINERS.match(name) for name in module.imported_names):
+            return True
+        words = list(self._words())
+        measured = any(_METRICS.search(word) for word in words)
+        return any(_speaks(word, measured) for word in words)
+
+    def _words(self) -> Iterator[str]:
+        """Identifiers, attributes, keywords, imports and short strings of the file, in lower snake case."""
+        tree = self._module.tree
+        found: set[str] = set(tree.names)
+        found.update(node.attr.value for node in tree.attributes)
+        found.update(
+            argument.keyword.value for call in tree.calls for argument in call.args if argument.keyword is not None
+        )
+        found.update(self._module.imported_names)
+        found.update(function.name.value for function in tree.functions)
+        for string in tree.strings:
+            text = string.value
+            if len(text) <= 40 and " " not in text:
+                found.add(text)
+        for word in found:
+            yield _CAMEL.sub("_", word).lower()
+
+    @cached_property
+    def is_double(self) -> bool:
+        """Whether the file computes in double precision."""
+        module = self._module
+        for attribute in module.tree.attributes:
+            name = module.name_of(attribute) or ""
+            if name in ("torch.float64", "torch.DoubleTensor", "torch.cuda.DoubleTensor"):
+                return True
+            if name == "torch.double" and not isinstance(module.tree.parent(attribute), cst.Call):
+                return True
+        return any(self._is_double(call) for call in module.methods("double"))
+
+    def _is_double(self, call: cst.Call) -> bool:
+        """``model.double()``, or data on its way into a network; a count that is divided is not meant."""
+        assert isinstance(call.func, cst.Attribute)
+        value = self._module.value(call.func.value)
+        if value.kind is Kind.MODULE:
+            return True
+        return value.role == "batch" and not self._module.value(call.func.value).role == "output"
+
+    @cached_property
+    def loses_on_probabilities(self) -> bool:
+        """Whether a loss of the file raises under CUDA autocast: binary cross entropy on probabilities."""
+        module = self._module
+        nodes = (*module.tree.attributes, *(name for names in module.tree.names.values() for name in names))
+        return any(module.name_of(node) in _PROBABILITY_LOSSES for node in nodes)
+
+    @cached_property
+    def differentiates_twice(self) -> bool:
+        """Whether the file takes gradients of gradients, or of inputs: penalties, forces, meta learning."""
+        module = self._module
+        for call in module.tree.calls:
+            name = module.name_of(call.func) or ""
+            if name == "torch.autograd.grad" or name.startswith(("torch.func.", "torch.autograd.functional.")):
+                return True
+            if any(item.keyword is not None and item.keyword.value == "create_graph" for item in call.args):
+                return True
+        return any("gradient_penalty" in name.value for name in module.tree.functions) or any(
+            "gradient_penalty" in (dotted_name(call.func) or "") for call in module.tree.calls
+        )
+
+    @cached_property
+    def plays_games(self) -> bool:
+        """Whether the file trains an agent in an environment: its networks are small, and launch-bound."""
+        return any(self._module.imports(library) for library in _GAMES)
+
+    @cached_property
+    def defines_kernels(self) -> bool:
+        """Whether the file has autograd functions of its own, which may not follow autocast."""
+        definitions = self._module.definitions
+        return any(
+            name == "torch.autograd.Function"
+            for definition in self._module.tree.classes
+            for name in definitions.base_names(definition)
+        )
+
+
+def _speaks(word: str, measured: bool) -> bool:
+    found = _WORDS.search(word)
+    if found is None:
+        return False
+    return not (measured and "precision" in found.group() and "mixed" not in word)
+
+

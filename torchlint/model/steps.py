@@ -1,0 +1,152 @@
+"""Training steps: the loops that run forward and backward, there or in a function they call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.model.loops import LoopKind, is_backward, is_step
+from torchlint.model.regions import GradMode
+from torchlint.model.tree import dotted_name
+
+if TYPE_CHECKING:
+    from torchlint.model.module import Module
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingLoop:
+    """A loop that trains."""
+
+    loop: cst.For | cst.While
+    body: cst.CSTNode  #: what runs at every step: the loop, or the function of the file that it calls
+    forward: cst.Call  #: the first forward in ``body`` whose output reaches a backward pass
+    backwards: tuple[cst.Call, ...]  #: the backward passes in ``body``
+
+
+class Steps:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+
+    @cached_property
+    def loops(self) -> list[TrainingLoop]:
+        """The training loops of the file, in order."""
+        found: dict[cst.CSTNode, TrainingLoop] = {}
+        for backward in self._module.gradients.backwards:
+            if not is_backward(backward) and "scaler" not in (dotted_name(backward.func) or ""):
+                continue
+            for loop, body in self._bodies(backward):
+                forward = self._first_forward(body)
+                if forward is None:
+                    continue
+                if body not in found:
+                    inside = tuple(call for call in self._module.tree.calls_in(body) if is_backward(call))
+                    found[body] = TrainingLoop(loop, body, forward, inside)
+                break
+        return sorted(found.values(), key=lambda item: self._module.tree.index(item.forward))
+
+    def _bodies(self, backward: cst.Call) -> list[tuple[cst.For | cst.While, cst.CSTNode]]:
+        """The loops around a backward pass, innermost first; else its function, with a loop that calls it."""
+        loops = [item for item in self._module.loops.around(backward)]
+        function = self._module.function_of(backward)
+        while not loops and function is not None and self._module.tree.function_of(function) is not None:
+            loops = self._module.loops.around(function)  # a closure given to the optimizer
+            function = self._module.function_of(function)
+        if loops:
+            hot = [item.node for item in loops if item.kind is LoopKind.HOT]
+            ordered = [item.node for item in loops]
+            if hot:  # the loop over batches, not one over the parts of a batch
+                outermost = hot[-1]
+                ordered = [outermost, *ordered[ordered.index(outermost) + 1 :]]
+            return [(node, node) for node in ordered]
+        if function is None:
+            return []
+        for call in self._module.callers(function).calls:
+            for item in self._module.loops.around(call):
+                return [(item.node, function)]
+        return []
+
+    def _first_forward(self, body: cst.CSTNode) -> cst.Call | None:
+        module = self._module
+        for call in module.tree.calls_in(body):
+            if not module.gradients.reaches_backward(call) or not module.runs_network(call):
+                continue
+            if module.grad_mode(call) in (GradMode.NO_GRAD, GradMode.INFERENCE):
+                continue
+            return call
+        return None
+
+    def forward_and_loss(self, step: TrainingLoop) -> Sequence[cst.CSTNode] | None:
+        """The neighbouring statements from the first forward to the loss, in the block that also holds the backward.
+
+        None where the step is not that simple: several backward passes, other statements in between, a forward
+        inside an inner block, or outputs that autocast would leave in a format numpy does not know.
+        """
+        tree = self._module.tree
+        if len(step.backwards) != 1:
+            return None
+        path = {item: position for item, position, _ in tree.block_path(step.forward)}
+        for block, position, _ in tree.block_path(step.backwards[0]):
+            if isinstance(block, cst.SimpleStatementLine):
+                if len(block.body) != 1:
+                    return None
+                continue
+            if block not in path:
+                return None
+            return self._between(block, path[block], position)
+        return None
+
+    def _between(self, block: cst.CSTNode, first: int, backward: int) -> Sequence[cst.CSTNode] | None:
+        body: Sequence[cst.CSTNode] = block.body  # type: ignore[attr-defined]
+        if first >= backward:
+            return None
+        chosen: list[cst.CSTNode] = []
+        pending: list[cst.CSTNode] = []
+        for statement in body[first:backward]:
+            if self._is_part_of_loss(statement):
+                chosen += [*pending, statement]
+                pending = []
+            elif self._is_zero_grad(statement):
+                pending.append(statement)
+            else:
+                break
+        rest = body[first + len(chosen) : backward]
+        if not chosen or any(self._is_part_of_loss(statement) for statement in rest):
+            return None
+        if any(is_step(call) for statement in chosen for call in self._module.tree.calls_in(statement)):
+            return None
+        return None if self._meets_numpy(chosen, block) else chosen
+
+    def _is_part_of_loss(self, statement: cst.CSTNode) -> bool:
+        if not isinstance(statement, (cst.SimpleStatementLine, cst.If)):
+            return False
+        return self._module.gradients.anything_reaches_backward(statement)
+
+    def _is_zero_grad(self, statement: cst.CSTNode) -> bool:
+        calls = self._module.tree.calls_in(statement)
+        return isinstance(statement, cst.SimpleStatementLine) and any(
+            isinstance(call.func, cst.Attribute) and call.func.attr.value == "zero_grad" for call in calls
+        )
+
+    def _meets_numpy(self, statements: Sequence[cst.CSTNode], block: cst.CSTNode) -> bool:
+        """Whether an output of ``statements`` is turned into an array: numpy has no bfloat16."""
+        tree = self._module.tree
+        bound = {
+            name.value
+            for statement in statements
+            for part in tree.nodes_in(statement)
+            if isinstance(part, cst.AssignTarget)
+            for name in tree.nodes_in(part)
+            if isinstance(name, cst.Name)
+        }
+        for call in tree.calls_in(block):
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value == "numpy":
+                if any(isinstance(part, cst.Name) and part.value in bound for part in tree.nodes_in(call.func)):
+                    return True
+        return False
+
