@@ -56,6 +56,43 @@ def add_keyword(module: Module, call: cst.Call, name: str, value: str) -> Edits 
     return (Edit(after, after, line if comma else "," + line),)
 
 
+def prepend_argument(module: Module, call: cst.Call, text: str) -> Edits:
+    """Pass ``text`` as the first argument of ``call``, on a row of its own if the first one has that."""
+    if not call.args:
+        start = module.span(call)[1] - 1
+        opening = module.text.rindex("(", 0, start)
+        return (Edit(opening + 1, opening + 1, text),)
+    first = _argument_start(module, call.args[0])
+    begin = module.line_start(first)
+    own_row = not module.text[begin:first].strip() and begin > module.span(call)[0]
+    behind = f",{newline_of(module)}{module.text[begin:first]}" if own_row else ", "
+    return (Edit(first, first, text + behind),)
+
+
+def name_argument(module: Module, argument: cst.Arg, name: str) -> Edits:
+    """Pass a positional argument by keyword."""
+    start = _argument_start(module, argument)
+    return (Edit(start, start, f"{name}="),)
+
+
+def remove_imported_name(module: Module, statement: cst.ImportFrom, name: str) -> Edits | None:
+    """Drop what ``from ... import`` binds as ``name``; None if it is all of the statement, or a comment would go."""
+    import libcst as cst
+
+    aliases = [] if isinstance(statement.names, cst.ImportStar) else list(statement.names)
+    bound = [alias.evaluated_alias or alias.evaluated_name for alias in aliases]
+    if len(aliases) < 2 or bound.count(name) != 1:
+        return None
+    position = bound.index(name)
+    if position + 1 < len(aliases):
+        start, end = module.span(aliases[position])[0], module.span(aliases[position + 1])[0]
+    else:
+        start, end = module.span(aliases[position - 1].name)[0], module.span(aliases[position])[1]
+        previous = aliases[position - 1].asname
+        start = module.span(aliases[position - 1].name if previous is None else previous.name)[1]
+    return None if "#" in module.text[start:end] else (Edit(start, end, ""),)
+
+
 def set_argument(module: Module, call: cst.Call, name: str, argument: Argument, value: str) -> Edits | None:
     """Give an argument a new value where it is passed, or add it as a keyword where it is absent."""
     if argument.node is not None:

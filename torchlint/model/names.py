@@ -38,6 +38,22 @@ class Names:
         scope = self.scope_with(name.value, self._tree.scope_of(name))
         return scope.bindings[name.value] if scope is not None else []
 
+    def uses(self, binding: Binding) -> list[cst.Name]:
+        """The places that may see ``binding``, other than the one that binds."""
+        return [name for name in self._tree.names.get(binding.name, []) if binding in self.bindings(name)]
+
+    def imports_of(self, node: cst.CSTNode) -> list[Binding] | None:
+        """The imports that bind the first name of the dotted expression ``node``; None if anything else may.
+
+        Empty where the name comes from ``import *``.
+        """
+        while isinstance(node, cst.Attribute):
+            node = node.value
+        if not isinstance(node, cst.Name):
+            return None
+        found = self.bindings(node)
+        return found if all(binding.kind == "import" for binding in found) else None
+
     def resolve(self, node: cst.CSTNode | None) -> str | None:
         """The canonical dotted name of what ``node`` refers to, if it comes from an import or is a builtin.
 

@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchlint import edits
+from torchlint.edits import Edits
+from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Rule
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from torchlint.model.module import Module
+    from torchlint.model.tree import Binding
+
+_WRAPPERS = ("torch.cuda.amp.custom_fwd", "torch.cuda.amp.custom_bwd")
+_DEPRECATED = tuple(f"torch.{device}.amp.{name}" for device in ("cuda", "cpu") for name in ("autocast", "GradScaler"))
+#: What ``autocast`` takes by position, now behind the device.
+_AUTOCAST = ("enabled", "dtype", "cache_enabled")
+#: What can be imported from `torch.amp` instead: the names, and the modules they are in.
+_IMPORTED = ("amp", "autocast", "GradScaler", "custom_fwd", "custom_bwd", "autocast_mode", "grad_scaler")
+
+
+@dataclass(frozen=True, eq=False)
+class _Use:
+    """One call of a deprecated name, or a decorator without a call."""
+
+    node: cst.Call | cst.Decorator
+    target: cst.BaseExpression  #: the dotted expression that is called
+    name: str
+
+    @property
+    def device(self) -> str:
+        return self.name.split(".")[1]
+
+    @property
+    def successor(self) -> str:
+        return f"torch.amp.{self.name.rpartition('.')[2]}"
+
+
+class DeprecatedAmpApi(Rule):
+    """Mixed precision is asked for through `torch.cuda.amp` or `torch.cpu.amp`, which are deprecated.
+
+    ## What it does
+    Flags calls and decorators of `torch.cuda.amp.autocast`, `GradScaler`, `custom_fwd` and `custom_bwd`, and of
+    `torch.cpu.amp.autocast` and `GradScaler`, however they were imported. Code that is there for older versions of
+    torch (the `else` of a version test, an `except` branch) is left alone.
+
+    ## Why it is slow
+    It is not: the old names compute the same. Since torch 2.4 each of them raises a `FutureWarning`, and code that
+    names its device as an argument can be pointed at another device.
+
+    ## Example
+    ```python
+    scaler = torch.cuda.amp.GradScaler()
+    with torch.cuda.amp.autocast(True, torch.float16):
+        loss = model(images)
+    ```
+
+    ## Use instead
+    ```python
+    scaler = torch.amp.GradScaler("cuda")
+    with torch.amp.autocast("cuda", enabled=True, dtype=torch.float16):
+        loss = model(images)
+    ```
+    The device is the first parameter of the new names, and `dtype` now stands before `enabled`: positional arguments
+    must not be passed on as they are.
+
+    ## Fix safety
+    Safe: the old names call the new ones with the same values. An import is changed together with everything that
+    uses it. No fix is offered where `*args` hides which argument is which, or where the import serves something else
+    that must stay.
+
+    ## When to ignore
+    When the code must run on torch older than 2.4; say so with the setting `target-torch`.
+
+    ## References
+    - [torch.amp: automatic mixed precision](https://docs.pytorch.org/docs/stable/amp.html)
+    """
+
+    code = "TL303"
+    name = "deprecated-amp-api"
+    words = ("amp", ("cuda.amp", "cpu.amp", "cuda import", "cpu import"))
+    since = (2, 4)
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        uses = [use for use in _uses(module) if _is_current(module, use)]
+        for use in uses:
+            changes = _change(module, use, uses)
+            yield self.diagnostic(
+                module,
+                use.node,
+                f"`{use.name}` is deprecated since torch 2.4",
+                label=f'`{use.successor}` takes the device "{use.device}" as an argument',
+                fix=Fix(f"use `{use.successor}`", changes, Applicability.SAFE) if changes else None,
+            )
+
+
+def _uses(module: Module) -> list[_Use]:
+    found = [_Use(call.node, call.node.func, call.name) for call in module.calls(*_DEPRECATED, *_WRAPPERS)]
+    found += [_Use(node, node.decorator, name) for node, name in module.decorators(*_WRAPPERS)]
+    return found
+
+
+def _is_current(module: Module, use: _Use) -> bool:
+    """Whether the name was imported, and neither the import nor the use is there for older versions."""
+    imports = module.names.imports_of(use.target)
+    if imports is None or module.gates.for_other_versions(use.node):
+        return False
+    return not any(binding.imported != "torch" and module.gates.for_other_versions(binding.node) for binding in imports)
+
+
+def _change(module: Module, use: _Use, uses: list[_Use]) -> Edits | None:
+    """The edits that put the new name in the place of ``use``, with all that hang on the same import."""
+    own = _arguments(module, use)
+    if own is None:
+        return None
+    short = _without_device(module, use.target)
+    if short is not None:
+        return short + own
+    imports = module.names.imports_of(use.target) or []
+    if len(imports) != 1 or ".amp" not in imports[0].imported:
+        return None
+    binding = imports[0]
+    movable = {other: _movable(module, other, uses) for other in _siblings(module, binding)}
+    if all(movable.values()):
+        moved = _without_device(module, binding.node)
+        group = [other for other in uses if _bound_by(module, other, *movable)]
+        return _joined(moved, *(_arguments(module, other) for other in group))
+    if movable[binding]:
+        group = [other for other in uses if _bound_by(module, other, binding)]
+        dropped = edits.remove_imported_name(module, binding.node, binding.name)  # type: ignore[arg-type]
+        return _joined(dropped, *(_spelled_out(module, other) for other in group))
+    return _spelled_out(module, use)
+
+
+def _arguments(module: Module, use: _Use) -> Edits | None:
+    """Pass the device."""
+    import libcst as cst
+
+    if isinstance(use.node, cst.Decorator):
+        end = module.span(use.target)[1]
+        return (Edit(end, end, f'(device_type="{use.device}")'),)
+    arguments = use.node.args
+    if use.target.lpar or any(
+        a.keyword is not None and a.keyword.value in ("device", "device_type") for a in arguments
+    ):
+        return None
+    if use.name in _WRAPPERS:
+        return edits.add_keyword(module, use.node, "device_type", f'"{use.device}"')
+    named: Edits = ()
+    if use.name.endswith("autocast"):
+        positional = [argument for argument in arguments if argument.keyword is None and argument.star != "**"]
+        if len(positional) > len(_AUTOCAST) or any(argument.star for argument in positional):
+            return None
+        for argument, name in zip(positional, _AUTOCAST, strict=False):
+            named += edits.name_argument(module, argument, name)
+    device = edits.prepend_argument(module, use.node, f'"{use.device}"')
+    if named and device[0].start == named[0].start:  # one insertion, so that their order is beyond doubt
+        return (Edit(device[0].start, device[0].end, device[0].content + named[0].content), *named[1:])
+    return device + named
+
+
+def _without_device(module: Module, node: cst.CSTNode) -> Edits | None:
+    """Drop `.cuda` from `torch.cuda.amp`, in an expression or in an import."""
+    import libcst as cst
+
+    if isinstance(node, cst.ImportFrom):
+        part: cst.CSTNode | None = node.module
+    elif isinstance(node, cst.Import):
+        part = node.names[0].name if len(node.names) == 1 else None
+    else:
+        part = node
+    while isinstance(part, cst.Attribute):
+        root = part.value
+        imported = not isinstance(node, cst.BaseExpression) and isinstance(root, cst.Name) and root.value == "torch"
+        if part.attr.value in ("cuda", "cpu") and (imported or module.name_of(root) == "torch"):
+            start, end = module.span(root)[1], module.span(part)[1]
+            return (Edit(start, end, ""),) if module.text[start:end] == f".{part.attr.value}" else None
+        part = root
+    return None
+
+
+def _spelled_out(module: Module, use: _Use) -> Edits | None:
+    """`torch.amp.autocast("cuda")` in full."""
+    return _joined(
+        edits.import_module(module, "torch", use.target),
+        edits.replace(module, use.target, use.successor),
+        _arguments(module, use),
+    )
+
+
+def _siblings(module: Module, binding: Binding) -> list[Binding]:
+    """All that the same import statement binds."""
+    scope = module.tree.scope_of(binding.node)
+    return [other for bindings in scope.bindings.values() for other in bindings if other.node is binding.node]
+
+
+def _movable(module: Module, binding: Binding, uses: list[_Use]) -> bool:
+    """Whether nothing but calls that can be rewritten, and annotations, sees what the import binds."""
+    import libcst as cst
+
+    if module.is_exported(binding) or binding.imported.rpartition(".")[2] not in _IMPORTED:
+        return False
+    known = [use for use in uses if _bound_by(module, use, binding) and _arguments(module, use) is not None]
+    for name in module.names.uses(binding):
+        if any(isinstance(above, cst.Annotation) for above in module.tree.ancestors(name)):
+            continue
+        if not any(module.tree.within(name, use.target) and not _is_kept(module, use) for use in known):
+            return False
+    return True
+
+
+def _bound_by(module: Module, use: _Use, *bindings: Binding) -> bool:
+    return any(binding in bindings for binding in module.names.imports_of(use.target) or ())
+
+
+def _is_kept(module: Module, use: _Use) -> bool:
+    """Whether a comment asks to leave the row alone."""
+    first, last = module.statement_rows(use.node)
+    return any("noqa" in module.line(row) for row in range(first, last + 1))
+
+
+def _joined(*parts: Edits | None) -> Edits | None:
+    joined: Edits = ()
+    for part in parts:
+        if part is None:
+            return None
+        joined += part
+    return tuple(dict.fromkeys(joined))
