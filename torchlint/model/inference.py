@@ -388,6 +388,80 @@ class Inference:
         first = min(constructors, key=module.tree.index)
         return Region(call, model, node, ("built in training mode", first))
 
+    # -- where a fix may go
+
+    def function_to_decorate(self, region: Region) -> cst.FunctionDef | None:
+        """The function, if the region is one and nothing but inference."""
+        node = region.node
+        if not isinstance(node, cst.FunctionDef) or self._module.definitions.yields(node) or node.asynchronous:
+            return None
+        return node
+
+    def statement_to_wrap(self, region: Region) -> cst.CSTNode | None:
+        """The statement of a block that holds the region, where it is not a function."""
+        if isinstance(region.node, cst.FunctionDef):
+            return None
+        path = self._module.tree.block_path(region.forward)
+        for block, _, statement in path:
+            if isinstance(block, cst.SimpleStatementLine):
+                if len(block.body) != 1:
+                    return None
+                continue
+            if self._module.tree.within(region.node, statement):
+                return statement
+        return None
+
+    def first_statement(self, region: Region) -> cst.CSTNode | None:
+        """The outermost statement of the region that holds the forward and sees the network bound before it."""
+        tree = self._module.tree
+        bound = self._bound_at(region)
+        found: cst.CSTNode | None = None
+        for block, _, statement in tree.block_path(region.forward):
+            if isinstance(block, cst.SimpleStatementLine):
+                continue
+            if tree.index(statement) < bound:
+                break
+            if not isinstance(block, (cst.IndentedBlock, cst.Module)):
+                return None
+            found = statement
+            if statement is region.node or tree.within(region.node, statement):
+                break
+        return found
+
+    def _bound_at(self, region: Region) -> int:
+        """How far down the function the network is bound; -1 if outside."""
+        tree = self._module.tree
+        node: cst.CSTNode = region.model
+        while isinstance(node, cst.Attribute):
+            node = node.value
+        if not isinstance(node, cst.Name):
+            return tree.index(region.forward)
+        home = tree.scope_of(region.forward)
+        scope = self._module.names.scope_with(node.value, home)
+        if scope is None or scope is not home:
+            return -1
+        bindings = self._module.values.reaching(scope.bindings[node.value], node, scope)
+        return max((item.order for item in bindings if item.kind != "param"), default=-1)
+
+    def may_stay_in_evaluation(self, region: Region) -> bool:
+        """Whether no training after the region needs a ``train()`` that the file lacks."""
+        module = self._module
+        for backward in module.gradients.backwards:
+            home = module.tree.function_of(backward)
+            here = module.tree.function_of(region.forward)
+            around = module.loops.around(region.node if region.node is not here else region.forward)
+            if home is here and not around and module.tree.index(backward) < module.tree.index(region.forward):
+                continue
+            loops = module.loops.around(backward)
+            if not any(
+                switch.evaluation is False
+                and module.tree.function_of(switch.call) is home
+                and (not loops or not around or module.tree.within(switch.call, loops[-1].node))
+                for switch in module.training.switches
+            ):
+                return False
+        return True
+
     # -- no_grad that may be inference_mode
 
     @cached_property

@@ -227,6 +227,10 @@ class Module:
         """What the expression ``node`` is worth."""
         return self.values.of(node)
 
+    def callee(self, node: cst.CSTNode) -> cst.CSTNode:
+        """What ``node`` calls; ``node`` itself if it is no call."""
+        return node.func if isinstance(node, cst.Call) else node
+
     def callers(self, function: cst.FunctionDef) -> Callers:
         """Where ``function`` is called in the file."""
         return self.definitions.callers(function, self.values)

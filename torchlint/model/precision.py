@@ -110,7 +110,7 @@ class Precision:
                 return True
             if any(item.keyword is not None and item.keyword.value == "create_graph" for item in call.args):
                 return True
-        return any("gradient_penalty" in name.value for name in module.tree.functions) or any(
+        return any("gradient_penalty" in item.name.value for item in module.tree.functions) or any(
             "gradient_penalty" in (dotted_name(call.func) or "") for call in module.tree.calls
         )
 

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint import edits
+from torchlint.rule import Applicability, Diagnostic, Fix, Rule
+
+if TYPE_CHECKING:
+    from torchlint.model.inference import Region
+    from torchlint.model.module import Module
+
+
+class MissingEval(Rule):
+    """Inference runs on a network that is still in training mode.
+
+    ## What it does
+    Flags inference (a region without gradients, or a function or loop that only evaluates) on a network that this
+    file builds, where nothing in the file may have called `eval()` on it. Networks that visibly have no layer that
+    depends on the mode are left alone.
+
+    ## Why it is slow
+    In training mode dropout draws random numbers, batch norm computes statistics of each batch and writes them, and
+    attention layers cannot take their fused inference path. It is a mistake before it is slow: the outputs are
+    random, or depend on the other items of the batch.
+
+    ## Example
+    ```python
+    @torch.no_grad()
+    def evaluate(model, loader):
+        for images, labels in loader:
+            outputs = model(images)
+    ```
+
+    ## Use instead
+    ```python
+    @torch.no_grad()
+    def evaluate(model, loader):
+        model.eval()
+        for images, labels in loader:
+            outputs = model(images)
+    ```
+    Call `model.train()` again before training goes on.
+
+    ## Fix safety
+    Unsafe: the outputs change (that is the point). The network stays in evaluation mode; the fix is offered only
+    where the file does not train it afterwards without calling `train()`.
+
+    ## When to ignore
+    For Monte Carlo dropout, for generators that are sampled in training mode on purpose, or when batch norm
+    statistics are being estimated again.
+
+    ## References
+    - [Module.eval](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.eval)
+    - [Evaluation mode](https://docs.pytorch.org/docs/stable/notes/autograd.html#evaluation-mode-nn-module-eval)
+    """
+
+    code = "TL401"
+    name = "missing-eval"
+    words = ("torch",)
+    demo = ("GPU", "CPU")
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        for region in module.inference.in_training_mode:
+            name = module.code(region.model)
+            what, where = region.evidence
+            yield self.diagnostic(
+                module,
+                region.forward,
+                f"inference on `{name}` in training mode",
+                label=f"`{name}.eval()` is never called",
+                notes=(f"it is {what} at line {module.row(where)}",) if where is not None else (what,),
+                fix=self._fix(module, region),
+            )
+
+    def _fix(self, module: Module, region: Region) -> Fix | None:
+        statement = module.inference.first_statement(region)
+        if statement is None or not module.inference.may_stay_in_evaluation(region):
+            return None
+        inserted = edits.insert_before(module, statement, f"{module.code(region.model)}.eval()")
+        if inserted is None:
+            return None
+        return Fix(
+            f"call `{module.code(region.model)}.eval()` before",
+            inserted,
+            Applicability.UNSAFE,
+            "the outputs change, and the network stays in evaluation mode",
+        )

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint import edits
+from torchlint.rule import Applicability, Diagnostic, Fix, Rule
+
+if TYPE_CHECKING:
+    from torchlint.model.inference import Region
+    from torchlint.model.module import Module
+
+
+class MissingNoGrad(Rule):
+    """Inference records an autograd graph that nobody uses.
+
+    ## What it does
+    Flags the first forward call of a region that is inference (the network is in evaluation mode there, or a function
+    or loop only evaluates) where gradients are recorded: no `no_grad()` or `inference_mode()` around it, on its
+    function or in its callers, and no output reaches a backward pass.
+
+    ## Why it is slow
+    Every operation stores what its backward would need. The activations of all layers stay in memory until the output
+    is dropped, so batches must be smaller, and layers with a fused inference path cannot take it.
+
+    ## Example
+    ```python
+    def evaluate(model, loader):
+        model.eval()
+        for images, labels in loader:
+            correct += (model(images).argmax(1) == labels).sum().item()
+    ```
+
+    ## Use instead
+    ```python
+    @torch.no_grad()
+    def evaluate(model, loader):
+        model.eval()
+        for images, labels in loader:
+            correct += (model(images).argmax(1) == labels).sum().item()
+    ```
+    `eval()` does not turn gradients off, nor does `detach()` on the result: the graph is recorded before.
+
+    ## Fix safety
+    Unsafe: code elsewhere might use the gradients of what the function returns. A function that does nothing but
+    inference is decorated; in code that also trains, only the loop or statement is wrapped.
+
+    ## When to ignore
+    When gradients of the outputs are wanted after all: saliency maps, adversarial examples, guidance.
+
+    ## References
+    - [torch.no_grad](https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html)
+    - [Locally disabling gradient computation](https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation)
+    """
+
+    code = "TL402"
+    name = "missing-no-grad"
+    words = ("torch",)
+    demo = ("GPU", "CPU")
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        for region in module.inference.recording:
+            what, where = region.evidence
+            yield self.diagnostic(
+                module,
+                region.forward,
+                "inference records an autograd graph",
+                label="no `no_grad()` here, on the function or in its callers",
+                notes=(
+                    f"this is inference: {what}" + (f" at line {module.row(where)}" if where is not None else ""),
+                    "no output reaches a backward pass in this file",
+                ),
+                fix=self._fix(module, region),
+            )
+
+    def _fix(self, module: Module, region: Region) -> Fix | None:
+        imported = edits.import_module(module, "torch", region.node)
+        function = module.inference.function_to_decorate(region)
+        if function is not None:
+            changed = edits.decorate(module, function, "torch.no_grad()")
+            message = f"decorate `{function.name.value}` with `@torch.no_grad()`"
+        else:
+            statement = module.inference.statement_to_wrap(region)
+            changed = edits.wrap_in_with(module, [statement], "torch.no_grad()") if statement is not None else None
+            message = "wrap it in `with torch.no_grad():`"
+        if changed is None or imported is None:
+            return None
+        return Fix(message, (*imported, *changed), Applicability.UNSAFE, "outputs have no gradient any more")

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint import edits
+from torchlint.rule import Applicability, Default, Diagnostic, Fix, Rule
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from torchlint.model.module import Module
+
+
+class NoGradInference(Rule):
+    """Inference under `no_grad` where `inference_mode` serves.
+
+    ## What it does
+    Flags `torch.no_grad()` around forward calls whose outputs end in numbers, arrays, prints or files: none is
+    returned, kept on an object or used for training. Regions with autocast in them are left alone.
+
+    ## Why it is slow
+    `no_grad` still counts the versions of every tensor and tracks views, so that a graph could be recorded later.
+    `inference_mode` leaves that out too. The gain is small, a few per cent at most, and only where many small
+    operations run.
+
+    ## Example
+    ```python
+    with torch.no_grad():
+        for images, labels in loader:
+            correct += (model(images).argmax(1) == labels).sum().item()
+    ```
+
+    ## Use instead
+    ```python
+    with torch.inference_mode():
+        for images, labels in loader:
+            correct += (model(images).argmax(1) == labels).sum().item()
+    ```
+
+    ## Fix safety
+    Unsafe: a tensor made under `inference_mode` can never take part in autograd again. A network that caches tensors
+    during its forward raises an error when it is trained afterwards.
+
+    ## When to ignore
+    When outputs, or what the network caches, are used for training later, and under autocast: there `inference_mode`
+    switches the cache of cast weights off. With `torch.compile` it makes one more compiled version.
+
+    ## References
+    - [torch.inference_mode](https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad_mode.inference_mode.html)
+    - [Inference mode](https://docs.pytorch.org/docs/stable/notes/autograd.html#inference-mode)
+    """
+
+    code = "TL403"
+    name = "no-grad-inference"
+    default = Default.OPT_IN
+    words = ("no_grad",)
+    since = (1, 9)
+    demo = ("GPU", "CPU")
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        for manager, forward in module.inference.inference_mode_serves:
+            yield self.diagnostic(
+                module,
+                manager,
+                "`no_grad` where `inference_mode` serves",
+                label="tracks views and versions for a graph that is never recorded",
+                notes=(f"the outputs of the forward at line {module.row(forward)} are only read",),
+                fix=self._fix(module, manager),
+            )
+
+    def _fix(self, module: Module, manager: cst.CSTNode) -> Fix | None:
+        function = module.callee(manager)
+        imported = edits.import_module(module, "torch", manager)
+        if imported is None:
+            return None
+        called = module.code(function) != module.code(manager)
+        changed = (
+            edits.replace(module, function, "torch.inference_mode")
+            if called
+            else edits.replace(module, manager, "torch.inference_mode()")
+        )
+        return Fix(
+            "use `torch.inference_mode()`",
+            (*imported, *changed),
+            Applicability.UNSAFE,
+            "its tensors can never take part in autograd again",
+        )

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint import edits
+from torchlint.rule import Applicability, Diagnostic, Fix, Rule
+
+if TYPE_CHECKING:
+    from torchlint.model.module import Module
+    from torchlint.model.steps import TrainingLoop
+
+_HEADER = 'torch.autocast(device_type="cuda", dtype=torch.bfloat16)'
+
+
+class MissingAutocast(Rule):
+    """A CUDA training loop computes wholly in float32.
+
+    ## What it does
+    Flags the first forward call of a training loop in a file that uses CUDA and nowhere speaks of another precision:
+    no autocast, no gradient scaler, no `half()`, no option for fp16 or bf16, no TF32, no library that chooses the
+    precision by itself.
+
+    ## Why it is slow
+    The tensor cores of a GPU multiply 16-bit numbers several times faster than 32-bit ones, and 16-bit activations
+    need half the memory and half the traffic. Autocast runs the operations that gain from it in bfloat16 and leaves
+    those that need the range or the digits, such as losses, in float32. The weights stay in float32.
+
+    ## Example
+    ```python
+    for images, labels in loader:
+        loss = criterion(model(images), labels)
+        loss.backward()
+    ```
+
+    ## Use instead
+    ```python
+    for images, labels in loader:
+        with torch.autocast(device_type="cuda", dtype=torch.bfloat16):
+            loss = criterion(model(images), labels)
+        loss.backward()
+    ```
+    Only forward and loss belong under autocast; the backward pass uses the types of the forward by itself. With
+    bfloat16 no gradient scaler is needed. GPUs before Ampere have no fast bfloat16: use float16 and
+    `torch.amp.GradScaler("cuda")` there.
+
+    ## Fix safety
+    Unsafe: outputs and losses are rounded to fewer digits, and outputs become bfloat16, which NumPy does not know.
+    The fix wraps forward and loss only where they are neighbouring statements before a single backward pass.
+
+    ## When to ignore
+    When the network is so small that launching its kernels takes all the time, when the task needs float32 (physics,
+    normalizing flows, some losses), or on GPUs without tensor cores.
+
+    ## References
+    - [Automatic mixed precision](https://docs.pytorch.org/docs/stable/amp.html)
+    - [Automatic mixed precision examples](https://docs.pytorch.org/docs/stable/notes/amp_examples.html)
+    """
+
+    code = "TL301"
+    name = "missing-autocast"
+    words = ("torch", "cuda", ("backward", "scaler"))
+    since = (1, 10)
+    demo = ("GPU",)
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        precision = module.precision
+        if not module.uses_cuda or precision.is_chosen or precision.is_double or precision.plays_games:
+            return
+        if precision.loses_on_probabilities or precision.differentiates_twice or precision.defines_kernels:
+            return
+        for step in module.steps.loops:
+            if module.regions.autocast(step.forward):
+                continue
+            yield self.diagnostic(
+                module,
+                step.forward,
+                "the training loop computes in float32",
+                label="no autocast around the forward",
+                notes=(
+                    f"its output is propagated backward at line {module.row(step.backwards[0])}"
+                    if step.backwards
+                    else f"the loop at line {module.row(step.loop)} trains",
+                    "nothing in this file chooses a precision",
+                ),
+                fix=self._fix(module, step),
+            )
+
+    def _fix(self, module: Module, step: TrainingLoop) -> Fix | None:
+        statements = module.steps.forward_and_loss(step)
+        imported = edits.import_module(module, "torch", step.forward)
+        if statements is None or imported is None:
+            return None
+        wrapped = edits.wrap_in_with(module, statements, _HEADER)
+        if wrapped is None:
+            return None
+        return Fix(
+            "run forward and loss under autocast in bfloat16",
+            (*imported, *wrapped),
+            Applicability.UNSAFE,
+            "rounds activations and loss to bfloat16",
+        )
