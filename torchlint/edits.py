@@ -59,9 +59,8 @@ def add_keyword(module: Module, call: cst.Call, name: str, value: str) -> Edits 
 def prepend_argument(module: Module, call: cst.Call, text: str) -> Edits:
     """Pass ``text`` as the first argument of ``call``, on a row of its own if the first one has that."""
     if not call.args:
-        start = module.span(call)[1] - 1
-        opening = module.text.rindex("(", 0, start)
-        return (Edit(opening + 1, opening + 1, text),)
+        opening = module.text.index("(", module.span(call.func)[1]) + 1
+        return (Edit(opening, opening, text),)
     first = _argument_start(module, call.args[0])
     begin = module.line_start(first)
     own_row = not module.text[begin:first].strip() and begin > module.span(call)[0]
