@@ -8,6 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.definitions import Definitions
+from torchlint.model.knowledge import Kind
 from torchlint.model.loops import is_backward, is_step
 from torchlint.model.names import Names
 from torchlint.model.tree import Scope, Tree, dotted_name
@@ -85,57 +86,86 @@ class Gradients:
     @cached_property
     def _reached(self) -> set[cst.CSTNode]:
         reached: set[cst.CSTNode] = set()
-        waiting: list[cst.CSTNode] = []
+        #: Each with whether it may come from a caller: not where a function was entered by its call, for then the
+        #: arguments of that call have been seen.
+        waiting: list[tuple[cst.CSTNode, bool]] = []
         for call in self.backwards:
-            waiting.extend(argument.value for argument in call.args)
+            waiting.extend((argument.value, True) for argument in call.args)
             if isinstance(call.func, cst.Attribute):
-                waiting.append(call.func.value)
-        done: set[cst.CSTNode] = set()
+                waiting.append((call.func.value, True))
+        done: set[tuple[cst.CSTNode, bool]] = set()
         while waiting:
-            expression = waiting.pop()
-            if expression in done:
+            item = waiting.pop()
+            if item in done:
                 continue
-            done.add(expression)
-            for part in self._tree.nodes_in(expression):
-                if part in reached:
-                    continue
+            done.add(item)
+            expression, outward = item
+            for part in self.data_parts(expression):
                 reached.add(part)
-                waiting.extend(self.sources(part))
+                waiting.extend(self.sources(part, outward))
         return reached
 
-    def sources(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """The expressions that ``node``, a name, attribute or call, may take its value from."""
+    def data_parts(self, expression: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """``expression`` and the parts of it that give it data: not the function or network that a call runs."""
+        tree = self._tree
+        nodes = tree.nodes_in(expression)
+        offset = tree.index(expression)
+        position = 0
+        while position < len(nodes):
+            part = nodes[position]
+            parent = tree.parent(part) if position else None
+            if isinstance(parent, cst.Call) and parent.func is part and self._is_callee(part):
+                position = tree.last(part) - offset + 1
+                continue
+            yield part
+            position += 1
+
+    def _is_callee(self, func: cst.CSTNode) -> bool:
+        """Whether ``func`` only says what is called; ``x.mean`` also brings the data ``x``."""
+        if not isinstance(func, cst.Attribute):
+            return isinstance(func, cst.Name)
+        if self._names.resolve(func) is not None or self._values.of(func).kind in (Kind.MODULE, Kind.LOSS):
+            return True
+        return self._values.of(func.value).kind is Kind.MODULE or dotted_name(func.value) == "self"
+
+    def sources(self, node: cst.CSTNode, outward: bool = False) -> Iterator[tuple[cst.CSTNode, bool]]:
+        """The expressions that ``node``, a name, attribute or call, may take its value from.
+
+        With ``outward``, also what the callers of its function pass.
+        """
         if isinstance(node, cst.Name):
-            yield from self._name_sources(node)
+            yield from self._name_sources(node, outward)
         elif isinstance(node, cst.Attribute):
-            yield from self._attribute_sources(node)
+            for source in self._attribute_sources(node):
+                yield source, True
         elif isinstance(node, cst.Call):
             for definition in self._definitions.called(node, self._values):
                 if isinstance(definition, cst.FunctionDef):
-                    yield from (item for item in self._definitions.returns(definition) if item is not None)
-                    yield from self._definitions.yields(definition)
+                    for item in self._definitions.returns(definition):
+                        if item is not None:
+                            yield item, False
+                    for item in self._definitions.yields(definition):
+                        yield item, False
 
-    def _name_sources(self, node: cst.Name) -> Iterator[cst.CSTNode]:
+    def _name_sources(self, node: cst.Name, outward: bool) -> Iterator[tuple[cst.CSTNode, bool]]:
         scope = self._names.scope_with(node.value, self._tree.scope_of(node))
         if scope is None:
             return
         for binding in self._values.reaching(scope.bindings[node.value], node, scope):
             if binding.value is not None and binding.kind in ("assign", "for", "with"):
-                yield binding.value
+                yield binding.value, outward
             elif isinstance(binding.node, cst.AugAssign):
-                yield binding.node.value
-                yield from self._before(binding.node)
-            elif isinstance(binding.node, cst.Param):
+                yield binding.node.value, outward
+                if isinstance(binding.node.target, cst.Name):  # ``total += x`` keeps what was there before
+                    yield binding.node.target, outward
+            elif outward and isinstance(binding.node, cst.Param):
                 function = self._tree.parent(self._tree.parent(binding.node) or binding.node)
                 if isinstance(function, cst.FunctionDef):
-                    yield from self._definitions.arguments_for(function, binding.node, self._values)
+                    for given in self._definitions.arguments_for(function, binding.node, self._values):
+                        yield given, True
         for filled, home in self._fillings.get(node.value, ()):
             if self._names.scope_with(node.value, home) is scope:
-                yield filled
-
-    def _before(self, node: cst.AugAssign) -> Iterator[cst.CSTNode]:
-        if isinstance(node.target, cst.Name):  # ``total += x`` keeps what was there before
-            yield node.target
+                yield filled, outward
 
     def _attribute_sources(self, node: cst.Attribute) -> Iterator[cst.CSTNode]:
         text = dotted_name(node)

@@ -51,6 +51,7 @@ _KEEPING = frozenset("cpu squeeze unsqueeze to float reshape view permute transp
 _PLAIN = frozenset(
     f"builtins.{name}" for name in ("float", "int", "len", "str", "bool", "print", "round", "isinstance", "range")
 )
+_NO_TENSORS = (Kind.NUMBER, Kind.STRING, Kind.ARRAY, Kind.NONE)
 _SHOWN = ("save_image", "imsave", "imwrite", "imshow", "make_grid", "tensor2im")
 
 _HELD_OUT = re.compile(r"val|test|eval|dev|infer|predict", re.IGNORECASE)
@@ -340,7 +341,7 @@ class Inference:
                 node = node.func.value
             if node is call:
                 return True
-            if isinstance(node, cst.Name) and call in list(self._module.gradients.sources(node)):
+            if isinstance(node, cst.Name) and any(call is made for made, _ in self._module.gradients.sources(node)):
                 return True
         return False
 
@@ -491,7 +492,7 @@ class Inference:
         if module.gradients.anything_reaches_backward(body) or self._has_autocast(body):
             return False
         for node in module.tree.nodes_in(body):
-            if isinstance(node, cst.Attribute) and node.attr.value in _MUTATING:
+            if isinstance(node, cst.Attribute) and node.attr.value in _MUTATING and not self._is_fresh(node, body):
                 return False
             if isinstance(node, (cst.Call, cst.Attribute)) and module.name_of(node) in (
                 knowledge.ENABLE_GRAD,
@@ -501,6 +502,18 @@ class Inference:
                 return False
         runs = self._runs_in(body)
         return not self._keeps(body, runs) and not self._returns(body, function, runs)
+
+    def _is_fresh(self, node: cst.Attribute, body: cst.CSTNode) -> bool:
+        """Whether the object that a method changes in place was made in ``body``."""
+        owner: cst.BaseExpression = node.value
+        while isinstance(owner, (cst.Attribute, cst.Call, cst.Subscript)):
+            if isinstance(owner, cst.Call) and self._module.runs_network(owner):
+                return True
+            owner = owner.func if isinstance(owner, cst.Call) else owner.value
+        if not isinstance(owner, cst.Name):
+            return False
+        bindings = self._module.names.bindings(owner)
+        return bool(bindings) and all(self._module.tree.within(binding.node, body) for binding in bindings)
 
     def _has_autocast(self, body: cst.CSTNode) -> bool:
         module = self._module
@@ -570,34 +583,30 @@ class Inference:
         for part in self._live_parts(expression, exits):
             if part in runs:
                 return True
-            if isinstance(part, (cst.Name, cst.Attribute)) or isinstance(part, cst.Call):
-                if isinstance(part, cst.Name) and isinstance(tree.parent(part), cst.Call):
-                    parent = tree.parent(part)
-                    if isinstance(parent, cst.Call) and parent.func is part:
-                        continue
-                if any(self._carries(source, runs, exits, seen) for source in self._module.gradients.sources(part)):
-                    return True
+            if any(self._carries(source, runs, exits, seen) for source, _ in self._module.gradients.sources(part)):
+                return True
         return False
 
     def _live_parts(self, expression: cst.CSTNode, exits: frozenset[str]) -> Iterator[cst.CSTNode]:
         """The parts of ``expression`` whose value may be in it; what an exit ends is skipped with all inside."""
         tree = self._module.tree
-        nodes = tree.nodes_in(expression)
-        position = 0
-        offset = tree.index(expression)
-        while position < len(nodes):
-            part = nodes[position]
+        behind = -1
+        for part in self._module.gradients.data_parts(expression):
+            if tree.index(part) <= behind:
+                continue
             if self._ends(part, exits):
-                position = tree.last(part) - offset + 1
+                behind = tree.last(part)
                 continue
             yield part
-            position += 1
 
     def _ends(self, part: cst.CSTNode, exits: frozenset[str]) -> bool:
         if isinstance(part, cst.Call):
             if isinstance(part.func, cst.Attribute) and part.func.attr.value in exits:
                 return True
-            return self._module.name_of(part.func) in _PLAIN
+            if self._module.name_of(part.func) in _PLAIN:
+                return True
+        if isinstance(part, (cst.Call, cst.Name)) and self._module.value(part).kind in _NO_TENSORS:
+            return True
         if isinstance(part, cst.Attribute):
             return part.attr.value in ("shape", "dtype", "device", "ndim") or part.attr.value in exits
         return isinstance(part, (cst.Comparison, cst.Lambda)) and "detach" in exits
