@@ -60,7 +60,7 @@ class SingleProcessDataloader(Rule):
             workers = call.argument("num_workers")
             if not (workers.absent or workers.literal() == "0"):
                 continue
-            use = module.feeds_network(call)
+            use = module.loading.single_process_cost(call)
             if use is None:
                 continue
             yield self.diagnostic(

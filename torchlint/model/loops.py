@@ -32,15 +32,16 @@ class Loop:
     @property
     def loaders(self) -> frozenset[cst.CSTNode]:
         """The DataLoader calls it iterates."""
-        return _batch_origins(self.over)
+        return batch_origins(self.over)
 
 
-def _batch_origins(value: Value) -> frozenset[cst.CSTNode]:
+def batch_origins(value: Value) -> frozenset[cst.CSTNode]:
+    """The loaders whose batches ``value`` is, or holds."""
     if value.role == "batch":
         return value.origins
     found: frozenset[cst.CSTNode] = frozenset()
     for part in (*value.elements, *((value.each,) if value.each is not None else ())):
-        found |= _batch_origins(part)
+        found |= batch_origins(part)
     return found
 
 

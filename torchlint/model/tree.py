@@ -95,7 +95,7 @@ _FIELDS: dict[type[cst.CSTNode], tuple[str, ...]] = {
     cst.Name: (),
 }
 
-_COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)
+COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)
 
 #: A statement: a small one (``x = 1``) or a compound one (``for ...:``).
 Statement = cst.CSTNode
@@ -336,7 +336,7 @@ class Tree:
         if binding.name in scope.outer_names:
             while home.parent is not None and (home is scope or home.is_class or binding.name not in home.bindings):
                 home = home.parent
-        while isinstance(home.node, _COMPREHENSIONS) and binding.kind == "assign" and home.parent is not None:
+        while isinstance(home.node, COMPREHENSIONS) and binding.kind == "assign" and home.parent is not None:
             home = home.parent  # a walrus binds in the scope around the comprehension
         home.bindings.setdefault(binding.name, []).append(binding)
 

@@ -11,7 +11,7 @@ from torchlint.model import knowledge
 from torchlint.model.definitions import Definitions
 from torchlint.model.knowledge import Kind
 from torchlint.model.names import Names
-from torchlint.model.tree import Binding, Scope, Tree, dotted_name
+from torchlint.model.tree import COMPREHENSIONS, Binding, Scope, Tree, dotted_name
 
 #: Expressions nested or chained deeper than this are unknown.
 _MAX_DEPTH = 40
@@ -111,10 +111,10 @@ def device_text(value: Value) -> str:
 
 
 def _join_devices(a: str, b: str) -> str:
-    """``"cuda" if available else "cpu"`` is a CUDA device where there is one."""
-    if a == b:
-        return a
-    return "cuda" if "cuda" in (a, b) and "" not in (a, b) else ""
+    """``"cuda" if available else "cpu"`` is a CUDA device where there is one; of others any will do."""
+    if "" in (a, b):
+        return ""
+    return "cuda" if "cuda" in (a, b) else a
 
 
 class Values:
@@ -199,7 +199,10 @@ class Values:
     def reaching(self, bindings: list[Binding], at: cst.CSTNode, scope: Scope) -> list[Binding]:
         """Those of ``bindings`` (of ``scope``) whose value may be seen at ``at``."""
         tree = self._tree
-        if len(bindings) == 1 or tree.scope_of(at) is not scope:
+        seen_from = tree.scope_of(at)
+        while isinstance(seen_from.node, COMPREHENSIONS) and seen_from is not scope and seen_from.parent is not None:
+            seen_from = seen_from.parent  # a comprehension runs where it stands
+        if len(bindings) == 1 or seen_from is not scope:
             return bindings
         here = tree.index(at)
         statement = tree.statement_of(at)
@@ -312,7 +315,7 @@ class Values:
             return Value(Kind.LOSS, sure=False)
         if last == "scaler" or last.endswith("grad_scaler"):
             return Value(Kind.SCALER, sure=False)
-        if used & {"parameters", "named_parameters", "state_dict", "load_state_dict"} and used & {"eval", "train"}:
+        if used & {"parameters", "named_parameters", "eval"} or "train" in used and used & {"state_dict", "load_state_dict"}:
             return Value(Kind.MODULE, sure=False)
         stem = last.rstrip("0123456789_").lower()
         if any(stem == word or stem.endswith(word) or stem.startswith(word + "_") for word in knowledge.MODULE_NAMES):

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint import edits
+from torchlint.rule import Applicability, Diagnostic, Fix, Rule, Severity
+
+if TYPE_CHECKING:
+    from torchlint.model.calls import Argument, Call
+    from torchlint.model.module import Module
+
+_VALUE = "torch.cuda.is_available()"
+
+
+class UnpinnedDataloader(Rule):
+    """The batches of a DataLoader go to a CUDA device from pageable memory.
+
+    ## What it does
+    Flags a `torch.utils.data.DataLoader` without `pin_memory` (or with `pin_memory=False`) whose batches are copied to a
+    CUDA device in the same file, by `.to(device)`, `.cuda()` or a Lightning trainer on a GPU.
+
+    ## Why it is slow
+    CUDA copies only from page-locked ("pinned") memory. A batch in pageable memory is first copied to a pinned buffer
+    by the driver, on the thread that trains, and such a copy cannot overlap with computation. A loader that pins does
+    this in a thread of its own, and lets `non_blocking=True` take effect.
+
+    ## Example
+    ```python
+    loader = DataLoader(photos, batch_size=64, num_workers=8)
+    for images, labels in loader:
+        images = images.to("cuda", non_blocking=True)
+    ```
+
+    ## Use instead
+    ```python
+    loader = DataLoader(photos, batch_size=64, num_workers=8, pin_memory=torch.cuda.is_available())
+    for images, labels in loader:
+        images = images.to("cuda", non_blocking=True)
+    ```
+    A plain `pin_memory=True` warns on machines without an accelerator.
+
+    ## Fix safety
+    Safe where the file shows that the dataset yields host tensors. Unsafe where the dataset or the collate function is
+    defined elsewhere: pinning a batch that is already on the GPU raises. No fix is offered where the place does not
+    know `torch` by name.
+
+    ## When to ignore
+    When host memory is short (pinned memory cannot be swapped out), when batches are small, or when the batch is an
+    object of your own class without a `pin_memory()` method. A `pin_memory=False` with a comment on its row is reported
+    at information level only.
+
+    ## References
+    - [torch.utils.data: memory pinning](https://docs.pytorch.org/docs/stable/data.html#memory-pinning)
+    - [A guide on pin_memory and non_blocking](https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html)
+    """
+
+    code = "TL102"
+    name = "unpinned-dataloader"
+    words = ("DataLoader", ("cuda", "gpu", "accelerator"))
+    demo = ("GPU",)
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        for call in module.calls("torch.utils.data.DataLoader"):
+            pinning = call.argument("pin_memory")
+            if not (pinning.absent or pinning.literal() == "False"):
+                continue
+            transfers = module.loading.transfers(call)
+            if not transfers or module.loading.yields_cuda(call):
+                continue
+            deliberate = pinning.node is not None and module.comment_on(pinning.node)
+            yield self.diagnostic(
+                module,
+                call.node,
+                "batches that go to a CUDA device are not pinned",
+                label="`pin_memory` is not given" if pinning.absent else "`pin_memory` is False",
+                notes=(f"batches go to the GPU at line {module.row(transfers[0])}",),
+                fix=None if deliberate else self._fix(module, call, pinning),
+                severity=Severity.INFO if deliberate else None,
+            )
+
+    def _fix(self, module: Module, call: Call, pinning: Argument) -> Fix | None:
+        torch = edits.import_module(module, "torch", call.node)
+        added = edits.set_argument(module, call.node, "pin_memory", pinning, _VALUE)
+        if torch is None or added is None:
+            return None
+        message = f"add `pin_memory={_VALUE}`" if pinning.absent else f"pass `pin_memory={_VALUE}`"
+        if module.loading.yields_host_tensors(call):
+            return Fix(message, (*torch, *added), Applicability.SAFE)
+        caution = "it raises if the dataset, defined elsewhere, yields CUDA tensors"
+        return Fix(message, (*torch, *added), Applicability.UNSAFE, caution)

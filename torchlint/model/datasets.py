@@ -1,0 +1,284 @@
+"""What a dataset holds and what it does per item: is it in memory, what does it put on a CUDA device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.model import knowledge
+from torchlint.model.knowledge import Kind
+from torchlint.model.tree import dotted_name
+from torchlint.model.values import Value, device_text
+
+if TYPE_CHECKING:
+    from torchlint.model.module import Module
+
+#: Methods of a dataset that run once per item or batch.
+_ITEM_METHODS = ("__getitem__", "__getitems__", "__iter__")
+#: Arguments of a dataset's constructor that are called on every item.
+_TRANSFORMS = ("transform", "target_transform", "transforms")
+#: Methods that convert or copy an item that is already there.
+_CONVERSIONS = frozenset(
+    "to long float int bool half double type clone copy item tolist numpy astype size view squeeze unsqueeze "
+    "contiguous detach".split()
+)
+#: ... and library calls that do.
+_CONVERTERS = (
+    frozenset(
+        f"torch.{name}"
+        for name in (
+            "tensor as_tensor from_numpy Tensor LongTensor FloatTensor IntTensor BoolTensor randint is_tensor unsqueeze"
+        ).split()
+    )
+    | frozenset(
+        f"builtins.{name}"
+        for name in "len int float bool str dict tuple list isinstance slice range min max super".split()
+    )
+    | frozenset({"numpy.array", "numpy.asarray", "numpy.random.randint", "random.randint", "numpy.int64"})
+)
+
+
+@dataclass(frozen=True, eq=False)
+class CudaWork:
+    """One expression that creates a tensor on, or moves one to, a CUDA device while items or batches are made."""
+
+    node: cst.Call
+    place: cst.FunctionDef | cst.Lambda  #: the method, collate function or transform it belongs to
+    role: str  #: "dataset", "collate" or "transform"
+    moves: bool  #: it is ``x.to(device)`` or ``x.cuda()``, and not a creation or a helper's work
+
+
+class Datasets:
+    """Answers about the datasets of one file, and about the functions that make their items into batches."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+        self._work: dict[cst.CSTNode, tuple[CudaWork, ...]] = {}
+
+    # -- which classes and functions run per item
+
+    def is_dataset(self, definition: cst.ClassDef) -> bool:
+        """Whether the class derives, as far as the file shows, from a dataset class of torch."""
+        return self._module.values.instance(definition).kind is Kind.DATASET
+
+    def item_functions(self, definition: cst.ClassDef) -> Iterator[cst.FunctionDef]:
+        """The methods of a dataset class, or of its bases in the file, that run once per item."""
+        for name in _ITEM_METHODS:
+            method = self._module.definitions.method(definition, name)
+            if method is not None:
+                yield method
+
+    def transforms(self, dataset: cst.BaseExpression | None) -> Iterator[cst.FunctionDef | cst.Lambda]:
+        """The functions of the file that the dataset is given to call on every item."""
+        for origin in self._constructions(dataset):
+            for argument in origin.args:
+                if argument.keyword is not None and argument.keyword.value in _TRANSFORMS:
+                    yield from self._callables(argument.value)
+
+    def _constructions(self, dataset: cst.BaseExpression | None) -> list[cst.Call]:
+        """The calls that make the dataset, through ``random_split`` and the like."""
+        return [origin for origin in self._module.value(dataset).origins if isinstance(origin, cst.Call)]
+
+    def collates(self, collate: cst.BaseExpression | None) -> list[cst.FunctionDef | cst.Lambda]:
+        """The functions of the file that an expression passed as ``collate_fn`` stands for."""
+        return list(self._callables(collate)) if collate is not None else []
+
+    def _callables(self, node: cst.BaseExpression, depth: int = 3) -> Iterator[cst.FunctionDef | cst.Lambda]:
+        """The functions behind ``f``, ``lambda``, ``partial(f, ...)``, ``self.f``, ``Collator(...)``, ``Compose([...])``."""
+        if isinstance(node, cst.Lambda):
+            yield node
+            return
+        if depth <= 0:
+            return
+        value = self._module.value(node)
+        found = self._module.definitions.referenced(node, self._module.values)
+        functions = [item for item in found if isinstance(item, cst.FunctionDef)]
+        if functions:
+            yield from functions
+        elif isinstance(value.definition, cst.FunctionDef):
+            yield value.definition
+        elif isinstance(value.definition, cst.ClassDef) and value.kind is not Kind.CLASS:
+            method = self._module.definitions.method(value.definition, "__call__")
+            if method is None and value.kind is Kind.MODULE:
+                method = self._module.definitions.method(value.definition, "forward")
+            if method is not None:
+                yield method
+        elif isinstance(node, cst.Name):
+            for binding in self._module.names.bindings(node):
+                if binding.kind == "assign" and binding.value is not None and not binding.path:
+                    yield from self._callables(binding.value, depth - 1)
+        elif isinstance(node, cst.Call):
+            for argument in node.args:
+                if isinstance(argument.value, (cst.List, cst.Tuple)):
+                    for element in argument.value.elements:
+                        yield from self._callables(element.value, depth - 1)
+                elif argument.keyword is None:
+                    yield from self._callables(argument.value, depth - 1)
+
+    # -- CUDA work
+
+    def cuda_work(self, function: cst.FunctionDef | cst.Lambda, role: str) -> tuple[CudaWork, ...]:
+        """What ``function`` creates on or moves to a CUDA device, by itself or one helper of the file deep."""
+        known = self._work.get(function)
+        if known is None:
+            known = self._work[function] = tuple(self._find_work(function, role))
+        return known
+
+    def _find_work(self, function: cst.FunctionDef | cst.Lambda, role: str) -> Iterator[CudaWork]:
+        found: list[cst.Call] = []
+        for call in self._tree.calls_in(function.body):
+            if any(self._tree.within(call, outer) for outer in found):
+                continue  # `torch.zeros(n, device=d).to(d)` is one
+            if self.uses_cuda(call):
+                found.append(call)
+                yield CudaWork(call, function, role, _is_move(call))
+                continue
+            for helper in self._module.definitions.called(call, self._module.values):
+                if not isinstance(helper, cst.FunctionDef) or helper is function:
+                    continue
+                inner = [item for item in self._tree.calls_in(helper.body) if self.uses_cuda(item)]
+                if not inner:
+                    continue
+                if self._tree.class_of(helper) is not None and role == "dataset":
+                    for item in inner:
+                        if not any(self._tree.within(item, outer) for outer in found):
+                            found.append(item)
+                            yield CudaWork(item, function, role, False)
+                else:  # the helper may serve the training loop too: the call is at fault
+                    found.append(call)
+                    yield CudaWork(call, function, role, False)
+                break
+
+    def uses_cuda(self, call: cst.Call) -> bool:
+        """Whether ``call`` moves something to, or creates something on, a CUDA device (or one that is passed in)."""
+        values = self._module.values
+        func = call.func
+        if _is_move(call) and isinstance(func, cst.Attribute) and self._module.name_of(func) is None:
+            if func.attr.value == "cuda":
+                return True
+            target = next((item.value for item in call.args if item.keyword is not None), None)
+            for argument in call.args:
+                if argument.star:
+                    return False
+                if argument.keyword is None or argument.keyword.value == "device":
+                    target = argument.value
+                    break
+            return values.moved_to(call) == "cuda" or (target is not None and self.is_cuda_device(target))
+        name = self._module.name_of(func) or ""
+        if name.startswith("torch.cuda.") and name.endswith("Tensor"):
+            return True
+        if name.startswith("torch.") and name not in ("torch.device", "torch.load", "torch.Generator"):
+            for argument in call.args:
+                if argument.keyword is not None and argument.keyword.value == "device":
+                    device = argument.value
+                    return self._module.values.device_of(device) == "cuda" or self.is_cuda_device(device)
+        return False
+
+    def is_cuda_device(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is a CUDA device, or one handed in from outside that is not said to be another."""
+        value = self._module.value(node)
+        device = device_text(value) if value.kind in (Kind.DEVICE, Kind.STRING) else ""
+        if device:
+            return device == "cuda"
+        if value.kind not in (Kind.UNKNOWN, Kind.DEVICE, Kind.NONE):
+            return False
+        last = (dotted_name(node) or "").rpartition(".")[2].lower()
+        return last in ("device", "_device", "dev", "gpu", "cuda_device") or last.endswith("_device")
+
+    # -- data in memory
+
+    def in_memory(self, dataset: cst.BaseExpression | None) -> bool:
+        """Whether fetching an item surely costs no more than an indexing: tensors, lists, a class that only indexes."""
+        value = self._module.value(dataset)
+        if value.kind in (Kind.TENSOR, Kind.ARRAY) or (value.kind is Kind.SEQUENCE and isinstance(dataset, cst.List)):
+            return True
+        if value.kind is Kind.SEQUENCE and value.each is not None and value.each.kind in (Kind.NUMBER, Kind.TENSOR):
+            return True
+        if value.name in knowledge.IN_MEMORY_DATASETS:
+            return True
+        if isinstance(value.definition, cst.ClassDef) and value.kind is not Kind.CLASS:
+            method = self._module.definitions.method(value.definition, "__getitem__")
+            return method is not None and self._only_indexes(method)
+        return False
+
+    def _only_indexes(self, method: cst.FunctionDef) -> bool:
+        indexes = any(isinstance(node, cst.Subscript) for node in self._tree.nodes_in(method.body))
+        return indexes and all(self._converts(call) for call in self._tree.calls_in(method.body))
+
+    def _converts(self, call: cst.Call) -> bool:
+        name = self._module.name_of(call.func)
+        if name is not None:
+            return name in _CONVERTERS
+        return isinstance(call.func, cst.Attribute) and call.func.attr.value in _CONVERSIONS
+
+    def on_cuda(self, dataset: cst.BaseExpression | None) -> bool:
+        """Whether the dataset holds or makes CUDA tensors, or is handed a device to do so."""
+        value = self._module.value(dataset)
+        for origin in self._constructions(dataset):
+            for argument in origin.args:
+                if self._holds_cuda(argument.value):
+                    return True
+        if isinstance(value.definition, cst.ClassDef) and value.kind is not Kind.CLASS:
+            for definition in self._module.definitions.lineage(value.definition):
+                if any(self.uses_cuda(call) for call in self._tree.calls_in(definition)):
+                    return True
+            if any(self.cuda_work(method, "dataset") for method in self.item_functions(value.definition)):
+                return True
+        if any(self.cuda_work(function, "transform") for function in self.transforms(dataset)):
+            return True
+        return value.device == "cuda"
+
+    def _holds_cuda(self, node: cst.BaseExpression) -> bool:
+        """Whether an argument of a dataset's constructor is a CUDA tensor or a device."""
+        value = self._module.value(node)
+        if value.kind in (Kind.TENSOR, Kind.BATCH) and value.device == "cuda":
+            return True
+        if isinstance(node, cst.Call) and self.uses_cuda(node):
+            return True
+        return self.is_cuda_device(node)
+
+    def sharded(self, dataset: cst.BaseExpression | None) -> bool:
+        """Whether an iterable-style dataset of the file asks which worker it runs in; True for any other dataset."""
+        definition = self._module.value(dataset).definition
+        if not isinstance(definition, cst.ClassDef):
+            return True
+        if not any(name.endswith("IterableDataset") for name in self._module.definitions.base_names(definition)):
+            return True
+        return any(
+            (dotted_name(call.func) or "").endswith("get_worker_info")
+            for current in self._module.definitions.lineage(definition)
+            for call in self._tree.calls_in(current)
+        )
+
+    def visibly_on_host(self, dataset: cst.BaseExpression | None) -> bool:
+        """Whether the file shows that the dataset yields host tensors and nothing else."""
+        value: Value = self._module.value(dataset)
+        if value.kind is not Kind.DATASET or not value.sure or self.on_cuda(dataset):
+            return False
+        if value.definition is None:
+            return value.name.startswith(("torch.utils.data.TensorDataset", "torchvision.datasets."))
+        return isinstance(value.definition, cst.ClassDef) and all(
+            self._is_seen(call)
+            for method in self.item_functions(value.definition)
+            for call in self._tree.calls_in(method)
+        )
+
+    def _is_seen(self, call: cst.Call) -> bool:
+        """Whether a call within a dataset surely gives no CUDA tensor: everything but a callable handed in."""
+        if self._module.name_of(call.func) is not None or not isinstance(call.func, cst.Attribute):
+            return self._module.name_of(call.func) is not None or bool(
+                self._module.definitions.called(call, self._module.values)
+            )
+        if dotted_name(call.func.value) != "self":
+            return True
+        if self._module.definitions.called(call, self._module.values):
+            return True
+        return self._module.value(call.func).name.startswith("torchvision.transforms.")
+
+
+def _is_move(call: cst.Call) -> bool:
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value in ("to", "cuda")
