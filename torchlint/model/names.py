@@ -93,6 +93,8 @@ class Names:
             return self._unbound(node)
         found: str | None = None
         for binding in scope.bindings[node.value]:
+            if binding.kind == "for" and self._comes_later(binding, node, scope):
+                continue
             if binding.kind == "import":
                 name: str | None = _canonical(binding.imported)
             elif binding.kind == "assign" and binding.value is not None and not binding.path:
@@ -106,10 +108,22 @@ class Names:
             found = name
         return found
 
+    def _comes_later(self, binding: Binding, node: cst.Name, scope: Scope) -> bool:
+        """Whether ``node`` is done before the loop ``binding`` re-uses its name: ``data.DataLoader``, ``for data in``."""
+        tree = self._tree
+        if tree.scope_of(node) is not scope or binding.order < tree.index(node):
+            return False
+        return not any(
+            isinstance(above, (cst.For, cst.While)) and tree.within(binding.node, above)
+            for above in tree.ancestors(node)
+        )
+
     def _unbound(self, node: cst.Name) -> str | None:
         for module in self._tree.module_scope.star_imports:
             if node.value in STAR_EXPORTS.get(module, ()):
                 return _canonical(f"{module}.{node.value}")
+        if node.value == "torch" and self._tree.module_scope.star_imports:
+            return "torch"  # handed on by a module of the project
         return f"builtins.{node.value}" if node.value in _BUILTINS else None
 
 
