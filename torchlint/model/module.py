@@ -250,11 +250,17 @@ class Module:
                 return True
             if node.attr.value.endswith("Tensor") and (self.name_of(node) or "").startswith("torch.cuda."):
                 return True
-        return any(
-            isinstance(part, cst.FormattedStringText) and part.value.startswith("cuda")
-            for part in self.tree.nodes
-            if isinstance(part, cst.FormattedStringText)
-        )
+        for part in self.tree.nodes:
+            if isinstance(part, cst.FormattedStringText) and part.value.startswith("cuda"):
+                return True
+            if isinstance(part, cst.IfExp) and self._falls_back_to_cpu(part):
+                return True
+        return False
+
+    def _falls_back_to_cpu(self, node: cst.IfExp) -> bool:
+        """``args.device if torch.cuda.is_available() else "cpu"``."""
+        asks = any(self.name_of(call.func) == "torch.cuda.is_available" for call in self.tree.calls_in(node.test))
+        return asks and any(self.value(part).constant == "cpu" for part in (node.body, node.orelse))
 
     @cached_property
     def uses_trainer(self) -> bool:
