@@ -57,7 +57,11 @@ class MissingEval(Rule):
 
     code = "TL401"
     name = "missing-eval"
-    words = ("torch",)
+    words = (
+        "torch",
+        (".eval()", ".train(False", "DataLoader(", "loader:", "loader)", "loader,", "oaders[")
+        + ("def eval", "def _eval", "def test", "def valid", "def predict", "def _predict", "def infer"),
+    )
     demo = ("GPU", "CPU")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

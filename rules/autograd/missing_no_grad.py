@@ -55,7 +55,11 @@ class MissingNoGrad(Rule):
 
     code = "TL402"
     name = "missing-no-grad"
-    words = ("torch",)
+    words = (
+        "torch",
+        (".eval()", ".train(False", "DataLoader(", "loader:", "loader)", "loader,", "oaders[")
+        + ("def eval", "def _eval", "def test", "def valid", "def predict", "def _predict", "def infer"),
+    )
     demo = ("GPU", "CPU")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
