@@ -16,6 +16,7 @@ from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
 
 from torchlint.model import knowledge, loops
 from torchlint.model.calls import Call
+from torchlint.model.compiled import Compiled
 from torchlint.model.datasets import Datasets
 from torchlint.model.definitions import Callers, Definitions
 from torchlint.model.gates import Gates
@@ -25,6 +26,7 @@ from torchlint.model.knowledge import Kind
 from torchlint.model.loading import Loading
 from torchlint.model.loops import Loop, LoopKind, Loops
 from torchlint.model.names import Names
+from torchlint.model.objects import ObjectFlow
 from torchlint.model.precision import Precision
 from torchlint.model.regions import GradMode, Regions
 from torchlint.model.steps import Steps
@@ -75,6 +77,10 @@ class Module:
         self.values = Values(self.tree, self.names, self.definitions)
         self.loops = Loops(self.tree, self.values)
         self.gates = Gates(self.tree, self.names)
+        self.objects = ObjectFlow(self.tree, self.names, self.definitions, self.values)
+        self.compiled = Compiled(
+            self.tree, self.names, self.definitions, self.values, self.objects, self.gates
+        )
         self.regions = Regions(self.tree, self.names, self.definitions, self.values)
         self.training = Training(self.tree, self.names, self.definitions, self.values)
         self.gradients = Gradients(self.tree, self.names, self.definitions, self.values)
@@ -317,15 +323,25 @@ class Module:
         return value.kind is Kind.MODULE
 
     def runs_network(self, node: cst.Call) -> bool:
-        """Whether ``node`` is a forward, or a method that encodes or decodes with a network, in the caller's mode."""
-        if self.is_forward(node):
-            return True
-        func = node.func
-        if not isinstance(func, cst.Attribute) or func.attr.value not in knowledge.ENCODING_METHODS:
+        """Whether ``node`` runs a network with parameters, in the caller's grad mode: a forward, or ``model.encode(x)``.
+
+        A layer without parameters, a loss, a metric or a preprocessor that happens to be a module is no network.
+        """
+        func = self.network_of(node)
+        value = self.value(func)
+        if value.kind is not Kind.MODULE or not node.args:
             return False
+        last = value.name.rpartition(".")[2]
+        if last.startswith(knowledge.PARAMETERLESS) and value.name.startswith("torch.nn."):
+            return False
+        text = (dotted_name(func) or "").rpartition(".")[2]
+        if knowledge.NO_NETWORK.search(text) or knowledge.NO_NETWORK.search(last):
+            return False
+        if func is node.func or isinstance(node.func, cst.Attribute) and node.func.attr.value == "forward":
+            return self.is_forward(node)
         if self.imports("sentence_transformers"):
             return False  # its ``encode`` records nothing
-        return self.value(func.value).kind is Kind.MODULE
+        return not any(self.regions.disables(item) for item in self.definitions.called(node, self.values))
 
     def network_of(self, call: cst.Call) -> cst.BaseExpression:
         """The network that a forward call runs: ``model`` of ``model(x)``, ``model.forward(x)``, ``model.encode(x)``."""

@@ -1,0 +1,382 @@
+"""What ``torch.compile`` is applied to, and which of it runs only inside something else that is compiled."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.definitions import Definitions
+from torchlint.model.gates import Gates
+from torchlint.model.knowledge import Kind
+from torchlint.model.names import Names
+from torchlint.model.objects import SEALED, Object, ObjectFlow, Objects, prefixes
+from torchlint.model.tree import Tree
+from torchlint.model.values import Values
+
+OPTIONS = frozenset({"fullgraph", "dynamic", "backend", "mode", "options", "disable"})
+#: Back ends that run the code as it is: for debugging, and for tests.
+_EAGER_BACKENDS = ("eager", "aot_eager", "aot_eager_decomp_partition", "eager_noexcept", "eager_debug")
+_COMPILING = frozenset(
+    {"is_compiling", "is_dynamo_compiling", "is_torchdynamo_compiling", "is_scripting", "is_tracing"}
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Compile:
+    """One place that compiles something: a call, a decorator, or ``x.compile()``."""
+
+    node: cst.Call | cst.Decorator
+    call: cst.Call | None  #: the call with the options; None for a decorator without parentheses
+    target: cst.BaseExpression | cst.FunctionDef  #: what is compiled
+    in_place: bool = False  #: ``x.compile()``
+
+    @property
+    def options(self) -> list[cst.Arg]:
+        """The arguments other than what is compiled."""
+        return [] if self.call is None else [item for item in self.call.args if item.value is not self.target]
+
+    def option(self, name: str) -> cst.Arg | None:
+        """The argument passed by that keyword."""
+        return next((item for item in self.options if item.keyword is not None and item.keyword.value == name), None)
+
+
+#: A function that may be called.
+Function = cst.FunctionDef | cst.Lambda
+
+
+class Compiled:
+    """Answers for one file."""
+
+    def __init__(
+        self, tree: Tree, names: Names, definitions: Definitions, values: Values, objects: ObjectFlow, gates: Gates
+    ) -> None:
+        self._tree = tree
+        self._names = names
+        self._definitions = definitions
+        self._values = values
+        self._objects = objects
+        self._gates = gates
+        self._pending: set[object] = set()
+
+    # -- what is compiled
+
+    @cached_property
+    def sites(self) -> list[Compile]:
+        """Every place of the file that compiles something for speed, in order."""
+        found = [*self._calls(), *self._methods(), *self._decorators()]
+        return sorted(filter(_is_for_speed, found), key=lambda site: self._tree.index(site.node))
+
+    def _calls(self) -> Iterator[Compile]:
+        for call in self._tree.calls:
+            if self._names.resolve(call.func) != "torch.compile" or any(item.star == "*" for item in call.args):
+                continue
+            above = self._tree.parent(call)
+            given = [item for item in call.args if item.keyword is None or item.keyword.value == "model"]
+            if given and not given[0].star:
+                yield Compile(call, call, given[0].value)
+            elif isinstance(above, cst.Call) and above.func is call and above.args and not above.args[0].star:
+                yield Compile(above, call, above.args[0].value)
+
+    def _methods(self) -> Iterator[Compile]:
+        for call in self._tree.calls:
+            func = call.func
+            if not isinstance(func, cst.Attribute) or func.attr.value != "compile" or self._names.resolve(func):
+                continue
+            if any(item.star == "*" or (item.keyword and item.keyword.value not in OPTIONS) for item in call.args):
+                continue
+            if any(item.keyword is None and not item.star for item in call.args):
+                continue
+            receiver = self._values.of(func.value)
+            if receiver.kind is not Kind.MODULE:
+                continue
+            if receiver.definition is not None and self._definitions.method(receiver.definition, "compile"):
+                continue
+            yield Compile(call, call, func.value, in_place=True)
+
+    def _decorators(self) -> Iterator[Compile]:
+        for function in self._tree.functions:
+            for decorator in function.decorators:
+                node = decorator.decorator
+                call = node if isinstance(node, cst.Call) else None
+                if self._names.resolve(node if call is None else call.func) == "torch.compile":
+                    if call is None or not any(item.keyword is None and not item.star for item in call.args):
+                        yield Compile(decorator, call, function)
+
+    # -- what is compiled for nothing
+
+    def redundant(self) -> Iterator[tuple[Compile, Compile]]:
+        """What is compiled although it only ever runs inside something compiled: it, and the compile that counts."""
+        if len(self.sites) < 2:
+            return
+        for site in self.sites:
+            outer = self._outer(site)
+            if outer is not None:
+                yield site, outer
+
+    def _outer(self, inner: Compile) -> Compile | None:
+        found: list[Compile] = []
+        upper = self._upper_decorator(inner)
+        if upper is not None:
+            return upper
+        if isinstance(inner.target, cst.FunctionDef) and not self._instances_known(inner.target):
+            return None
+        for call in self._runs.get(inner, ()):
+            outer = self._cover(call, inner)
+            if outer is None:
+                return None
+            found.append(outer)
+        if not found:
+            found = [site for site in self.sites if self._lies_under(inner, site)]
+        found = [site for site in found if site is not inner]
+        if not found or not all(self._always_with(inner, site) for site in found):
+            return None
+        return min(found, key=lambda site: self._tree.index(site.node))
+
+    def _upper_decorator(self, inner: Compile) -> Compile | None:
+        if not isinstance(inner.target, cst.FunctionDef):
+            return None
+        others = [site for site in self._decorating[inner.target] if site is not inner]
+        return next((site for site in others if self._tree.index(site.node) < self._tree.index(inner.node)), None)
+
+    def _always_with(self, inner: Compile, outer: Compile) -> bool:
+        """Whether ``outer`` is in force whenever ``inner`` is, as far as conditions in the file tell."""
+        if self._gates.alternative(inner.node, outer.node):
+            return False
+        return self._conditions(outer.node) <= self._conditions(inner.node)
+
+    def _conditions(self, node: cst.CSTNode) -> frozenset[tuple[str, bool]]:
+        found = set()
+        child = node
+        for above in self._tree.ancestors(node):
+            if isinstance(above, (cst.FunctionDef, cst.Lambda)):
+                break
+            if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test and not self._platform(above.test):
+                found.add((self._tree.root.code_for_node(above.test), child is above.body))
+            child = above
+        return frozenset(found)
+
+    def _platform(self, test: cst.BaseExpression) -> bool:
+        """``if __name__ == "__main__"``, ``if hasattr(torch, "compile")``, ``if torch.cuda.is_available()``."""
+        if self._gates.probes(test):
+            return True
+        return any(
+            isinstance(node, cst.Name)
+            and node.value == "__name__"
+            or isinstance(node, cst.Call)
+            and self._names.resolve(node.func) == "torch.cuda.is_available"
+            for node in self._tree.nodes_in(test)
+        )
+
+    # -- what runs where
+
+    @cached_property
+    def _by_node(self) -> dict[Object, Compile]:
+        return {site.node: site for site in self.sites}
+
+    @cached_property
+    def _decorating(self) -> dict[cst.FunctionDef, list[Compile]]:
+        found = defaultdict(list)
+        for site in self.sites:
+            if isinstance(site.target, cst.FunctionDef):
+                found[site.target].append(site)
+        return found
+
+    @cached_property
+    def _in_place(self) -> list[tuple[Compile, Objects]]:
+        return [(site, self._objects.of(_expression(site))) for site in self.sites if site.in_place]
+
+    @cached_property
+    def _contents(self) -> dict[Compile, Objects]:
+        """What each site compiles: the objects, and the functions that run when these are called."""
+        found: dict[Compile, Objects] = {}
+        for site in self.sites:
+            if isinstance(site.target, cst.FunctionDef):
+                found[site] = frozenset({site.target})
+            else:
+                found[site] = self._called_through(self._objects.of(site.target))
+        return found
+
+    def _called_through(self, found: Objects) -> Objects:
+        """``found``, and what calling an instance of a class of the file runs."""
+        entered: set[Object] = set(found)
+        for item in found:
+            if self._objects.class_of(item) is not None:
+                for name in ("forward", "__call__"):
+                    entered |= {one for one in self._objects.attribute([item], name) if not isinstance(one, tuple)}
+        return frozenset(entered)
+
+    @cached_property
+    def _executed(self) -> dict[cst.Call, Objects]:
+        """For each call what it runs: compiled objects and functions, of what is called or passed on to be called."""
+        found: dict[cst.Call, Objects] = {}
+        for call in self._tree.calls:
+            if self._names.resolve(call.func) == "torch.compile" or call in self._by_node:
+                continue
+            entered = self._called_through(self._objects.of(call.func))
+            if not self._definitions.called(call, self._values) and not self._objects.is_holder(call):
+                for argument in call.args:
+                    passed = self._objects.of(argument.value)
+                    if any(isinstance(item, (cst.FunctionDef, cst.Lambda)) for item in passed):
+                        entered |= {
+                            item for item in passed if isinstance(item, (cst.FunctionDef, cst.Lambda, cst.Call))
+                        }
+            if entered:
+                found[call] = entered
+        return found
+
+    @cached_property
+    def _callers(self) -> dict[Object, list[cst.Call]]:
+        found = defaultdict(list)
+        for call, entered in self._executed.items():
+            for item in entered:
+                found[item].append(call)
+        return found
+
+    @cached_property
+    def _runs(self) -> dict[Compile, list[cst.Call]]:
+        """The calls that run what a site has compiled."""
+        found: dict[Compile, list[cst.Call]] = {}
+        for site in self.sites:
+            if site.in_place:
+                targets = self._objects.of(_expression(site))
+                calls = [call for call, entered in self._executed.items() if entered & targets]
+            elif isinstance(site.target, cst.FunctionDef):
+                calls = self._callers.get(site.target, [])
+            else:
+                calls = self._callers.get(site.node, [])
+                above = self._tree.parent(site.node)
+                if isinstance(above, cst.Call) and above.func is site.node and above not in calls:
+                    calls = [*calls, above]
+            found[site] = calls
+        return found
+
+    # -- coverage
+
+    def _cover(self, call: cst.Call, thing: Compile | Function) -> Compile | None:
+        """The compile under which ``call`` runs ``thing`` (other than itself); None if it may run eagerly."""
+        called = self._objects.of(call.func)
+        if SEALED in called or self._knows_it_is_compiled(call):
+            return None
+        for site in self.sites:
+            if site is thing:
+                continue
+            if site.in_place:
+                if called & self._objects.of(_expression(site)) and self._lies_under(thing, site):
+                    return site
+            elif site.node in called and self._lies_under(thing, site):
+                return site
+        if not isinstance(thing, Compile):
+            decorating = self._decorating.get(thing, []) if isinstance(thing, cst.FunctionDef) else []
+            if decorating:
+                return decorating[0]
+        function = self._tree.function_of(call)
+        return None if function is None else self._cover_of(function, thing)
+
+    def _cover_of(self, function: Function, thing: Compile | Function) -> Compile | None:
+        """The compile under which ``function`` always runs."""
+        if function in self._pending:
+            return None
+        if isinstance(function, cst.FunctionDef):
+            if self._objects.is_sealed(function):
+                return None
+            own = [site for site in self._decorating.get(function, ()) if site is not thing]
+            if own:
+                return own[0]
+            if not self._instances_known(function):
+                return None
+        self._pending.add(function)
+        try:
+            found: list[Compile] = []
+            for call in self._callers.get(function, ()):
+                if self._tree.within(call, function):
+                    continue
+                outer = self._cover(call, function)
+                if outer is None or outer is thing:
+                    return None
+                found.append(outer)
+            if not found:
+                found = [site for site in self.sites if site is not thing and self._lies_under(function, site)]
+            return found[0] if found else None
+        finally:
+            self._pending.discard(function)
+
+    def _instances_known(self, function: cst.FunctionDef) -> bool:
+        """Whether every object that has this method is seen to be called or compiled; True for a plain function."""
+        owner = self._tree.class_of(function)
+        if owner is None:
+            return True
+        for use in self._tree.names.get(owner.name.value, ()):
+            above = self._tree.parent(use)
+            called = isinstance(above, cst.Call) and above.func is use
+            if not called and not isinstance(above, (cst.Arg, cst.Attribute, cst.Annotation, cst.Subscript)):
+                return False
+        return all(
+            instance in self._callers or any(instance in contents for contents in self._contents.values())
+            for instance in self._objects.instances(owner)
+        )
+
+    def _lies_under(self, thing: Compile | Function, site: Compile) -> bool:
+        """Whether ``site`` compiles ``thing``, or something that holds it."""
+        if thing is site:
+            return False
+        contents = self._contents[site]
+        if not isinstance(thing, Compile):
+            return thing in contents
+        if isinstance(thing.target, cst.FunctionDef):
+            return thing.target in contents and not isinstance(site.target, cst.FunctionDef)
+        own = self._objects.of(thing.target)
+        if thing.in_place:
+            if site.in_place and own == self._objects.of(site.target):
+                return self._tree.index(thing.node) < self._tree.index(site.node)  # the last one counts
+            inside = own < contents or all(_whole(item) in contents for item in own if item not in contents)
+            return bool(own) and inside and not own >= self._objects.of(_expression(site)) - set(self._by_node)
+        if site.in_place:
+            return bool(own) and self._objects.of(site.target) >= own - set(self._by_node)
+        return thing.node in contents or any(home in contents for home in self._homes(thing))
+
+    def _homes(self, inner: Compile) -> Iterator[Object]:
+        """The objects of unknown make into which the result is put where calling them is sure to run it."""
+        for target, value, _ in self._tree.stores:
+            if value is None or inner.node not in self._objects.of(value):
+                continue
+            if isinstance(target, cst.Attribute) and target.attr.value != "forward":
+                if self._values.of(target).kind is not Kind.MODULE:
+                    continue
+            for prefix in prefixes(target):
+                for item in self._objects.of(prefix):
+                    whole = _whole(item)
+                    if not isinstance(whole, str) and self._objects.class_of(whole) is None:
+                        yield whole
+
+    def _knows_it_is_compiled(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` stands in a branch that asks whether the code is being compiled."""
+        for above in self._tree.ancestors(node):
+            if isinstance(above, (cst.If, cst.IfExp)):
+                for part in self._tree.nodes_in(above.test):
+                    if isinstance(part, cst.Attribute) and part.attr.value in _COMPILING:
+                        return True
+                    if isinstance(part, cst.Name) and part.value in _COMPILING:
+                        return True
+        return False
+
+
+def _expression(site: Compile) -> cst.CSTNode | None:
+    return None if isinstance(site.target, cst.FunctionDef) else site.target
+
+
+def _whole(item: Object) -> Object:
+    return item[1] if isinstance(item, tuple) and item[0] == "part" else item
+
+
+def _is_for_speed(site: Compile) -> bool:
+    disable, backend = site.option("disable"), site.option("backend")
+    if disable is not None and not (isinstance(disable.value, cst.Name) and disable.value.value == "False"):
+        return False
+    text = (
+        backend.value.evaluated_value if backend is not None and isinstance(backend.value, cst.SimpleString) else None
+    )
+    return text not in _EAGER_BACKENDS
