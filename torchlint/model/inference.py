@@ -45,9 +45,9 @@ _HOOKS = frozenset({"register_hook", "register_backward_hook", "register_full_ba
 
 #: What ends the graph of an output, and shows that it is only read.
 _DETACHING = frozenset({"detach", "detach_", "item", "tolist", "numpy", "argmax", "argmin", "data"})
+#: ... and what gives integers or indices, which have no gradient.
+_GRADIENTLESS = _DETACHING | {"max", "min", "topk", "sort", "argsort", "multinomial", "long", "int", "bool", "byte", "size"}
 _LEAVING = frozenset({"item", "tolist", "numpy"})
-#: Methods that keep a tensor a part of the graph: numpy refuses what they give.
-_KEEPING = frozenset("cpu squeeze unsqueeze to float reshape view permute transpose clamp contiguous flatten".split())
 _PLAIN = frozenset(
     f"builtins.{name}" for name in ("float", "int", "len", "str", "bool", "print", "round", "isinstance", "range")
 )
@@ -224,6 +224,11 @@ class Inference:
         last = (dotted_name(model) or "").rpartition(".")[2]
         return bool(last) and last in self._frozen
 
+    def _freezes(self, evaluated: cst.CSTNode) -> bool:
+        """``.eval().requires_grad_(False)``."""
+        above = self._module.tree.parent(evaluated)
+        return isinstance(above, cst.Attribute) and above.attr.value == "requires_grad_"
+
     @cached_property
     def _frozen(self) -> set[str]:
         tree = self._module.tree
@@ -254,13 +259,18 @@ class Inference:
             return None
         trains = module.gradients.trains(function) if function is not None else False
         evaluated = module.training.evaluation(call, model)
+        if evaluated is not None and self._freezes(evaluated):
+            return None
         if function is None or trains or function.name.value == "main":
             return self._recorded_statement(call, model, evaluated)
         if self._already_refused_by_numpy(call, function):
             return None
+        if isinstance(call.func, cst.Attribute) and model is call.func.value and evaluated is None:
+            if call.func.attr.value != "forward" and not module.definitions.called(call, module.values):
+                return None  # only the class, which is not seen, knows under which mode it runs
+        if not self._is_consumed(call, function, evaluated):
+            return None
         if evaluated is not None:
-            if not self._is_consumed(call, function, evaluated):
-                return None
             return Region(call, model, function, (f"`{module.code(evaluated)}`", evaluated))
         words = words_of(function.name.value)
         if words & _TRAINING or self._is_smoke_test(function, model):
@@ -318,31 +328,31 @@ class Inference:
                 return True
         return False
 
-    def _is_consumed(self, call: cst.Call, function: cst.FunctionDef, evaluated: cst.CSTNode) -> bool:
+    def _is_consumed(
+        self, call: cst.Call, function: cst.FunctionDef, evaluated: cst.CSTNode | None, depth: int = 3
+    ) -> bool:
         """Whether the output stays in the file: not returned to callers out of sight that may want its gradient."""
         module = self._module
-        if module.callers(function).calls:
-            return True
-        if module.tree.function_of(evaluated) is function and words_of(function.name.value) & (_EVALUATING | _USING):
-            return True
+        if evaluated is not None and module.tree.function_of(evaluated) is function:
+            if words_of(function.name.value) & (_EVALUATING | _USING):
+                return True
         returned = [item for item in module.definitions.returns(function) if item is not None]
         returned += module.definitions.yields(function)
-        return not any(self._carries(item, {call}, _DETACHING, set()) for item in returned)
+        if not any(self._carries(item, {call}, _DETACHING, set()) for item in returned):
+            return True
+        callers = module.callers(function).calls
+        return bool(callers) and depth > 0 and all(self._is_consumed_at(caller, depth - 1) for caller in callers)
+
+    def _is_consumed_at(self, call: cst.Call, depth: int) -> bool:
+        function = self._module.function_of(call)
+        return function is None or self._is_consumed(call, function, None, depth)
 
     def _already_refused_by_numpy(self, call: cst.Call, function: cst.FunctionDef) -> bool:
-        """Whether ``model(x).numpy()`` stands here without ``detach``: it raises unless gradients are off."""
+        """Whether the output becomes an array without ``detach()``: that raises, unless gradients are off already."""
         for other in self._module.methods("numpy"):
-            if not self._module.tree.within(other, function):
-                continue
-            node: cst.BaseExpression = other.func.value if isinstance(other.func, cst.Attribute) else other
-            while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node is not call:
-                if node.func.attr.value not in _KEEPING:
-                    break
-                node = node.func.value
-            if node is call:
-                return True
-            if isinstance(node, cst.Name) and any(call is made for made, _ in self._module.gradients.sources(node)):
-                return True
+            if isinstance(other.func, cst.Attribute) and self._module.tree.within(other, function):
+                if self._carries(other.func.value, {call}, _GRADIENTLESS, set()):
+                    return True
         return False
 
     def _is_smoke_test(self, function: cst.FunctionDef, model: cst.BaseExpression) -> bool:

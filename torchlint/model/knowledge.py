@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 
 
@@ -323,3 +324,18 @@ EVAL_BY_DEFAULT_PACKAGES = ("transformers.", "diffusers.", "sentence_transformer
 ENCODING_METHODS = frozenset({"encode", "decode", "encode_image", "encode_text", "extract_features", "forward_features"})
 #: ... and those of which only its class knows under which mode.
 RUNNING_METHODS = ENCODING_METHODS | {"generate", "sample", "reverse", "infer", "inference", "predict", "reconstruct"}
+
+#: Beginnings of the names of torch.nn classes without parameters.
+PARAMETERLESS = (
+    "ReLU", "LeakyReLU", "GELU", "SiLU", "ELU", "SELU", "CELU", "Mish", "Hard", "Soft", "LogSoftmax", "LogSigmoid",
+    "Sigmoid", "Tanh", "Threshold", "GLU", "MaxPool", "AvgPool", "Adaptive", "LPPool", "MaxUnpool", "Fractional",
+    "Upsample", "Upsampling", "Flatten", "Unflatten", "Unfold", "Fold", "Dropout", "AlphaDropout", "FeatureAlpha",
+    "Identity", "ZeroPad", "ReflectionPad", "ReplicationPad", "ConstantPad", "CircularPad", "Pixel", "Channel",
+    "CosineSimilarity", "PairwiseDistance",
+)  # fmt: skip
+#: Names of callables that are modules, and no networks.
+NO_NETWORK = re.compile(
+    r"loss|criteri|metric|processor|preprocess|tokeni[sz]|transform$|transforms$|augment|collat|greedy|beam|ctc|"
+    r"featuri[sz]er|normali[sz]er$|^(create|get|make|build|init|load|set|save|update|reset|add|register)_",
+    re.IGNORECASE,
+)

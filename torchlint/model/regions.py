@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 
 import libcst as cst
@@ -22,6 +23,10 @@ LIGHTNING_INFERENCE_HOOKS = frozenset(
     for phase in ("validation", "test", "predict")
     for part in ("step", "epoch_end", "step_end")
 ) | {f"on_{phase}_{part}" for phase in ("validation", "test", "predict") for part in ("epoch_end", "batch_end", "epoch_start", "start", "end", "batch_start")}
+
+
+#: What a context manager held in a variable may be called that leaves the grad mode alone.
+_HARMLESS = re.compile(r"autocast|amp|timer|bar|progress|prof|lock|file|writer|session|stream|device|pool|txn|scope|run$")
 
 
 class GradMode(str, Enum):
@@ -153,10 +158,23 @@ class Regions:
                     if self._names.resolve(inner.func) in knowledge.GRAD_MODES:
                         return GradMode.UNKNOWN
             last = (dotted_name(node) or "").rpartition(".")[2].lower()
+            if isinstance(node, (cst.Name, cst.Attribute)) and name is None and not _HARMLESS.search(last):
+                return GradMode.UNKNOWN  # ``with ctx:``, made elsewhere
         if name is None or not name.startswith(("torch.", "builtins.", "contextlib.")):
             if any(word in last for word in ("grad", "infer", "eval", "freeze", "no_sync")) and last != "no_sync":
                 return GradMode.UNKNOWN
         return None
+
+    def disables(self, definition: cst.CSTNode) -> bool:
+        """Whether a function of the file switches gradients off by itself, by a decorator or in its body."""
+        if not isinstance(definition, cst.FunctionDef):
+            return False
+        managers: list[cst.CSTNode] = [decorator.decorator for decorator in definition.decorators]
+        for node in self._tree.withs:
+            if self._tree.within(node, definition):
+                managers.extend(item.item for item in node.items)
+        off = (GradMode.NO_GRAD, GradMode.INFERENCE, GradMode.UNKNOWN)
+        return any(self.manager_mode(manager) in off for manager in managers)
 
     def is_inference_hook(self, function: cst.FunctionDef) -> bool:
         """Whether Lightning calls this method in evaluation mode and without gradients."""

@@ -86,8 +86,20 @@ class Training:
             if self._tree.function_of(switch.call) is not function or not self._tree.dominates(switch.call, node):
                 continue
             if target is None or same_object(switch.target, target):
-                found = switch
+                found = None if target is not None and self._is_rebound(target, switch, node) else switch
         return found
+
+    def _is_rebound(self, target: str, switch: ModeSwitch, node: cst.CSTNode) -> bool:
+        """Whether another object has got the name between the switch and ``node``; wrapping it does not count."""
+        first = target.partition(".")[0]
+        scope = self._names.scope_with(first, self._tree.scope_of(switch.call))
+        low, high = self._tree.index(switch.call), self._tree.index(node)
+        for binding in scope.bindings[first] if scope is not None else ():
+            if binding.kind == "assign" and low < binding.order < high and binding.value is not None:
+                parts = self._tree.nodes_in(binding.value)
+                if not any(isinstance(part, cst.Name) and part.value == first for part in parts):
+                    return True
+        return False
 
     # -- evaluation mode that is sure
 
@@ -105,12 +117,12 @@ class Training:
             made = self._evaluated(model, (), depth)
             if made is not None:
                 return made
-        near = self.last_switch(at)
-        if near is not None and near.evaluation and (text is None or near.target != "self"):
-            return near.call
         function = self._tree.function_of(at)
         if not isinstance(function, cst.FunctionDef) or depth <= 0:
             return None
+        near = self.last_switch(at)
+        if near is not None and near.evaluation and (text is None or near.target != "self"):
+            return near.call
         for switch in self.switches if text else ():
             if switch.evaluation and self._lasts(switch, text or "", function):
                 return switch.call
