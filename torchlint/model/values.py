@@ -778,6 +778,8 @@ def _instance_by_base(name: str) -> Value:
         return Value(Kind.MODULE) if last.endswith(("Model", "Mixin", "Net", "PreTrainedModel")) else UNKNOWN
     if last in ("Dataset", "IterableDataset", "VisionDataset") and name.startswith("."):
         return Value(Kind.DATASET, sure=False)
+    if last.endswith(("PreTrainedModel", "ModelMixin", "VisionModel", "TextModel", "BaseModel")):
+        return Value(Kind.MODULE, sure=False)
     return UNKNOWN
 
 
