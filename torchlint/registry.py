@@ -8,7 +8,7 @@ import pkgutil
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -25,7 +25,7 @@ class RegistryError(Exception):
     """A rule pack cannot be loaded; the text is one line for the user."""
 
 
-@lru_cache(maxsize=None)
+@cache
 def load_rules(plugins: tuple[str, ...] = ()) -> tuple[Rule, ...]:
     """All rules of the built-in pack and of ``plugins`` (importable package names), ordered by code.
 

@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, ClassVar, Union
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
 
 #: The value of a rule's option in the settings.
-Option = Union[str, int, float, bool]
+Option: TypeAlias = "str | int | float | bool"
 
 
 class Applicability(str, Enum):
