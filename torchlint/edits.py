@@ -7,6 +7,7 @@ more than it should. An edit covers no character that it does not change.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -45,7 +46,7 @@ def add_keyword(module: Module, call: cst.Call, name: str, value: str) -> Edits 
     own_row = module.row_at(_argument_start(module, last)) != module.row_at(
         _argument_start(module, call.args[-2]) if len(call.args) > 1 else module.span(call)[0]
     )
-    if "\n" not in tail and "\r" not in tail or not own_row:
+    if not own_row or ("\n" not in tail and "\r" not in tail):
         return (Edit(after, after, f" {text}" if comma else f", {text}"),)
     newline = newline_of(module)
     indent = indentation_at(module, _argument_start(module, last))
@@ -135,40 +136,42 @@ def import_module(module: Module, name: str, at: cst.CSTNode) -> Edits | None:
             return ()
         if scope is not module.tree.module_scope:
             return None
-    return _insert_import(module, f"import {name}")
+    return _insert_import(module, name, at)
 
 
-def _insert_import(module: Module, line: str) -> Edits:
-    """Before the first import that is not from ``__future__``, else behind the docstring."""
+def _insert_import(module: Module, name: str, at: cst.CSTNode) -> Edits:
+    """Before the first import that is not from ``__future__`` (in a group of its own, as isort has it)."""
     import libcst as cst
 
     newline = newline_of(module)
-    behind = 0
+    behind = 0  # where it goes if there is no import before ``at``: behind the docstring
     for position, statement in enumerate(module.root.body):
-        if not isinstance(statement, cst.SimpleStatementLine):
+        start, end = module.span(statement)
+        if start > module.span(at)[0]:
             break
-        first = statement.body[0]
-        future = isinstance(first, cst.ImportFrom) and isinstance(first.module, cst.Name)
-        if future and first.module.value == "__future__":  # type: ignore[union-attr]
-            behind = _next_row(module, module.span(statement)[1])
-        elif isinstance(first, (cst.Import, cst.ImportFrom)):
-            start = module.line_start(module.span(statement)[0])
-            return (Edit(start, start, line + newline),)
+        first = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+        if isinstance(first, (cst.Import, cst.ImportFrom)):
+            source = _imported_root(first)
+            if source != "__future__":
+                start = module.line_start(start)
+                gap = newline if name in sys.stdlib_module_names and source not in sys.stdlib_module_names else ""
+                return (Edit(start, start, f"import {name}{newline}{gap}"),)
+            behind = _next_row(module, end)
         elif position == 0 and isinstance(first, cst.Expr) and isinstance(first.value, cst.SimpleString):
-            behind = _next_row(module, module.span(statement)[1])
-        else:
-            break
-    for statement in module.root.body:
-        if isinstance(statement, cst.SimpleStatementLine) and isinstance(statement.body[0], (cst.Import, cst.ImportFrom)):
-            first = statement.body[0]
-            if isinstance(first, cst.ImportFrom) and isinstance(first.module, cst.Name):
-                if first.module.value == "__future__":
-                    continue
-            start = module.line_start(module.span(statement)[0])
-            return (Edit(start, start, line + newline),)
-    if behind == 0:
-        behind = _behind_opening_comments(module)
-    return (Edit(behind, behind, line + newline),)
+            behind = _next_row(module, end)
+    behind = behind or _behind_opening_comments(module)
+    return (Edit(behind, behind, f"import {name}{newline}"),)
+
+
+def _imported_root(statement: cst.Import | cst.ImportFrom) -> str:
+    """The top-level module that an import statement names; "" if it is relative."""
+    import libcst as cst
+
+    from torchlint.model.tree import dotted_name
+
+    if isinstance(statement, cst.Import):
+        return (dotted_name(statement.names[0].name) or "").partition(".")[0]
+    return "" if statement.relative else (dotted_name(statement.module) or "").partition(".")[0]
 
 
 def decorate(module: Module, function: cst.FunctionDef, decorator: str) -> Edits | None:
@@ -215,6 +218,25 @@ def indent_under(module: Module, statements: Sequence[cst.CSTNode], header: str)
     return tuple(edits)
 
 
+def drop_method_call(module: Module, call: cst.Call) -> Edits | None:
+    """Leave ``x`` of ``x.method(...)``; an assignment that would read ``x = x`` goes with it."""
+    import libcst as cst
+
+    func = call.func
+    if not isinstance(func, cst.Attribute):
+        return None
+    statement = module.tree.parent(call)
+    if isinstance(statement, cst.Assign) and [module.code(item.target) for item in statement.targets] == [
+        module.code(func.value)
+    ]:
+        deleted = delete_statement(module, statement)
+        if deleted is not None:
+            return deleted
+    start = module.text.rindex(".", module.span(func.value)[1], module.span(func.attr)[0])
+    end = module.span(call)[1]
+    return None if "#" in module.text[start:end] else (Edit(start, end, ""),)
+
+
 def delete_statement(module: Module, statement: cst.CSTNode) -> Edits | None:
     """Delete a small statement with its row; None where it shares the row, holds a comment, or is all of its block."""
     import libcst as cst
@@ -252,14 +274,16 @@ def statement_end(module: Module, statement: cst.CSTNode) -> int:
     """The offset behind the last character of ``statement``, without a comment or newline that follows."""
     import libcst as cst
 
-    nodes = [node for node in module.tree.nodes_in(statement)]
+    nodes = module.tree.nodes_in(statement)
     end = module.span(statement)[1]
     if isinstance(statement, cst.BaseCompoundStatement):
         small = [node for node in nodes if isinstance(node, cst.BaseSmallStatement)]
         end = max(module.span(node)[1] for node in small)
-        end += len(module.text[end : _row_end(module, end)].split("#")[0].rstrip(" \t")) if ";" in module.text[
-            end : _row_end(module, end)
-        ].split("#")[0] else 0
+        end += (
+            len(module.text[end : _row_end(module, end)].split("#")[0].rstrip(" \t"))
+            if ";" in module.text[end : _row_end(module, end)].split("#")[0]
+            else 0
+        )
     return end
 
 

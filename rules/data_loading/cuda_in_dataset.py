@@ -3,20 +3,97 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from torchlint.rule import Diagnostic, Rule
+from torchlint import edits
+from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Rule
 
 if TYPE_CHECKING:
+    from torchlint.model.datasets import CudaWork
     from torchlint.model.module import Module
+
+_PLACES = {
+    "dataset": "the dataset puts every item on the GPU by itself",
+    "collate": "the collate function works on the GPU",
+    "transform": "a transform works on the GPU, item by item",
+}
 
 
 class CudaInDataset(Rule):
-    """A dataset, transform or collate function works on the GPU."""
+    """A dataset, transform or collate function creates tensors on the GPU or moves them there.
+
+    ## What it does
+    Flags `.cuda()`, `.to(device)` and tensors created with `device=` in `__getitem__`, `__getitems__` or `__iter__` of
+    a `torch.utils.data.Dataset`, in a `transform`, and in a function passed as `collate_fn`; also one call deep.
+
+    ## Why it is slow
+    Every item costs a copy and kernel launches of its own, where one copy per batch would do. And it rules out worker
+    processes: CUDA cannot be used in a forked worker, so the loader has to load everything in the training process.
+
+    ## Example
+    ```python
+    class Photos(Dataset):
+        def __getitem__(self, index):
+            return self.images[index].to(self.device), self.labels[index].to(self.device)
+    ```
+
+    ## Use instead
+    ```python
+    class Photos(Dataset):
+        def __getitem__(self, index):
+            return self.images[index], self.labels[index]
+
+    for images, labels in loader:
+        images, labels = images.to(device, non_blocking=True), labels.to(device, non_blocking=True)
+    ```
+    Data that fits on the GPU may be moved there as a whole, once, in `__init__`: that is not flagged.
+
+    ## Fix safety
+    Unsafe: items that other code takes from the dataset stay on the host. A fix is offered where `__getitem__` returns
+    what it moves, and every loop over the dataset's loaders is in the same file and unpacks its batches into names.
+
+    ## When to ignore
+    When the work itself needs the GPU, such as decoding in hardware, and runs in the training process on purpose.
+
+    ## References
+    - [torch.utils.data: multi-process loading and CUDA](https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading)
+    - [CUDA in forked subprocesses](https://docs.pytorch.org/docs/stable/notes/multiprocessing.html#cuda-in-multiprocessing)
+    """
 
     code = "TL105"
     name = "cuda-in-dataset"
-    words = (("Dataset", "DataLoader"), ("cuda", "device"))
+    words = (
+        ("Dataset", "DataLoader"),
+        (".cuda", "cuda(", "device"),
+        ("__getitem__", "__iter__", "collate", "transform"),
+    )
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         for work in module.loading.all_cuda_work():
-            yield self.diagnostic(module, work.node, "CUDA")
+            yield self.diagnostic(
+                module,
+                work.node,
+                _PLACES[work.role],
+                label="once per batch" if work.role == "collate" else "once per item",
+                notes=(f"it belongs to `{work.name}` (line {module.row(work.place)}), which the loader calls",),
+                fix=self._fix(module, work),
+            )
+
+    def _fix(self, module: Module, work: CudaWork) -> Fix | None:
+        plan = module.loading.relocation(work)
+        if plan is None:
+            return None
+        changes: list[Edit] = []
+        for move in plan.moves:
+            dropped = edits.drop_method_call(module, move)
+            if dropped is None:
+                return None
+            changes += dropped
+        for loop, names in plan.loops:
+            moved = ", ".join(f"{name}{plan.suffix}" for name in names)
+            inserted = edits.insert_before(module, loop.body.body[0], f"{', '.join(names)} = {moved}") if names else ()
+            if inserted is None:
+                return None
+            changes += inserted
+        message = f"move whole batches at line {module.row(plan.loops[0][0])}"
+        caution = "items that other code takes from the dataset stay on the host"
+        return Fix(message, tuple(changes), Applicability.UNSAFE, caution)

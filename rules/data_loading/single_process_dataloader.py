@@ -1,13 +1,14 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import edits
-from torchlint.rule import Applicability, Diagnostic, Fix, Rule
+from torchlint.rule import Applicability, Diagnostic, Fix, Rule, Severity
 
 if TYPE_CHECKING:
-    from torchlint.model.calls import Call
+    from torchlint.model.calls import Argument, Call
     from torchlint.model.module import Module
 
 
@@ -60,17 +61,35 @@ class SingleProcessDataloader(Rule):
             workers = call.argument("num_workers")
             if not (workers.absent or workers.literal() == "0"):
                 continue
-            use = module.loading.single_process_cost(call)
-            if use is None:
+            consumer = module.loading.waits_for(call)
+            if consumer is None:
                 continue
+            deliberate = workers.node is not None and module.comment_on(workers.node)
             yield self.diagnostic(
                 module,
                 call.node,
                 "every batch is loaded by the training process itself",
                 label="`num_workers` is not given, so it is 0" if workers.absent else "`num_workers` is 0",
-                notes=(f"the GPU waits while Python loads the next batch (loop at line {module.row(use.node)})",),
-                fix=self._fix(module, call),
+                notes=(
+                    f"the GPU waits while Python loads the next {self._items(call)}"
+                    f" (batches are taken at line {module.row(consumer.node)})",
+                ),
+                fix=None if deliberate else self._fix(module, call, workers),
+                severity=Severity.INFO if deliberate else None,
             )
 
-    def _fix(self, module: Module, call: Call) -> Fix | None:
-        return None
+    def _items(self, call: Call) -> str:
+        size = call.argument("batch_size").literal()
+        return f"{size} items" if size is not None and size.isdigit() and size != "1" else "items"
+
+    def _fix(self, module: Module, call: Call, workers: Argument) -> Fix | None:
+        if not module.loading.can_have_workers(call):
+            return None
+        value = str(module.option(self.name, "num-workers") or self.options["num-workers"])
+        imported = edits.import_module(module, "os", call.node) if re.search(r"\bos\.", value) else ()
+        passed = edits.set_argument(module, call.node, "num_workers", workers, value)
+        if imported is None or passed is None:
+            return None
+        message = f"{'add' if workers.absent else 'pass'} `num_workers={value}`"
+        caution = "random augmentation, and the order of items from the second epoch on"
+        return Fix(message, (*imported, *passed), Applicability.UNSAFE, caution)

@@ -17,8 +17,8 @@ class UnpinnedDataloader(Rule):
     """The batches of a DataLoader go to a CUDA device from pageable memory.
 
     ## What it does
-    Flags a `torch.utils.data.DataLoader` without `pin_memory` (or with `pin_memory=False`) whose batches are copied to a
-    CUDA device in the same file, by `.to(device)`, `.cuda()` or a Lightning trainer on a GPU.
+    Flags a `torch.utils.data.DataLoader` without `pin_memory` (or with `pin_memory=False`) whose batches are copied to
+    a CUDA device in the same file, by `.to(device)`, `.cuda()` or a Lightning trainer on a GPU.
 
     ## Why it is slow
     CUDA copies only from page-locked ("pinned") memory. A batch in pageable memory is first copied to a pinned buffer

@@ -50,6 +50,11 @@ class CudaWork:
     role: str  #: "dataset", "collate" or "transform"
     moves: bool  #: it is ``x.to(device)`` or ``x.cuda()``, and not a creation or a helper's work
 
+    @property
+    def name(self) -> str:
+        """What its place is called."""
+        return self.place.name.value if isinstance(self.place, cst.FunctionDef) else "lambda"
+
 
 class Datasets:
     """Answers about the datasets of one file, and about the functions that make their items into batches."""
@@ -88,7 +93,7 @@ class Datasets:
         return list(self._callables(collate)) if collate is not None else []
 
     def _callables(self, node: cst.BaseExpression, depth: int = 3) -> Iterator[cst.FunctionDef | cst.Lambda]:
-        """The functions behind ``f``, ``lambda``, ``partial(f, ...)``, ``self.f``, ``Collator(...)``, ``Compose([...])``."""
+        """The functions behind ``f``, a lambda, ``partial(f, ...)``, ``self.f``, ``Collator()``, ``Compose([...])``."""
         if isinstance(node, cst.Lambda):
             yield node
             return
@@ -222,6 +227,8 @@ class Datasets:
             for argument in origin.args:
                 if self._holds_cuda(argument.value):
                     return True
+                if value.definition is None and self.is_cuda_device(argument.value):
+                    return True
         if isinstance(value.definition, cst.ClassDef) and value.kind is not Kind.CLASS:
             for definition in self._module.definitions.lineage(value.definition):
                 if any(self.uses_cuda(call) for call in self._tree.calls_in(definition)):
@@ -233,13 +240,11 @@ class Datasets:
         return value.device == "cuda"
 
     def _holds_cuda(self, node: cst.BaseExpression) -> bool:
-        """Whether an argument of a dataset's constructor is a CUDA tensor or a device."""
+        """Whether an argument of a dataset's constructor is a CUDA tensor."""
         value = self._module.value(node)
         if value.kind in (Kind.TENSOR, Kind.BATCH) and value.device == "cuda":
             return True
-        if isinstance(node, cst.Call) and self.uses_cuda(node):
-            return True
-        return self.is_cuda_device(node)
+        return isinstance(node, cst.Call) and self.uses_cuda(node)
 
     def sharded(self, dataset: cst.BaseExpression | None) -> bool:
         """Whether an iterable-style dataset of the file asks which worker it runs in; True for any other dataset."""

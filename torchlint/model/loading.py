@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.model import loops
+from torchlint.model import loops, relocation, workers
 from torchlint.model.calls import Call
 from torchlint.model.datasets import CudaWork, Datasets
 from torchlint.model.knowledge import Kind
@@ -123,7 +123,7 @@ class Loading:
     # -- to CUDA
 
     def transfers(self, loader: Call) -> list[cst.Call]:
-        """The calls that copy batches of ``loader``, or parts of them, to a CUDA device; or the GPU trainer that does."""
+        """The calls that copy batches of ``loader``, or parts of them, to a CUDA device; or the trainer that does."""
         return self._transfers.get(loader.node, [])
 
     @cached_property
@@ -266,12 +266,35 @@ class Loading:
             return False
         return not self.yields_cuda(loader) and self._datasets.visibly_on_host(self.dataset(loader))
 
-    def single_process_cost(self, loader: Call) -> Consumer | None:
-        """The place where a GPU waits for ``loader``, if fetching its items is work that workers could do."""
-        consumer = self.feeds_network(loader)
-        if consumer is None or not (self._module.uses_cuda or self._module.uses_trainer):
-            return None
+    # -- worker processes
+
+    def waits_for(self, loader: Call) -> Consumer | None:
+        """Where a network on a GPU waits for ``loader``, if making its items is work that workers could do."""
         dataset = self.dataset(loader)
+        if any(not loader.argument(name).absent for name in ("multiprocessing_context", "timeout")):
+            return None  # a loader that speaks of processes has been thought about
+        if loader.argument("batch_size").literal() == "None" or not (self._module.uses_cuda or self._gpu_by_library):
+            return None
         if self._datasets.in_memory(dataset) or not self._datasets.sharded(dataset) or self.yields_cuda(loader):
             return None
-        return consumer
+        return self.feeds_network(loader)
+
+    def can_have_workers(self, loader: Call) -> bool:
+        """Whether nothing in the file is seen to break when ``loader`` starts processes."""
+        if any(workers.runs_on_import(self._module, consumer.node) for consumer in self.consumers(loader)):
+            return False
+        if workers.runs_on_import(self._module, loader.node) and not self._module.has_main_guard:
+            return False
+        return workers.can_be_sent(self._module, loader)
+
+    @cached_property
+    def _gpu_by_library(self) -> bool:
+        """Whether a library that finds the GPU by itself runs the network."""
+        trainers = list(self._module.calls("pytorch_lightning.Trainer"))
+        if trainers:
+            return any(self._is_gpu_trainer(call.node) for call in trainers)
+        return self._module.uses_trainer
+
+    def relocation(self, work: CudaWork) -> relocation.Relocation | None:
+        """How the copies that a dataset makes per item can be made per batch, in the loops over its loaders."""
+        return relocation.relocation(self._module, work)

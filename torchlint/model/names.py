@@ -109,7 +109,7 @@ class Names:
         return found
 
     def _comes_later(self, binding: Binding, node: cst.Name, scope: Scope) -> bool:
-        """Whether ``node`` is done before the loop ``binding`` re-uses its name: ``data.DataLoader``, ``for data in``."""
+        """Whether ``node`` runs before the loop ``binding`` re-uses its name: ``data.DataLoader``, ``for data in``."""
         tree = self._tree
         if tree.scope_of(node) is not scope or binding.order < tree.index(node):
             return False

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Optional
+from typing import Any
 
 import libcst as cst
 
@@ -162,7 +162,7 @@ class Tree:
         """Position of ``node`` in evaluation order."""
         return self._index[node]
 
-    def parent(self, node: cst.CSTNode) -> Optional[cst.CSTNode]:
+    def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
         """The node that holds ``node``, None for the module."""
         above = self._parents[self._index[node]]
         return None if above < 0 else self.nodes[above]
@@ -285,7 +285,7 @@ class Tree:
 
     def exclusive(self, first: cst.CSTNode, second: cst.CSTNode) -> bool:
         """Whether the two stand in different branches of one ``if``."""
-        branches = {}
+        branches: dict[cst.CSTNode, cst.CSTNode] = {}
         child: cst.CSTNode = first
         for above in self.ancestors(first):
             if isinstance(above, (cst.If, cst.IfExp)):
@@ -294,8 +294,9 @@ class Tree:
         child = second
         for above in self.ancestors(second):
             other = branches.get(above)
-            if other is not None and other is not child and above.test not in (child, other):  # type: ignore[attr-defined]
-                return True
+            if other is not None and other is not child and isinstance(above, (cst.If, cst.IfExp)):
+                if above.test is not child and above.test is not other:
+                    return True
             child = above
         return False
 
@@ -534,7 +535,7 @@ _INNER_FIELDS: dict[type[cst.CSTNode], tuple[str, ...]] = {
     cst.DictComp: ("for_in", "key", "value"),
 }
 
-_HANDLERS = {
+_HANDLERS: dict[type[cst.CSTNode], Callable[[Tree, Any, Scope], Scope]] = {
     cst.FunctionDef: Tree._on_function,
     cst.Lambda: Tree._on_lambda,
     cst.ClassDef: Tree._on_class,
