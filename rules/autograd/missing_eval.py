@@ -60,7 +60,8 @@ class MissingEval(Rule):
     words = (
         "torch",
         (".eval()", ".train(False", "DataLoader(", "loader:", "loader)", "loader,", "oaders[")
-        + ("def eval", "def _eval", "def test", "def valid", "def predict", "def _predict", "def infer"),
+        + ("def eval", "def _eval", "def test", "def valid", "def predict", "def _predict", "def infer")
+        + ("no_grad", "inference_mode", "test(", "evaluate(", "validate(", "predict(", "infer("),
     )
     demo = ("GPU", "CPU")
 

@@ -58,7 +58,9 @@ class MissingNoGrad(Rule):
     words = (
         "torch",
         (".eval()", ".train(False", "DataLoader(", "loader:", "loader)", "loader,", "oaders[")
-        + ("def eval", "def _eval", "def test", "def valid", "def predict", "def _predict", "def infer"),
+        + ("def eval", "def _eval", "def test", "def valid", "def predict", "def _predict", "def infer")
+        + ("def sample", "def generate", "def translate", "def caption", "def extract", "def embed", "def reconstruct")
+        + ("def detect", "def transcribe", "def synthesize", "test(", "evaluate(", "validate(", "predict(", "infer("),
     )
     demo = ("GPU", "CPU")
 
