@@ -16,8 +16,14 @@ if TYPE_CHECKING:
 #: What a loop over parameters calls its items, or what it iterates: `p`, `param`, `self.vars`, `fp32_params`.
 _ONE_PARAMETER = re.compile(r"p|par|p\d+|(.*_)?(param|parameter|weight)\d*|(.*[a-z])?Param(eter)?")
 _PARAMETERS = re.compile(r"(.*_)?(params|parameters|weights|vars|variables)(_list)?", re.IGNORECASE)
-#: A tensor that a file makes for `.grad` itself: new zeros, or a piece of a flat buffer.
-_OWN_TENSOR = re.compile(r".*\b(zeros|zeros_like|empty_like)\(.*|[\w.]+\[.*\](\.view(_as)?\(.*\))?", re.DOTALL)
+#: A tensor that a file makes for `.grad` itself: a new one, or a piece of a flat buffer.
+_OWN_TENSOR = re.compile(r".*\b(zeros|ones|empty)(_like)?\(.*|[\w.]+\[.*\](\.view(_as)?\(.*\))?", re.DOTALL)
+_GRAPHS = (
+    "torch.cuda.CUDAGraph",
+    "torch.cuda.graph",
+    "torch.cuda.make_graphed_callables",
+    "torch.compiler.cudagraph_mark_step_begin",
+)
 _ADDS = re.compile(r".*\.grad(\.data)?\.add_", re.DOTALL)
 
 
@@ -61,7 +67,7 @@ class ZeroedGradients(Rule):
 
     code = "TL407"
     name = "zeroed-gradients"
-    words = (("zero_grad", ".zero_"), ("False", "grad"))
+    words = (("set_to_none", "zero_grad(False", ".grad.zero_", ".grad.data.zero_"),)
     since = (2, 0)
     demo = ("GPU", "CPU")
 
@@ -156,7 +162,7 @@ def _keeps_gradient_tensors(module: Module) -> bool:
     """Whether the file needs the tensors in `.grad` to stay: it replays CUDA graphs, adds into them or makes them."""
     import libcst as cst
 
-    if any(module.calls("torch.cuda.CUDAGraph", "torch.cuda.graph", "torch.cuda.make_graphed_callables")):
+    if any(module.calls(*_GRAPHS)):
         return True
     if any(_ADDS.fullmatch(module.code(call.func)) for call in module.methods("add_")):
         return True
