@@ -60,8 +60,8 @@ class {class_name}(Rule):
             argument = call.argument("TODO")
             if argument.literal() != "True":
                 continue
-            edited = edits.replace(module, call.node, "TODO")
-            fix = Fix("TODO", edited, Applicability.UNSAFE, caution="TODO")
+            edited = edits.set_argument(module, call.node, "TODO", argument, "False")
+            fix = None if edited is None else Fix("TODO", edited, Applicability.UNSAFE, caution="TODO")
             yield self.diagnostic(module, call.node, "TODO", label="TODO", fix=fix)
 '''
 
@@ -74,7 +74,7 @@ torch.TODO(TODO=True)
 # === fixed unsafe
 import torch
 
-TODO
+torch.TODO(TODO=False)
 # === silent: TODO
 import torch
 
