@@ -6,6 +6,8 @@ import gc
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -102,7 +104,12 @@ def test_the_garbage_collector_is_left_as_it_was(demo: MakeSettings) -> None:
         assert gc.isenabled()
 
 
-def test_the_python_api() -> None:
+def test_the_python_api(tmp_path: Path) -> None:
     settings = torchlint.load_settings(None, {"plugins": ["demo_pack"], "select": ["ZZ1"]})
     assert [one.code for one in torchlint.check_text("x = LOUD\n", settings=settings)] == ["ZZ101"]
     assert torchlint.fix_text("x = LOUD\n", settings=settings).source.text == "x = loud\n"
+    (tmp_path / "a.py").write_text("x = LOUD\n")
+    with ThreadPoolExecutor(1) as executor:
+        result, missing = torchlint.check_paths([str(tmp_path), str(tmp_path / "nowhere")], settings, executor)
+    assert [one.code for one in result.diagnostics] == ["ZZ101"]
+    assert "no such file" in missing.errors[0]

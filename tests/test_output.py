@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import sys
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+from torchlint import evidence
 from torchlint.output import concise, full, text
 from torchlint.output import json as json_format
 from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Severity
@@ -139,6 +143,28 @@ def test_colour_only_where_it_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None
     assert "\x1b[" in written()
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b[3" not in written()
+
+
+def test_what_was_measured_is_said_and_nothing_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    measured = {"speedup": 3.41, "ci_low": 3.3, "ci_high": 3.52, "device": "NVIDIA H200", "torch": "2.11"}
+    (tmp_path / "evidence.json").write_text(json.dumps({"AB101": {**measured, "scope": "no gain in memory"}}))
+    pack = ModuleType("torchlint_rules")
+    pack.__path__ = [str(tmp_path)]
+    monkeypatch.setitem(sys.modules, "torchlint_rules", pack)
+    evidence._evidence.cache_clear()
+    try:
+        result = found("call\n", "call")
+        assert frame(result)[-2] == "  = measured: 3.4x [3.3, 3.5], NVIDIA H200, torch 2.11; no gain in memory"
+        (item,) = json.loads(json_format.report([result]))
+        assert item["evidence"] == measured
+        assert evidence.evidence_for("AB102") is None
+    finally:
+        evidence._evidence.cache_clear()
+
+
+@pytest.mark.parametrize(("ratio", "shown"), [(1.024, "1.02x"), (0.5, "0.50x"), (8.71, "8.7x"), (191.6, "192x")])
+def test_ratios_are_as_precise_as_they_need_to_be(ratio: float, shown: str) -> None:
+    assert str(evidence.Evidence(ratio, ratio, ratio, "a CPU", "2.11")).startswith(f"{shown} [")
 
 
 def test_concise_is_one_line_each_and_marks_what_fix_fixes() -> None:

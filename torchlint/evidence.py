@@ -24,8 +24,13 @@ class Evidence:
 
     def __str__(self) -> str:
         scope = f"; {self.scope}" if self.scope else ""
-        interval = f"[{self.ci_low:.2g}, {self.ci_high:.2g}]"
-        return f"{self.speedup:.2g}x {interval}, {self.device}, torch {self.torch}{scope}"
+        interval = f"[{_short(self.ci_low)}, {_short(self.ci_high)}]"
+        return f"{_short(self.speedup)}x {interval}, {self.device}, torch {self.torch}{scope}"
+
+
+def _short(ratio: float) -> str:
+    """Two decimals where they tell a gain from none, fewer above."""
+    return f"{ratio:.2f}" if ratio < 2 else f"{ratio:.1f}" if ratio < 100 else f"{ratio:.0f}"
 
 
 def evidence_for(code: str) -> Evidence | None:
