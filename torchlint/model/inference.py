@@ -460,14 +460,13 @@ class Inference:
         for backward in module.gradients.backwards:
             home = module.tree.function_of(backward)
             here = module.tree.function_of(region.forward)
-            around = module.loops.around(region.node if region.node is not here else region.forward)
+            around = module.loops.around(region.node) if home is here else []
             if home is here and not around and module.tree.index(backward) < module.tree.index(region.forward):
                 continue
-            loops = module.loops.around(backward)
             if not any(
                 switch.evaluation is False
                 and module.tree.function_of(switch.call) is home
-                and (not loops or not around or module.tree.within(switch.call, loops[-1].node))
+                and (not around or module.tree.within(switch.call, around[-1].node))
                 for switch in module.training.switches
             ):
                 return False
@@ -523,7 +522,9 @@ class Inference:
         if not isinstance(owner, cst.Name):
             return False
         bindings = self._module.names.bindings(owner)
-        return bool(bindings) and all(self._module.tree.within(binding.node, body) for binding in bindings)
+        return bool(bindings) and all(
+            binding.kind == "assign" and self._module.tree.within(binding.node, body) for binding in bindings
+        )
 
     def _has_autocast(self, body: cst.CSTNode) -> bool:
         module = self._module

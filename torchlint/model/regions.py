@@ -61,6 +61,8 @@ class Regions:
             if isinstance(above, cst.With) and child is above.body:
                 for item in reversed(above.items):
                     mode = self.manager_mode(item.item)
+                    if mode is None and self._is_unknown_manager(item.item):
+                        mode = GradMode.UNKNOWN
                     if mode is not None:
                         return mode
             elif isinstance(above, cst.FunctionDef) and child is above.body:
@@ -158,12 +160,22 @@ class Regions:
                     if self._names.resolve(inner.func) in knowledge.GRAD_MODES:
                         return GradMode.UNKNOWN
             last = (dotted_name(node) or "").rpartition(".")[2].lower()
-            if isinstance(node, (cst.Name, cst.Attribute)) and name is None and not _HARMLESS.search(last):
-                return GradMode.UNKNOWN  # ``with ctx:``, made elsewhere
         if name is None or not name.startswith(("torch.", "builtins.", "contextlib.")):
             if any(word in last for word in ("grad", "infer", "eval", "freeze", "no_sync")) and last != "no_sync":
                 return GradMode.UNKNOWN
         return None
+
+    def _is_unknown_manager(self, node: cst.CSTNode) -> bool:
+        """``with ctx:`` made elsewhere, or ``with evaluating(model):`` of another file."""
+        target = node.func if isinstance(node, cst.Call) else node
+        name = self._names.resolve(target) or ""
+        if name.startswith(("torch.", "builtins.", "contextlib.")) or self._values.of(node).kind is Kind.CONTEXT:
+            return False
+        if isinstance(node, cst.Call):
+            if self._definitions.called(node, self._values):
+                return False
+            return any(self._values.of(argument.value).kind is Kind.MODULE for argument in node.args)
+        return not _HARMLESS.search((dotted_name(node) or "").rpartition(".")[2].lower())
 
     def disables(self, definition: cst.CSTNode) -> bool:
         """Whether a function of the file switches gradients off by itself, by a decorator or in its body."""
