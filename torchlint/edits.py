@@ -254,6 +254,59 @@ def delete_statement(module: Module, statement: cst.CSTNode) -> Edits | None:
     return (Edit(begin, _next_row(module, end), ""),)
 
 
+def delete_with_block(module: Module, statement: cst.CSTNode) -> Edits | None:
+    """Delete a statement, and the ``if`` or ``for`` that holds nothing else; None where that cannot be."""
+    import libcst as cst
+
+    found: cst.CSTNode = statement
+    while True:
+        line = module.tree.parent(found)
+        block = module.tree.parent(line) if isinstance(line, cst.SimpleStatementLine) else line
+        if isinstance(line, cst.SimpleStatementSuite):
+            block = line
+        if len(getattr(block, "body", ())) != 1 or isinstance(block, cst.Module) or block is None:
+            break
+        above = module.tree.parent(block)
+        if not isinstance(above, (cst.If, cst.For)) or above.orelse is not None:
+            return None
+        if isinstance(module.tree.parent(above), cst.If):  # an elif
+            return None
+        found = above
+    if found is statement:
+        return delete_statement(module, statement)
+    start, end = module.span(found)[0], statement_end(module, statement)
+    begin, stop = module.line_start(start), _row_end(module, end)
+    if module.text[begin:start].strip() or module.text[end:stop].strip() or "#" in module.text[start:end]:
+        return None
+    return (Edit(begin, _next_row(module, end), ""),)
+
+
+def remove_decorator(module: Module, decorator: cst.Decorator) -> Edits | None:
+    """Delete a decorator with its rows; None where a comment would go with it."""
+    start, end = module.span(decorator)
+    begin, stop = module.line_start(start), _row_end(module, module.span(decorator.decorator)[1])
+    if module.text[begin:start].strip() or "#" in module.text[begin:stop]:
+        return None
+    return (Edit(begin, _next_row(module, max(end - 1, stop)), ""),)
+
+
+def unwrap(module: Module, call: cst.Call, argument: cst.BaseExpression) -> Edits | None:
+    """Put an argument of ``call`` in the place of the call; None where a comment would go with the rest."""
+    import libcst as cst
+
+    item = module.tree.parent(argument)
+    if not isinstance(item, cst.Arg):
+        return None
+    start, end = module.span(call)
+    first, last = module.span(argument)[0], module.span(argument)[1]
+    before, after = "", ""
+    if not isinstance(argument, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)):
+        before, after = "(", ")"
+    if "#" in module.text[start:first] or "#" in module.text[last:end]:
+        return None
+    return Edit(start, first, before), Edit(last, end, after)
+
+
 # -- text
 
 

@@ -13,7 +13,7 @@ from torchlint.model.definitions import Definitions
 from torchlint.model.gates import Gates
 from torchlint.model.knowledge import Kind
 from torchlint.model.names import Names
-from torchlint.model.objects import SEALED, Object, ObjectFlow, Objects, prefixes
+from torchlint.model.objects import SEALED, Object, ObjectFlow, Objects, encloses, prefixes
 from torchlint.model.tree import Tree
 from torchlint.model.values import Values
 
@@ -122,7 +122,7 @@ class Compiled:
         upper = self._upper_decorator(inner)
         if upper is not None:
             return upper
-        if isinstance(inner.target, cst.FunctionDef) and not self._instances_known(inner.target):
+        if isinstance(inner.target, cst.FunctionDef) and not self._is_known(inner.target):
             return None
         for call in self._runs.get(inner, ()):
             outer = self._cover(call, inner)
@@ -286,7 +286,7 @@ class Compiled:
             own = [site for site in self._decorating.get(function, ()) if site is not thing]
             if own:
                 return own[0]
-            if not self._instances_known(function):
+            if not self._is_known(function):
                 return None
         self._pending.add(function)
         try:
@@ -304,8 +304,11 @@ class Compiled:
         finally:
             self._pending.discard(function)
 
-    def _instances_known(self, function: cst.FunctionDef) -> bool:
-        """Whether every object that has this method is seen to be called or compiled; True for a plain function."""
+    def _is_known(self, function: cst.FunctionDef) -> bool:
+        """Whether what runs ``function`` is seen: one definition; of a method, its objects are called or compiled."""
+        home = self._tree.scope_of(function).bindings.get(function.name.value, [])
+        if sum(binding.kind == "function" for binding in home) > 1:
+            return False
         owner = self._tree.class_of(function)
         if owner is None:
             return True
@@ -332,7 +335,7 @@ class Compiled:
         if thing.in_place:
             if site.in_place and own == self._objects.of(site.target):
                 return self._tree.index(thing.node) < self._tree.index(site.node)  # the last one counts
-            inside = own < contents or all(_whole(item) in contents for item in own if item not in contents)
+            inside = own < contents or all(any(encloses(outer, item) for outer in contents) for item in own)
             return bool(own) and inside and not own >= self._objects.of(_expression(site)) - set(self._by_node)
         if site.in_place:
             return bool(own) and self._objects.of(site.target) >= own - set(self._by_node)
@@ -348,9 +351,8 @@ class Compiled:
                     continue
             for prefix in prefixes(target):
                 for item in self._objects.of(prefix):
-                    whole = _whole(item)
-                    if not isinstance(whole, str) and self._objects.class_of(whole) is None:
-                        yield whole
+                    if not isinstance(item, str) and self._objects.class_of(item) is None:
+                        yield item
 
     def _knows_it_is_compiled(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` stands in a branch that asks whether the code is being compiled."""
@@ -366,10 +368,6 @@ class Compiled:
 
 def _expression(site: Compile) -> cst.CSTNode | None:
     return None if isinstance(site.target, cst.FunctionDef) else site.target
-
-
-def _whole(item: Object) -> Object:
-    return item[1] if isinstance(item, tuple) and item[0] == "part" else item
 
 
 def _is_for_speed(site: Compile) -> bool:

@@ -19,7 +19,7 @@ from torchlint.model.tree import Binding, Tree
 from torchlint.model.values import Values
 
 #: An object: the call that made it, the function it is, the parameter it came in by, the name it was imported under;
-#: ``("self", class)`` is any instance of a class, ``("part", object)`` something inside an object.
+#: ``("self", class)`` is any instance of a class, ``("part", object, "layers.*")`` something inside an object.
 Object = object
 Objects = frozenset[Object]
 
@@ -130,7 +130,7 @@ class ObjectFlow:
             if isinstance(container, cst.Attribute) and self._same_owner(container.value, owners, classes):
                 found |= self.of(value)
         if not stored and not found:
-            found.update(_part(owner) for owner in owners if not isinstance(owner, str))
+            found.update(_part(owner, name) for owner in owners if not isinstance(owner, str))
         return frozenset(found)
 
     def class_of(self, found: Object) -> cst.ClassDef | None:
@@ -245,7 +245,9 @@ class ObjectFlow:
     def _inside(self, found: Objects) -> Objects:
         holders = {item for item in found if isinstance(item, cst.Call) and self._holds(item)}
         inside = found - holders
-        return inside or frozenset(_part(item) for item in holders)
+        if inside == found:
+            inside = frozenset(_part(item, "*") if isinstance(item, tuple) else item for item in inside)
+        return inside or frozenset(_part(item, "*") for item in holders)
 
     def _holds(self, call: cst.Call) -> bool:
         return (self._names.resolve(call.func) or "").startswith("torch.nn.")
@@ -374,7 +376,7 @@ class ObjectFlow:
                     return self.of(given[path[0]]) if path and 0 <= path[0] < len(given) else self._all(given)
         if self._values.of(node).kind in (Kind.TENSOR, Kind.NUMBER, Kind.STRING, Kind.ARRAY, Kind.BATCH):
             return _NOTHING
-        return frozenset({node if not path else ("part", node)})
+        return frozenset({node if not path else ("part", node, str(path[0]))})
 
     def _made_by(
         self, node: cst.Call, definitions: list[cst.FunctionDef | cst.ClassDef], path: tuple[int, ...]
@@ -389,8 +391,19 @@ class ObjectFlow:
         return frozenset(found)
 
 
-def _part(whole: Object) -> Object:
-    return whole if isinstance(whole, tuple) and whole[0] == "part" else ("part", whole)
+def _part(whole: Object, name: str) -> Object:
+    if isinstance(whole, tuple) and whole[0] == "part":
+        return whole if whole[2].endswith(".*") and name == "*" else ("part", whole[1], f"{whole[2]}.{name}")
+    return ("part", whole, name)
+
+
+def encloses(outer: Object, inner: Object) -> bool:
+    """Whether ``inner`` is something inside ``outer``."""
+    if not (isinstance(inner, tuple) and inner[0] == "part"):
+        return False
+    if isinstance(outer, tuple) and outer[0] == "part":
+        return bool(outer[1] == inner[1] and inner[2].startswith(f"{outer[2]}."))
+    return bool(outer == inner[1])
 
 
 def _last_name(node: cst.CSTNode) -> str:

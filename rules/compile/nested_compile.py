@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint import edits
+from torchlint.edits import Edits
+from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Rule
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from torchlint.model.compiled import Compile
+    from torchlint.model.module import Module
+
+#: What decides how the generated code runs; given to the inner compile only, it is lost.
+_SETTINGS = ("mode", "options", "backend")
+
+
+class NestedCompile(Rule):
+    """Something is compiled although it only runs inside something else that is compiled.
+
+    ## What it does
+    Flags a `torch.compile(...)`, a `@torch.compile` or a `module.compile()` whose result is, in this file, only ever
+    run by code that another `torch.compile` covers: a layer of a compiled module, a function that compiled functions
+    call, an object that is compiled twice. Layers compiled one by one inside a module that is not compiled (regional
+    compilation) are left alone, and so is whatever may also run on its own.
+
+    ## Why it is slow
+    The outer compile takes the inner code in and ignores how the inner one was to be compiled: its `mode=`,
+    `options=` and `backend=` have no effect. A `mode="reduce-overhead"` given to a layer of a compiled model leaves
+    the model without CUDA graphs. (The exception is `module.compile()`: it keeps its settings, and a `torch.compile`
+    around that same module is the one that is ignored; of two `compile()` calls the last one counts.)
+
+    ## Example
+    ```python
+    class Network(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks = torch.compile(Blocks(), mode="reduce-overhead")
+
+    model = torch.compile(Network())
+    ```
+
+    ## Use instead
+    ```python
+    class Network(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks = Blocks()
+
+    model = torch.compile(Network(), mode="reduce-overhead")
+    ```
+    Compile once, at the boundary of the model.
+
+    ## Fix safety
+    Unsafe: the keys of `state_dict()` lose the `_orig_mod.` of the inner wrapper, and what is run on its own by code
+    in another file is no longer compiled. The settings of the inner compile move to the outer one if that has none,
+    which changes how everything is compiled. No fix is offered where `**kwargs` hide settings.
+
+    ## When to ignore
+    When another file uses the inner object on its own.
+
+    ## References
+    - [torch.compile](https://docs.pytorch.org/docs/stable/generated/torch.compile.html)
+    - [Where to apply torch.compile](https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/compile/programming_model.where_to_apply_compile.html)
+    """
+
+    code = "TL501"
+    name = "nested-compile"
+    words = (
+        "torch",
+        (
+            "torch.compile",
+            "th.compile",
+            "import compile",
+            *(
+                f".compile({first}"
+                for first in (")", "mode", "full", "dynamic", "backend", "options", "**", "\n", "\r")
+            ),
+        ),
+    )
+    demo = ("GPU",)
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        for inner, outer in module.compiled.redundant():
+            lost = [f"`{_code(module, item)}`" for item in inner.options if _name(item) in _SETTINGS]
+            row = module.row(outer.node)
+            changes = _change(module, inner, outer)
+            yield self.diagnostic(
+                module,
+                inner.node,
+                "this only runs inside something else that is compiled",
+                label=f"{' and '.join(lost)} has no effect" if lost else "compiled again from outside",
+                notes=(f"the compile at line {row} covers every place of this file that runs it",),
+                fix=Fix(
+                    f"leave the compiling to line {row}",
+                    changes,
+                    Applicability.UNSAFE,
+                    "keys of `state_dict()` lose `_orig_mod.`; used on its own it runs uncompiled",
+                )
+                if changes
+                else None,
+            )
+
+
+def _change(module: Module, inner: Compile, outer: Compile) -> Edits | None:
+    if any(item.star for item in (*inner.options, *outer.options)):
+        return None
+    dropped = _drop(module, inner)
+    moved: Edits | None = ()
+    if not any(outer.option(name) for name in _SETTINGS):
+        moved = _give(module, outer, [item for item in inner.options if _name(item) in _SETTINGS])
+    return None if dropped is None or moved is None else dropped + moved
+
+
+def _drop(module: Module, inner: Compile) -> Edits | None:
+    """Leave what is compiled as it is."""
+    import libcst as cst
+
+    if isinstance(inner.node, cst.Decorator):
+        return edits.remove_decorator(module, inner.node)
+    statement = module.tree.statement_of(inner.node)
+    if inner.in_place:
+        alone = isinstance(statement, cst.Expr) and statement.value is inner.node
+        return edits.delete_with_block(module, statement) if alone else None
+    assert isinstance(inner.target, cst.BaseExpression)
+    if isinstance(statement, cst.Assign) and statement.value is inner.node and len(statement.targets) == 1:
+        if module.code(statement.targets[0].target) == module.code(inner.target):
+            return edits.delete_with_block(module, statement)
+    return edits.unwrap(module, inner.node, inner.target)
+
+
+def _give(module: Module, outer: Compile, settings: list[cst.Arg]) -> Edits | None:
+    """Pass the settings to the outer compile; None if a value may be another one there."""
+    import libcst as cst
+
+    if not settings:
+        return ()
+    for item in settings:
+        if any(
+            isinstance(node, cst.Name) and node.value not in ("True", "False") for node in module.tree.nodes_in(item)
+        ):
+            return None
+    text = ", ".join(_code(module, item) for item in settings)
+    if outer.call is None:
+        assert isinstance(outer.node, cst.Decorator)
+        end = module.span(outer.node.decorator)[1]
+        return (Edit(end, end, f"({text})"),)
+    name, _, value = text.partition("=")
+    return edits.add_keyword(module, outer.call, name, value)
+
+
+def _name(item: cst.Arg) -> str:
+    return item.keyword.value if item.keyword is not None else ""
+
+
+def _code(module: Module, item: cst.Arg) -> str:
+    return f"{_name(item)}={module.code(item.value)}"
