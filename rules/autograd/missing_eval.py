@@ -59,9 +59,27 @@ class MissingEval(Rule):
     name = "missing-eval"
     words = (
         "torch",
-        (".eval()", ".train(False", "DataLoader(", "loader:", "loader)", "loader,", "oaders[")
-        + ("def eval", "def _eval", "def test", "def valid", "def predict", "def _predict", "def infer")
-        + ("no_grad", "inference_mode", "test(", "evaluate(", "validate(", "predict(", "infer("),
+        (
+            ".eval()",
+            ".train(False",
+            "DataLoader(",
+            "loader:",
+            "loader)",
+            "loader,",
+            "oaders[",
+            "def eval",
+            "def _eval",
+            "def test",
+            "def valid",
+            "def predict",
+            "def _predict",
+            "def infer",
+            "test(",
+            "evaluate(",
+            "validate(",
+            "predict(",
+            "infer(",
+        ),
     )
     demo = ("GPU", "CPU")
 

@@ -57,10 +57,37 @@ class MissingNoGrad(Rule):
     name = "missing-no-grad"
     words = (
         "torch",
-        (".eval()", ".train(False", "DataLoader(", "loader:", "loader)", "loader,", "oaders[")
-        + ("def eval", "def _eval", "def test", "def valid", "def predict", "def _predict", "def infer")
-        + ("def sample", "def generate", "def translate", "def caption", "def extract", "def embed", "def reconstruct")
-        + ("def detect", "def transcribe", "def synthesize", "test(", "evaluate(", "validate(", "predict(", "infer("),
+        (
+            ".eval()",
+            ".train(False",
+            "DataLoader(",
+            "loader:",
+            "loader)",
+            "loader,",
+            "oaders[",
+            "def eval",
+            "def _eval",
+            "def test",
+            "def valid",
+            "def predict",
+            "def _predict",
+            "def infer",
+            "def sample",
+            "def generate",
+            "def translate",
+            "def caption",
+            "def extract",
+            "def embed",
+            "def reconstruct",
+            "def detect",
+            "def transcribe",
+            "def synthesize",
+            "test(",
+            "evaluate(",
+            "validate(",
+            "predict(",
+            "infer(",
+        ),
     )
     demo = ("GPU", "CPU")
 

@@ -185,9 +185,7 @@ class Definitions:
         """The yielded expressions."""
         return self._exits_of(function)[1]
 
-    def _exits_of(
-        self, function: cst.FunctionDef
-    ) -> tuple[list[cst.BaseExpression | None], list[cst.BaseExpression]]:
+    def _exits_of(self, function: cst.FunctionDef) -> tuple[list[cst.BaseExpression | None], list[cst.BaseExpression]]:
         known = self._exits.get(function)
         if known is not None:
             return known

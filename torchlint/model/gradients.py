@@ -54,7 +54,7 @@ class Gradients:
 
     def _trains(self, node: cst.CSTNode, depth: int, seen: set[cst.CSTNode]) -> bool:
         for call in self._tree.calls_in(node):
-            if self.is_backward(call) or is_step(call) and not self._is_environment(call):
+            if self.is_backward(call) or (is_step(call) and not self._is_environment(call)):
                 return True
             if depth <= 0:
                 continue
@@ -66,7 +66,9 @@ class Gradients:
         return False
 
     def _is_environment(self, call: cst.Call) -> bool:
-        return bool(call.args) and not any("optim" in part for part in (dotted_name(call.args[0].value) or "").split("."))
+        return bool(call.args) and not any(
+            "optim" in part for part in (dotted_name(call.args[0].value) or "").split(".")
+        )
 
     # -- what a loss is made of
 

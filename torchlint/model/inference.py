@@ -46,7 +46,19 @@ _HOOKS = frozenset({"register_hook", "register_backward_hook", "register_full_ba
 #: What ends the graph of an output, and shows that it is only read.
 _DETACHING = frozenset({"detach", "detach_", "item", "tolist", "numpy", "argmax", "argmin", "data"})
 #: ... and what gives integers or indices, which have no gradient.
-_GRADIENTLESS = _DETACHING | {"max", "min", "topk", "sort", "argsort", "multinomial", "long", "int", "bool", "byte", "size"}
+_GRADIENTLESS = _DETACHING | {
+    "max",
+    "min",
+    "topk",
+    "sort",
+    "argsort",
+    "multinomial",
+    "long",
+    "int",
+    "bool",
+    "byte",
+    "size",
+}
 _LEAVING = frozenset({"item", "tolist", "numpy"})
 _PLAIN = frozenset(
     f"builtins.{name}" for name in ("float", "int", "len", "str", "bool", "print", "round", "isinstance", "range")
@@ -57,7 +69,9 @@ _SHOWN = ("save_image", "imsave", "imwrite", "imshow", "make_grid", "tensor2im")
 _HELD_OUT = re.compile(r"val|test|eval|dev|infer|predict", re.IGNORECASE)
 _ADVERSARIES = re.compile(r"discriminator|^net_?d$|^d_net$|adversarial", re.IGNORECASE)
 _MOVING_TARGETS = re.compile(r"teacher|target|ema|momentum|frozen|vgg|lpips|perceptual", re.IGNORECASE)
-_MUTATING = frozenset({"copy_", "clamp_", "lerp_", "register_buffer", "load_state_dict", "swap_tensors", "set_", "init"})
+_MUTATING = frozenset(
+    {"copy_", "clamp_", "lerp_", "register_buffer", "load_state_dict", "swap_tensors", "set_", "init"}
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,9 +173,7 @@ class Inference:
     @cached_property
     def _is_out_of_reach(self) -> bool:
         module = self._module
-        if any(module.imports(name) for name in (*_TEST_LIBRARIES, *_GRADIENT_LIBRARIES)):
-            return True
-        return False
+        return bool(any(module.imports(name) for name in (*_TEST_LIBRARIES, *_GRADIENT_LIBRARIES)))
 
     @cached_property
     def _is_adversarial(self) -> bool:
@@ -173,7 +185,7 @@ class Inference:
     def _is_excluded(self, function: cst.FunctionDef) -> bool:
         module = self._module
         words = words_of(function.name.value)
-        if words & _MEASURING or function.name.value.startswith("__") and function.name.value != "__call__":
+        if words & _MEASURING or (function.name.value.startswith("__") and function.name.value != "__call__"):
             return True
         owner = module.tree.class_of(function)
         if owner is not None and module.values.instance(owner).kind is Kind.MODULE:
@@ -206,9 +218,7 @@ class Inference:
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "requires_grad_":
             return not call.args or dotted_name(call.args[0].value) != "False"
         return any(
-            item.keyword is not None
-            and item.keyword.value == "requires_grad"
-            and dotted_name(item.value) == "True"
+            item.keyword is not None and item.keyword.value == "requires_grad" and dotted_name(item.value) == "True"
             for item in call.args
         )
 
@@ -286,7 +296,7 @@ class Inference:
         self, call: cst.Call, model: cst.BaseExpression, evaluated: cst.CSTNode | None
     ) -> Region | None:
         """In code that also trains, or outside a function: a loop or statement that does not train."""
-        node = self.outermost_loop(call)
+        node: cst.CSTNode | None = self.outermost_loop(call)
         if node is None:
             node = self._module.tree.statement_of(call)
             if evaluated is None or not isinstance(node, cst.BaseSmallStatement) or self._module.gradients.trains(node):
@@ -382,7 +392,7 @@ class Inference:
         node: cst.CSTNode | None
         if function is not None and not module.gradients.trains(function):
             words = words_of(function.name.value)
-            if words & _TRAINING or not disabled and self._is_smoke_test(function, model):
+            if words & _TRAINING or (not disabled and self._is_smoke_test(function, model)):
                 return None
             if not disabled and not (words & _EVALUATING and (loop is not None or self._reads(function))):
                 return None
@@ -587,7 +597,6 @@ class Inference:
         self, expression: cst.CSTNode, runs: set[cst.CSTNode], exits: frozenset[str], seen: set[cst.CSTNode]
     ) -> bool:
         """Whether ``expression`` may hold the output of one of ``runs`` that no method of ``exits`` has ended."""
-        tree = self._module.tree
         if expression in seen:
             return False
         seen.add(expression)

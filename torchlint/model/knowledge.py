@@ -321,7 +321,9 @@ EVAL_BY_DEFAULT = ("from_pretrained", "pipeline")
 EVAL_BY_DEFAULT_PACKAGES = ("transformers.", "diffusers.", "sentence_transformers.", "peft.")
 
 #: Methods of a network, other than its forward, that run it with the caller's grad mode ...
-ENCODING_METHODS = frozenset({"encode", "decode", "encode_image", "encode_text", "extract_features", "forward_features"})
+ENCODING_METHODS = frozenset(
+    {"encode", "decode", "encode_image", "encode_text", "extract_features", "forward_features"}
+)
 #: ... and those of which only its class knows under which mode.
 RUNNING_METHODS = ENCODING_METHODS | {"generate", "sample", "reverse", "infer", "inference", "predict", "reconstruct"}
 

@@ -8,7 +8,6 @@ from enum import Enum
 
 import libcst as cst
 
-from torchlint.model.knowledge import Kind
 from torchlint.model.tree import Tree, dotted_name
 from torchlint.model.values import UNKNOWN, Value, Values
 
@@ -86,9 +85,7 @@ class Loops:
     def _classify(self, node: cst.For | cst.While, over: Value) -> LoopKind:
         if is_batch(over):
             return LoopKind.HOT
-        inner = [
-            other for other in self._tree.nodes_in(node.body) if isinstance(other, (cst.For, cst.While))
-        ]
+        inner = [other for other in self._tree.nodes_in(node.body) if isinstance(other, (cst.For, cst.While))]
         has_step = any(is_backward(call) or is_step(call) for call in self._tree.calls_in(node.body))
         inner_step = any(
             is_backward(call) or is_step(call) for loop in inner for call in self._tree.calls_in(loop.body)
@@ -118,7 +115,20 @@ def is_backward(call: cst.Call) -> bool:
     )
 
 
-_NO_OPTIMIZERS = ("env", "sched", "prof", "pbar", "progress", "simul", "sampler", "noise", "ddim", "ddpm", "sim", "world")
+_NO_OPTIMIZERS = (
+    "env",
+    "sched",
+    "prof",
+    "pbar",
+    "progress",
+    "simul",
+    "sampler",
+    "noise",
+    "ddim",
+    "ddpm",
+    "sim",
+    "world",
+)
 
 
 def is_step(call: cst.Call) -> bool:
@@ -126,9 +136,9 @@ def is_step(call: cst.Call) -> bool:
     if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in ("step", "step_and_update_lr"):
         return False
     owner = (dotted_name(call.func.value) or "").lower()
-    return ("optim" in owner or "opt" in owner.rpartition(".")[2] or "scaler" in owner or len(call.args) == 0) and not any(
-        word in owner for word in _NO_OPTIMIZERS
-    )
+    return (
+        "optim" in owner or "opt" in owner.rpartition(".")[2] or "scaler" in owner or len(call.args) == 0
+    ) and not any(word in owner for word in _NO_OPTIMIZERS)
 
 
 _COUNTERS = re.compile(r"step|iter|batch|idx|count|epoch|^i$|^it$|^n$|^k$", re.IGNORECASE)

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import libcst as cst
-from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
+from libcst.metadata import ByteSpanPositionProvider, CodeSpan, MetadataWrapper
 
 from torchlint.model import knowledge, loops
 from torchlint.model.calls import Call
@@ -78,9 +78,7 @@ class Module:
         self.loops = Loops(self.tree, self.values)
         self.gates = Gates(self.tree, self.names)
         self.objects = ObjectFlow(self.tree, self.names, self.definitions, self.values)
-        self.compiled = Compiled(
-            self.tree, self.names, self.definitions, self.values, self.objects, self.gates
-        )
+        self.compiled = Compiled(self.tree, self.names, self.definitions, self.values, self.objects, self.gates)
         self.regions = Regions(self.tree, self.names, self.definitions, self.values)
         self.training = Training(self.tree, self.names, self.definitions, self.values)
         self.gradients = Gradients(self.tree, self.names, self.definitions, self.values)
@@ -175,7 +173,7 @@ class Module:
         return "#" in self.text[self._line_starts[first - 1] : stop]
 
     @cached_property
-    def _spans(self) -> Mapping[cst.CSTNode, object]:
+    def _spans(self) -> Mapping[cst.CSTNode, CodeSpan]:
         wrapper = MetadataWrapper(self.root, unsafe_skip_copy=True)
         return wrapper.resolve(ByteSpanPositionProvider)
 
@@ -219,7 +217,8 @@ class Module:
 
     def decorators(self, *names: str) -> Iterator[tuple[cst.Decorator, str]]:
         """The decorators ``@name`` (not called) with one of these canonical dotted names, in order."""
-        for definition in (*self.tree.functions, *self.tree.classes):
+        definitions: list[cst.FunctionDef | cst.ClassDef] = [*self.tree.functions, *self.tree.classes]
+        for definition in definitions:
             for decorator in definition.decorators:
                 name = self.names.resolve(decorator.decorator)
                 if name is not None and name in names:
@@ -323,7 +322,7 @@ class Module:
         return value.kind is Kind.MODULE
 
     def runs_network(self, node: cst.Call) -> bool:
-        """Whether ``node`` runs a network with parameters, in the caller's grad mode: a forward, or ``model.encode(x)``.
+        """Whether ``node`` runs a network, in the caller's grad mode: a forward, or ``model.encode(x)``.
 
         A layer without parameters, a loss, a metric or a preprocessor that happens to be a module is no network.
         """
@@ -337,14 +336,14 @@ class Module:
         text = (dotted_name(func) or "").rpartition(".")[2]
         if knowledge.NO_NETWORK.search(text) or knowledge.NO_NETWORK.search(last):
             return False
-        if func is node.func or isinstance(node.func, cst.Attribute) and node.func.attr.value == "forward":
+        if func is node.func or (isinstance(node.func, cst.Attribute) and node.func.attr.value == "forward"):
             return self.is_forward(node)
         if self.imports("sentence_transformers"):
             return False  # its ``encode`` records nothing
         return not any(self.regions.disables(item) for item in self.definitions.called(node, self.values))
 
     def network_of(self, call: cst.Call) -> cst.BaseExpression:
-        """The network that a forward call runs: ``model`` of ``model(x)``, ``model.forward(x)``, ``model.encode(x)``."""
+        """The network that a forward call runs: ``model`` of ``model(x)`` or of ``model.encode(x)``."""
         func = call.func
         if isinstance(func, cst.Attribute) and func.attr.value in (*knowledge.ENCODING_METHODS, "forward"):
             return func.value

@@ -91,7 +91,7 @@ class Precision:
         value = self._module.value(call.func.value)
         if value.kind is Kind.MODULE:
             return True
-        return value.role == "batch" and not self._module.value(call.func.value).role == "output"
+        return value.role == "batch" and self._module.value(call.func.value).role != "output"
 
     @cached_property
     def loses_on_probabilities(self) -> bool:
@@ -135,5 +135,3 @@ def _speaks(word: str, measured: bool) -> bool:
     if found is None:
         return False
     return not (measured and "precision" in found.group() and "mixed" not in word)
-
-

@@ -19,14 +19,18 @@ _CALLER_DEPTH = 4
 
 #: Lightning hooks that the trainer runs without gradients and in evaluation mode.
 LIGHTNING_INFERENCE_HOOKS = frozenset(
-    f"{phase}_{part}"
+    f"{phase}_{part}" for phase in ("validation", "test", "predict") for part in ("step", "epoch_end", "step_end")
+) | {
+    f"on_{phase}_{part}"
     for phase in ("validation", "test", "predict")
-    for part in ("step", "epoch_end", "step_end")
-) | {f"on_{phase}_{part}" for phase in ("validation", "test", "predict") for part in ("epoch_end", "batch_end", "epoch_start", "start", "end", "batch_start")}
+    for part in ("epoch_end", "batch_end", "epoch_start", "start", "end", "batch_start")
+}
 
 
 #: What a context manager held in a variable may be called that leaves the grad mode alone.
-_HARMLESS = re.compile(r"autocast|amp|timer|bar|progress|prof|lock|file|writer|session|stream|device|pool|txn|scope|run$")
+_HARMLESS = re.compile(
+    r"autocast|amp|timer|bar|progress|prof|lock|file|writer|session|stream|device|pool|txn|scope|run$"
+)
 
 
 class GradMode(str, Enum):
@@ -81,9 +85,9 @@ class Regions:
             if not isinstance(self._tree.parent(call), cst.Expr):
                 continue
             home = self._tree.function_of(call)
-            if home is function and self._tree.dominates(call, node):
-                found = self.manager_mode(call)
-            elif home is None and function is not None and found is None and not self._tree.within(function, call):
+            if (home is function and self._tree.dominates(call, node)) or (
+                home is None and function is not None and found is None and not self._tree.within(function, call)
+            ):
                 found = self.manager_mode(call)
         return found
 
@@ -134,8 +138,8 @@ class Regions:
                     return GradMode.RECORDING if dotted_name(flag) == "False" else GradMode.UNKNOWN
             return GradMode.NO_GRAD if name == knowledge.NO_GRAD else GradMode.INFERENCE
         if name == knowledge.SET_GRAD_ENABLED and isinstance(node, cst.Call) and node.args:
-            flag = dotted_name(node.args[0].value)
-            return {"False": GradMode.NO_GRAD, "True": GradMode.RECORDING}.get(flag or "", GradMode.UNKNOWN)
+            text = dotted_name(node.args[0].value)
+            return {"False": GradMode.NO_GRAD, "True": GradMode.RECORDING}.get(text or "", GradMode.UNKNOWN)
         return self._foreign_mode(node, name)
 
     def _foreign_mode(self, node: cst.CSTNode, name: str | None) -> GradMode | None:

@@ -52,7 +52,7 @@ class Steps:
 
     def _bodies(self, backward: cst.Call) -> list[tuple[cst.For | cst.While, cst.CSTNode]]:
         """The loops around a backward pass, innermost first; else its function, with a loop that calls it."""
-        loops = [item for item in self._module.loops.around(backward)]
+        loops = list(self._module.loops.around(backward))
         function = self._module.function_of(backward)
         while not loops and function is not None and self._module.tree.function_of(function) is not None:
             loops = self._module.loops.around(function)  # a closure given to the optimizer
@@ -149,4 +149,3 @@ class Steps:
                 if any(isinstance(part, cst.Name) and part.value in bound for part in tree.nodes_in(call.func)):
                     return True
         return False
-

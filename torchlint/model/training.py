@@ -14,7 +14,6 @@ from torchlint.model.names import Names
 from torchlint.model.tree import Binding, Tree, dotted_name
 from torchlint.model.values import Values
 
-
 #: Methods of a network that give it back in the mode it was in (or in training mode).
 _KEEPING_MODE = frozenset("to cuda cpu float half double bfloat16 train requires_grad_ apply share_memory xpu".split())
 #: What the name of a function of another file says if it may switch the mode.
@@ -24,8 +23,9 @@ _FACTORIES = ("torchvision.models.", "timm.create_model", "timm.models.", "segme
 #: Imported roots whose classes are no networks, or that hand out networks in evaluation mode.
 _OTHER_ROOTS = frozenset(
     "torch torchvision torchaudio torchtext transformers diffusers sentence_transformers peft timm numpy scipy sklearn "
-    "pandas PIL cv2 matplotlib builtins typing collections pathlib argparse os sys json accelerate datasets open_clip clip "
-    "ultralytics facenet_pytorch pytorch_lightning lightning onnxruntime tensorflow keras easydict omegaconf".split()
+    "pandas PIL cv2 matplotlib builtins typing collections pathlib argparse os sys json accelerate datasets open_clip "
+    "clip ultralytics facenet_pytorch pytorch_lightning lightning onnxruntime tensorflow keras easydict "
+    "omegaconf".split()
 )
 
 
@@ -216,7 +216,9 @@ class Training:
                 given: list[cst.BaseExpression] = []
                 if isinstance(function, cst.FunctionDef):
                     given = self._definitions.arguments_for(function, binding.node, self._values)
-                found.extend((value, path) for value in given or [None])
+                found.extend((value, path) for value in given)
+                if not given:
+                    found.append((None, path))
             elif binding.kind == "assign":
                 if isinstance(binding.value, cst.Name) and binding.value.value == "None":
                     continue
@@ -282,7 +284,9 @@ class Training:
             made = self._constructors(switch.call.func.value, (), 12)
             if made is None or made & constructors:
                 return True
-        if any(isinstance(target, cst.Attribute) and target.attr.value == "training" for target, _, _ in self._tree.stores):
+        if any(
+            isinstance(target, cst.Attribute) and target.attr.value == "training" for target, _, _ in self._tree.stores
+        ):
             return True
         return any(self._is_handed_over(call, last) for call in self._tree.calls)
 

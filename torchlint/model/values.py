@@ -84,7 +84,7 @@ def _join_two(a: Value, b: Value) -> Value | None:
     device = _join_devices(device_text(a), device_text(b))
     elements: tuple[Value, ...] = ()
     if a.elements and len(a.elements) == len(b.elements):
-        elements = tuple(join(pair) for pair in zip(a.elements, b.elements))
+        elements = tuple(join(pair) for pair in zip(a.elements, b.elements, strict=True))
     each = join([a.each, b.each]) if a.each is not None and b.each is not None else a.each or b.each
     return Value(
         kind=kind,
@@ -162,7 +162,7 @@ class Values:
         return value
 
     def _forget_provisional(self) -> None:
-        """What was cut short by a cycle is worked out anew when asked for by itself; up to a limit, or it never ends."""
+        """What a cycle cut short is worked out anew when asked for by itself; up to a limit, or it never ends."""
         if self._provisional and self._forgotten < _MAX_FORGOTTEN:
             self._forgotten += len(self._provisional)
             for node in self._provisional:
@@ -211,8 +211,10 @@ class Values:
         for binding in sorted(bindings, key=lambda item: item.order, reverse=True):
             if binding.order > here:
                 continue
-            if binding.node is statement and binding.kind in ("assign", "augment") and not isinstance(
-                binding.node, cst.NamedExpr
+            if (
+                binding.node is statement
+                and binding.kind in ("assign", "augment")
+                and not isinstance(binding.node, cst.NamedExpr)
             ):
                 continue  # its own right side sees what was there before
             if tree.exclusive(binding.node, at):
@@ -315,7 +317,9 @@ class Values:
             return Value(Kind.LOSS, sure=False)
         if last == "scaler" or last.endswith("grad_scaler"):
             return Value(Kind.SCALER, sure=False)
-        if used & {"parameters", "named_parameters", "eval"} or "train" in used and used & {"state_dict", "load_state_dict"}:
+        if used & {"parameters", "named_parameters", "eval"} or (
+            "train" in used and used & {"state_dict", "load_state_dict"}
+        ):
             return Value(Kind.MODULE, sure=False)
         stem = last.rstrip("0123456789_").lower()
         if any(stem == word or stem.endswith(word) or stem.startswith(word + "_") for word in knowledge.MODULE_NAMES):
@@ -405,7 +409,10 @@ class Values:
                 roles = {left.role, right.role}
                 role = "loss" if "loss" in roles else "output" if "output" in roles else side.role
                 return Value(
-                    Kind.TENSOR, left.origins | right.origins if role == "batch" else frozenset(), side.device, role=role
+                    Kind.TENSOR,
+                    left.origins | right.origins if role == "batch" else frozenset(),
+                    side.device,
+                    role=role,
                 )
         if left.kind is right.kind and left.kind in (Kind.NUMBER, Kind.STRING, Kind.ARRAY, Kind.SEQUENCE):
             return Value(left.kind, each=left.each)
@@ -661,7 +668,14 @@ class Values:
         if base.kind in (Kind.MODULE, Kind.LOSS):
             return self._module_method(node, attr, base)
         if base.kind is Kind.TRAINER:
-            if attr in ("prepare", "setup", "setup_dataloaders", "setup_module", "prepare_data_loader", "prepare_model"):
+            if attr in (
+                "prepare",
+                "setup",
+                "setup_dataloaders",
+                "setup_module",
+                "prepare_data_loader",
+                "prepare_model",
+            ):
                 values = tuple(self.of(argument.value) for argument in node.args if argument.star == "")
                 return values[0] if len(values) == 1 else Value(Kind.SEQUENCE, elements=values)
             if attr == "autocast":
