@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Rule
 
+from .inference_words import INFERENCE_WORDS
+
 if TYPE_CHECKING:
     from torchlint.model.inference import Region
     from torchlint.model.module import Module
@@ -57,30 +59,7 @@ class MissingEval(Rule):
 
     code = "TL401"
     name = "missing-eval"
-    words = (
-        "torch",
-        (
-            ".eval()",
-            ".train(False",
-            "DataLoader(",
-            "loader:",
-            "loader)",
-            "loader,",
-            "oaders[",
-            "def eval",
-            "def _eval",
-            "def test",
-            "def valid",
-            "def predict",
-            "def _predict",
-            "def infer",
-            "test(",
-            "evaluate(",
-            "validate(",
-            "predict(",
-            "infer(",
-        ),
-    )
+    words = INFERENCE_WORDS
     demo = ("GPU", "CPU")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

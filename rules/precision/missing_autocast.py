@@ -59,7 +59,7 @@ class MissingAutocast(Rule):
 
     code = "TL301"
     name = "missing-autocast"
-    words = ("torch", "cuda", ("backward", "scaler"))
+    words = ("torch", "cuda", "backward(")
     since = (1, 10)
     demo = ("GPU",)
 

@@ -1,0 +1,16 @@
+"""Words without which a file holds no inference that a rule could be sure of; shared by the rules about it."""
+
+#: Signs of inference by themselves ...
+_SIGNS = (
+    *(".eval()", ".train(False", "DataLoader(", "loader:", "loader)", "loader,", "oaders["),
+    *("def eval", "def _eval", "def test", "def val_", "def val(", "def validate(", "def validation"),
+    *("def predict", "def _predict", "def infer"),
+)
+#: ... and names that mean it in a script, and anything in a library.
+_NAMES = (
+    *("def sample", "def generate", "def translate", "def caption", "def extract", "def embed", "def reconstruct"),
+    *("def detect", "def transcribe", "def synthesize", "test(", "evaluate(", "validate(", "predict(", "infer("),
+)
+_SCRIPTS = ("load_state_dict(", "torch.load(", "__main__")
+
+INFERENCE_WORDS = ("torch", (*_SIGNS, *_NAMES), (*_SIGNS, *_SCRIPTS))
