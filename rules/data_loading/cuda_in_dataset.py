@@ -62,7 +62,7 @@ class CudaInDataset(Rule):
     name = "cuda-in-dataset"
     words = (
         ("Dataset", "DataLoader"),
-        (".cuda", "cuda(", "device"),
+        ("cuda", "device"),
         ("__getitem__", "__iter__", "collate", "transform"),
     )
     demo = ("GPU",)

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 _ITEM_METHODS = ("__getitem__", "__getitems__", "__iter__")
 #: Arguments of a dataset's constructor that are called on every item.
 _TRANSFORMS = ("transform", "target_transform", "transforms")
+#: What is asked for its device when items are to be put there, and not for where it happens to be itself.
+_DEVICE_HOLDERS = frozenset(
+    "self cls args opt opts cfg config conf hparams params settings accelerator trainer".split()
+)
 #: Methods that convert or copy an item that is already there.
 _CONVERSIONS = frozenset(
     "to long float int bool half double type clone copy item tolist numpy astype size view squeeze unsqueeze "
@@ -85,8 +89,14 @@ class Datasets:
                     yield from self._callables(argument.value)
 
     def _constructions(self, dataset: cst.BaseExpression | None) -> list[cst.Call]:
-        """The calls that make the dataset, through ``random_split`` and the like."""
-        return [origin for origin in self._module.value(dataset).origins if isinstance(origin, cst.Call)]
+        """The calls that make the dataset, through ``random_split`` and the like; also of classes of other files."""
+        found = [origin for origin in self._module.value(dataset).origins if isinstance(origin, cst.Call)]
+        if found:
+            return found
+        if isinstance(dataset, cst.Name):
+            values = [item.value for item in self._module.names.bindings(dataset) if not item.path]
+            return [value for value in values if isinstance(value, cst.Call)]
+        return [dataset] if isinstance(dataset, cst.Call) else []
 
     def collates(self, collate: cst.BaseExpression | None) -> list[cst.FunctionDef | cst.Lambda]:
         """The functions of the file that an expression passed as ``collate_fn`` stands for."""
@@ -143,7 +153,7 @@ class Datasets:
                 yield CudaWork(call, function, role, _is_move(call))
                 continue
             for helper in self._module.definitions.called(call, self._module.values):
-                if not isinstance(helper, cst.FunctionDef) or helper is function:
+                if not isinstance(helper, cst.FunctionDef) or self._tree.within(helper, function):
                     continue
                 inner = [item for item in self._tree.calls_in(helper.body) if self.uses_cuda(item)]
                 if not inner:
@@ -191,7 +201,9 @@ class Datasets:
             return device == "cuda"
         if value.kind not in (Kind.UNKNOWN, Kind.DEVICE, Kind.NONE):
             return False
-        last = (dotted_name(node) or "").rpartition(".")[2].lower()
+        owner, _, last = (dotted_name(node) or "").lower().rpartition(".")
+        if owner and owner.rpartition(".")[2] not in _DEVICE_HOLDERS:
+            return False  # `x.device`: where some tensor is
         return last in ("device", "_device", "dev", "gpu", "cuda_device") or last.endswith("_device")
 
     # -- data in memory

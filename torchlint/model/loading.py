@@ -49,8 +49,27 @@ class Loading:
     # -- the loop and the network
 
     def consumers(self, loader: Call) -> list[Consumer]:
-        """The places in the file that take batches out of ``loader``."""
-        return [self._consumer(loader.node, node) for node in self._taken.get(loader.node, ())]
+        """The places in the file that take batches out of ``loader``; tests and previews do not count."""
+        if self._module.imports("pytest") or self._module.imports("unittest"):
+            return []
+        return [
+            self._consumer(loader.node, node) for node in self._taken.get(loader.node, ()) if not self._is_preview(node)
+        ]
+
+    def _is_preview(self, node: cst.CSTNode) -> bool:
+        """Whether it takes one batch and no more: `next(iter(loader))` once, or a loop that always breaks."""
+        if isinstance(node, cst.For):
+            last = node.body.body[-1] if isinstance(node.body, cst.IndentedBlock) and node.body.body else None
+            return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Break)
+        if not isinstance(node, cst.Call) or not node.args or self._module.name_of(node.func) != "builtins.next":
+            return False
+        iterator = node.args[0].value
+        fresh = isinstance(iterator, cst.Call) and self._module.name_of(iterator.func) == "builtins.iter"
+        function = self._module.function_of(node)
+        return fresh and not any(
+            self._module.loops.around(place)
+            for place in (node, *(self._module.callers(function).calls if function is not None else ()))
+        )
 
     def feeds_network(self, loader: Call) -> Consumer | None:
         """The place where the batches of ``loader`` are run through a network, None if the file shows none."""
@@ -116,15 +135,19 @@ class Loading:
         for call in self._tree.calls:
             for argument in call.args:
                 for origin in batch_origins(self._module.value(argument.value)):
-                    if self._module.is_forward(call):
+                    if self._module.is_forward(call) or self._asks_network(call):
                         found[origin].append(call)
         return found
+
+    def _asks_network(self, call: cst.Call) -> bool:
+        """`model.generate(...)`, `model.encode(...)`: a method of a network, given a batch."""
+        return isinstance(call.func, cst.Attribute) and self._module.value(call.func.value).kind is Kind.MODULE
 
     # -- to CUDA
 
     def transfers(self, loader: Call) -> list[cst.Call]:
         """The calls that copy batches of ``loader``, or parts of them, to a CUDA device; or the trainer that does."""
-        return self._transfers.get(loader.node, [])
+        return self._transfers.get(loader.node, []) if self.consumers(loader) else []
 
     @cached_property
     def _transfers(self) -> dict[cst.CSTNode, list[cst.Call]]:
