@@ -11,6 +11,6 @@ _NAMES = (
     *("def sample", "def generate", "def translate", "def caption", "def extract", "def embed", "def reconstruct"),
     *("def detect", "def transcribe", "def synthesize", "test(", "evaluate(", "validate(", "predict(", "infer("),
 )
-_SCRIPTS = ("load_state_dict(", "torch.load(", "__main__")
+_SCRIPTS = ("load_state_dict(", "torch.load(", "save_image", "__main__")
 
 INFERENCE_WORDS = ("torch", (*_SIGNS, *_NAMES), (*_SIGNS, *_SCRIPTS))

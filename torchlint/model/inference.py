@@ -187,9 +187,12 @@ class Inference:
         words = words_of(function.name.value)
         if words & _MEASURING or (function.name.value.startswith("__") and function.name.value != "__call__"):
             return True
-        owner = module.tree.class_of(function)
-        if owner is not None and module.values.instance(owner).kind is Kind.MODULE:
-            return True
+        method: cst.FunctionDef | None = function
+        while method is not None:  # a function inside a method is a part of it
+            owner = module.tree.class_of(method)
+            if owner is not None and module.values.instance(owner).kind is Kind.MODULE:
+                return True
+            method = module.function_of(method)
         if module.regions.is_inference_hook(function) or self._seeks_gradients(function):
             return True
         if any(isinstance(node, cst.Assert) for node in module.tree.nodes_in(function)) and "test" in words:

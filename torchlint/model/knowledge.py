@@ -314,6 +314,15 @@ MODULE_NAMES = (
     "detector",
     "segmentor",
 )
+#: Beginnings of names that end like a module's and are functions: ``load_model``, ``accelerator.prepare_model``.
+VERBS = tuple(
+    f"{verb}_"
+    for verb in (
+        "add build check compile convert copy create export fit freeze from get init initialize is load make move "
+        "optimize parse prepare print register remove reset restore return run save select set setup show train "
+        "unwrap update upload use wrap"
+    ).split()
+)
 LOSS_NAMES = ("criterion", "loss_fn", "loss_func", "loss_function", "criterions", "crit")
 
 #: transformers and diffusers hand their models out in evaluation mode.

@@ -321,6 +321,8 @@ class Values:
             "train" in used and used & {"state_dict", "load_state_dict"}
         ):
             return Value(Kind.MODULE, sure=False)
+        if last.startswith(knowledge.VERBS):
+            return UNKNOWN
         stem = last.rstrip("0123456789_").lower()
         if any(stem == word or stem.endswith(word) or stem.startswith(word + "_") for word in knowledge.MODULE_NAMES):
             return Value(Kind.MODULE, sure=False)
