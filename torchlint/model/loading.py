@@ -77,7 +77,7 @@ class Loading:
 
     def _consumer(self, loader: cst.Call, node: cst.CSTNode) -> Consumer:
         if isinstance(node, (cst.For, cst.While)):
-            return Consumer(node, self._network_in(node.body, loader))
+            return Consumer(node, self._network_in(node.body, loader) or next(iter(self._forwards.get(loader, ())), None))
         if isinstance(node, cst.Call) and self._module.value(node).role != "batch":
             return Consumer(node, node)  # a trainer's fit
         around = next((loop.node for loop in self._module.loops.around(node)), None)
@@ -296,11 +296,14 @@ class Loading:
         dataset = self.dataset(loader)
         if any(not loader.argument(name).absent for name in ("multiprocessing_context", "timeout")):
             return None  # a loader that speaks of processes has been thought about
-        if loader.argument("batch_size").literal() == "None" or not (self._module.uses_cuda or self._gpu_by_library):
+        if loader.argument("batch_size").literal() == "None" or not self._uses_gpu(loader):
             return None
         if self._datasets.in_memory(dataset) or not self._datasets.sharded(dataset) or self.yields_cuda(loader):
             return None
         return self.feeds_network(loader)
+
+    def _uses_gpu(self, loader: Call) -> bool:
+        return self._module.uses_cuda or self._gpu_by_library or bool(self.transfers(loader))
 
     def can_have_workers(self, loader: Call) -> bool:
         """Whether nothing in the file is seen to break when ``loader`` starts processes."""

@@ -255,6 +255,8 @@ class Module:
                 return True
             if node.attr.value.endswith("Tensor") and (self.name_of(node) or "").startswith("torch.cuda."):
                 return True
+            if node.attr.value == "set_device" and self.name_of(node) == "torch.cuda.set_device":
+                return True
         for part in self.tree.nodes:
             if isinstance(part, cst.FormattedStringText) and part.value.startswith("cuda"):
                 return True
@@ -352,6 +354,14 @@ class Module:
     def forwards_in(self, node: cst.CSTNode) -> list[cst.Call]:
         """The forward calls inside ``node``, in order."""
         return [call for call in self.tree.calls_in(node) if self.is_forward(call)]
+
+    @cached_property
+    def is_test(self) -> bool:
+        """Whether the file tests code: it uses a test library, or lies in a folder of tests."""
+        folders = self.path.replace("\\", "/").split("/")[:-1]
+        return any(folder in ("tests", "testing") for folder in folders) or any(
+            self.imports(name) for name in knowledge.TEST_LIBRARIES
+        )
 
     # -- places
 

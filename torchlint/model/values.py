@@ -111,10 +111,10 @@ def device_text(value: Value) -> str:
 
 
 def _join_devices(a: str, b: str) -> str:
-    """``"cuda" if available else "cpu"`` is a CUDA device where there is one; of others any will do."""
-    if "" in (a, b):
-        return ""
-    return "cuda" if "cuda" in (a, b) else a
+    """CUDA if one of the two is: ``"cuda" if available else "cpu"``, ``device or "cuda"``; of others, any will do."""
+    if "cuda" in (a, b):
+        return "cuda"
+    return a if b else ""
 
 
 class Values:
@@ -613,7 +613,7 @@ class Values:
         if name == "torch.device":
             given = self.of(first)
             return Value(Kind.DEVICE, device=device_text(given), sure=given.sure)
-        if name in ("torch.cuda.current_device", "torch.cuda.device"):
+        if name in ("torch.cuda.current_device", "torch.cuda.device", "torch.accelerator.current_accelerator"):
             return Value(Kind.DEVICE, device="cuda")
         if name in knowledge.TRAINERS:
             return Value(Kind.TRAINER, frozenset({node}), name=name)
@@ -727,7 +727,9 @@ class Values:
         if attr in ("forward", "__call__"):
             role = "loss" if base.kind is Kind.LOSS else "output"
             return Value(Kind.TENSOR, device=base.device, role=role, sure=base.sure)
-        if attr in ("parameters", "named_parameters", "buffers", "modules", "children", "state_dict", "named_modules"):
+        if attr in ("parameters", "buffers"):
+            return Value(Kind.SEQUENCE, each=Value(Kind.TENSOR, device=base.device))
+        if attr in ("named_parameters", "modules", "children", "state_dict", "named_modules"):
             return Value(Kind.SEQUENCE)
         return None
 
