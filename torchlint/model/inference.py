@@ -40,7 +40,6 @@ _GRADIENT_SEEKING = re.compile(
     r"style_transfer|influence|fisher|hessian|jacobian|attribution|visuali[sz]ation"
 )
 _GRADIENT_LIBRARIES = ("captum", "torchattacks", "foolbox", "pytorch_grad_cam", "functorch", "higher", "learn2learn")
-_TEST_LIBRARIES = ("unittest", "pytest", "torch.testing", "absl.testing", "parameterized")
 _HOOKS = frozenset({"register_hook", "register_backward_hook", "register_full_backward_hook", "retain_grad"})
 
 #: What ends the graph of an output, and shows that it is only read.
@@ -65,6 +64,9 @@ _PLAIN = frozenset(
 )
 _NO_TENSORS = (Kind.NUMBER, Kind.STRING, Kind.ARRAY, Kind.NONE)
 _SHOWN = ("save_image", "imsave", "imwrite", "imshow", "make_grid", "tensor2im")
+
+_BLANK = frozenset({"zeros", "ones", "empty", "zeros_like", "ones_like", "full"})
+_RANDOM = _BLANK | {"rand", "randn", "randint", "rand_like", "randn_like", "arange"}
 
 _HELD_OUT = re.compile(r"val|test|eval|dev|infer|predict", re.IGNORECASE)
 _ADVERSARIES = re.compile(r"discriminator|^net_?d$|^d_net$|adversarial", re.IGNORECASE)
@@ -103,8 +105,8 @@ class Inference:
                 continue
             for call in calls:
                 region = self._recorded(call, function)
-                if region is not None and region.node not in found:
-                    found[region.node] = region
+                if region is not None:
+                    found.setdefault(self._place(region), region)
         return list(found.values())
 
     @cached_property
@@ -119,8 +121,8 @@ class Inference:
                 continue
             for call in calls:
                 region = self._in_training_mode(call, function)
-                if region is not None and region.node not in found:
-                    found[region.node] = region
+                if region is not None:
+                    found.setdefault(self._place(region), region)
         return list(found.values())
 
     @cached_property
@@ -132,6 +134,13 @@ class Inference:
             if forward is not None and self._stays_inside(body, function):
                 found.append((manager, forward))
         return found
+
+    def _place(self, region: Region) -> cst.CSTNode:
+        """What is reported once: a function or loop, or the block of a single statement."""
+        if isinstance(region.node, cst.BaseSmallStatement):
+            blocks = [block for block, _, _ in self._module.tree.block_path(region.forward)]
+            return next((block for block in blocks if not isinstance(block, cst.SimpleStatementLine)), region.node)
+        return region.node
 
     # -- forwards
 
@@ -172,8 +181,7 @@ class Inference:
 
     @cached_property
     def _is_out_of_reach(self) -> bool:
-        module = self._module
-        return bool(any(module.imports(name) for name in (*_TEST_LIBRARIES, *_GRADIENT_LIBRARIES)))
+        return self._module.is_test or any(self._module.imports(name) for name in _GRADIENT_LIBRARIES)
 
     @cached_property
     def _is_adversarial(self) -> bool:
@@ -266,7 +274,7 @@ class Inference:
     def _recorded(self, call: cst.Call, function: cst.FunctionDef | None) -> Region | None:
         module = self._module
         model = module.network_of(call)
-        if module.gradients.reaches_backward(call) or self._is_frozen(model):
+        if module.gradients.reaches_backward(call) or self._is_frozen(model) or self._is_dry_run(call, function):
             return None
         if module.grad_mode(call) is not GradMode.RECORDING:
             return None
@@ -281,19 +289,23 @@ class Inference:
         if isinstance(call.func, cst.Attribute) and model is call.func.value and evaluated is None:
             if call.func.attr.value != "forward" and not module.definitions.called(call, module.values):
                 return None  # only the class, which is not seen, knows under which mode it runs
-        if not self._is_consumed(call, function, evaluated):
+        if not self._is_consumed(call, function):
             return None
         if evaluated is not None:
-            return Region(call, model, function, (f"`{module.code(evaluated)}`", evaluated))
+            return Region(call, model, function, (self._quoted(evaluated), evaluated))
         words = words_of(function.name.value)
         if words & _TRAINING or self._is_smoke_test(function, model):
             return None
         loop = self._batch_loop(call)
         if words & _EVALUATING and (loop is not None or self._reads(function)):
             return Region(call, model, function, (f"`{function.name.value}` evaluates", None))
-        if words & _USING and self._reads(function):
+        if words & _USING and self._leaves_graph(call, function):
             return Region(call, model, function, (f"`{function.name.value}` only reads the outputs", None))
         return None
+
+    def _quoted(self, evaluated: cst.CSTNode) -> str:
+        code = self._module.code(evaluated)
+        return f"`{code}`" if len(code) <= 40 and code.isprintable() else "`eval()`"
 
     def _recorded_statement(
         self, call: cst.Call, model: cst.BaseExpression, evaluated: cst.CSTNode | None
@@ -305,7 +317,7 @@ class Inference:
             if evaluated is None or not isinstance(node, cst.BaseSmallStatement) or self._module.gradients.trains(node):
                 return None
         if evaluated is not None:
-            return Region(call, model, node, (f"`{self._module.code(evaluated)}`", evaluated))
+            return Region(call, model, node, (self._quoted(evaluated), evaluated))
         loop = self._batch_loop(call)
         if loop is not None and self._is_held_out(loop) and self._reads(node):
             return Region(call, model, node, ("no loss of this loop is propagated backward", None))
@@ -341,14 +353,21 @@ class Inference:
                 return True
         return False
 
-    def _is_consumed(
-        self, call: cst.Call, function: cst.FunctionDef, evaluated: cst.CSTNode | None, depth: int = 3
-    ) -> bool:
+    def _leaves_graph(self, call: cst.Call, function: cst.FunctionDef) -> bool:
+        """Whether the output is detached, which shows that it was recorded, or drawn into a file."""
+        for part in self._module.tree.nodes_in(function):
+            taken: list[cst.CSTNode] = []
+            if isinstance(part, cst.Attribute) and part.attr.value in ("data", "detach", "detach_"):
+                taken = [part.value]
+            elif isinstance(part, cst.Call) and (dotted_name(part.func) or "").rpartition(".")[2] in _SHOWN:
+                taken = [argument.value for argument in part.args]
+            if any(self._carries(item, {call}, frozenset(), set()) for item in taken):
+                return True
+        return False
+
+    def _is_consumed(self, call: cst.Call, function: cst.FunctionDef, depth: int = 3) -> bool:
         """Whether the output stays in the file: not returned to callers out of sight that may want its gradient."""
         module = self._module
-        if evaluated is not None and module.tree.function_of(evaluated) is function:
-            if words_of(function.name.value) & (_EVALUATING | _USING):
-                return True
         returned = [item for item in module.definitions.returns(function) if item is not None]
         returned += module.definitions.yields(function)
         if not any(self._carries(item, {call}, _DETACHING, set()) for item in returned):
@@ -358,7 +377,7 @@ class Inference:
 
     def _is_consumed_at(self, call: cst.Call, depth: int) -> bool:
         function = self._module.function_of(call)
-        return function is None or self._is_consumed(call, function, None, depth)
+        return function is None or self._is_consumed(call, function, depth)
 
     def _already_refused_by_numpy(self, call: cst.Call, function: cst.FunctionDef) -> bool:
         """Whether the output becomes an array without ``detach()``: that raises, unless gradients are off already."""
@@ -379,6 +398,14 @@ class Inference:
             isinstance(part, cst.Attribute) and part.attr.value in ("load_state_dict", "load", "load_from_checkpoint")
             for part in self._module.tree.nodes_in(function)
         )
+
+    def _is_dry_run(self, call: cst.Call, function: cst.FunctionDef | None) -> bool:
+        """Whether all the network is given are zeros or ones, or in a script, outside any loop, random numbers."""
+        names = {self._module.value(argument.value).name for argument in call.args}
+        if not names or not all(name.startswith("torch.") for name in names):
+            return False
+        made = {name[6:] for name in names}
+        return made <= _BLANK or made <= _RANDOM and function is None and not self._module.loops.around(call)
 
     # -- in training mode
 

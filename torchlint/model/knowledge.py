@@ -318,9 +318,10 @@ MODULE_NAMES = (
 VERBS = tuple(
     f"{verb}_"
     for verb in (
-        "add build check compile convert copy create export fit freeze from get init initialize is load make move "
-        "optimize parse prepare print register remove reset restore return run save select set setup show train "
-        "unwrap update upload use wrap"
+        "add apply build check clone compile configure convert copy count create define delete download eval evaluate "
+        "export fit freeze fuse get init initialize is load log make move optimize parse plot prepare print pull push "
+        "read register remove reset restore return run save select set setup show test train unfreeze unwrap update "
+        "upload use validate wrap write"
     ).split()
 )
 LOSS_NAMES = ("criterion", "loss_fn", "loss_func", "loss_function", "criterions", "crit")
@@ -347,6 +348,9 @@ PARAMETERLESS = (
 #: Names of callables that are modules, and no networks.
 NO_NETWORK = re.compile(
     r"loss|criteri|metric|processor|preprocess|tokeni[sz]|transform$|transforms$|augment|collat|greedy|beam|ctc|"
-    r"featuri[sz]er|normali[sz]er$|^(create|get|make|build|init|load|set|save|update|reset|add|register)_",
+    r"featuri[sz]er|normali[sz]er$",
     re.IGNORECASE,
 )
+
+#: What files that test code import.
+TEST_LIBRARIES = ("unittest", "pytest", "torch.testing", "absl.testing", "parameterized")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _WORDS = re.compile(
     r"(?:^|[^a-z])(?:amp|apex|fp8|f16|float16|precision|tf32)(?:[^a-z]|$)"
     r"|(?:^|\.|\W)half(?:\W|$)|autocast|grad_?scaler|native_?scaler|loss_?scal|mixed_?prec|matmul_precision|fp16|bf16"
-    r"|bfloat16|half_?tensor|deepspeed|^torch\.(?:ao\.)?quantization"
+    r"|bfloat16|half_?tensor|deepspeed|fsdp|parallelize|^torch\.(?:ao\.)?quantization"
 )
 #: "precision" is also what a classifier is measured by.
 _METRICS = re.compile(r"recall|f1|metric|average_precision|precision_score|ndcg|precision_at")

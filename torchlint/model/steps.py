@@ -37,6 +37,8 @@ class Steps:
     def loops(self) -> list[TrainingLoop]:
         """The training loops of the file, in order."""
         found: dict[cst.CSTNode, TrainingLoop] = {}
+        if self._module.is_test or not any(self._is_optimizer(call) for call in self._module.tree.calls):
+            return []  # an attack, a saliency map
         for backward in self._module.gradients.backwards:
             if not is_backward(backward) and "scaler" not in (dotted_name(backward.func) or ""):
                 continue
@@ -49,6 +51,9 @@ class Steps:
                     found[body] = TrainingLoop(loop, body, forward, inside)
                 break
         return sorted(found.values(), key=lambda item: self._module.tree.index(item.forward))
+
+    def _is_optimizer(self, call: cst.Call) -> bool:
+        return is_step(call) or isinstance(call.func, cst.Attribute) and call.func.attr.value == "zero_grad"
 
     def _bodies(self, backward: cst.Call) -> list[tuple[cst.For | cst.While, cst.CSTNode]]:
         """The loops around a backward pass, innermost first; else its function, with a loop that calls it."""
