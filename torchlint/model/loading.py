@@ -50,11 +50,20 @@ class Loading:
 
     def consumers(self, loader: Call) -> list[Consumer]:
         """The places in the file that take batches out of ``loader``; tests and previews do not count."""
-        if self._module.imports("pytest") or self._module.imports("unittest"):
+        if self._is_test:
             return []
         return [
             self._consumer(loader.node, node) for node in self._taken.get(loader.node, ()) if not self._is_preview(node)
         ]
+
+    @cached_property
+    def _is_test(self) -> bool:
+        folders = self._module.path.replace("\\", "/").split("/")[:-1]
+        return (
+            self._module.imports("pytest")
+            or self._module.imports("unittest")
+            or any(folder in ("tests", "test_utils", "unittests") for folder in folders)
+        )
 
     def _is_preview(self, node: cst.CSTNode) -> bool:
         """Whether it takes one batch and no more: `next(iter(loader))` once, or a loop that always breaks."""
@@ -77,7 +86,9 @@ class Loading:
 
     def _consumer(self, loader: cst.Call, node: cst.CSTNode) -> Consumer:
         if isinstance(node, (cst.For, cst.While)):
-            return Consumer(node, self._network_in(node.body, loader) or next(iter(self._forwards.get(loader, ())), None))
+            return Consumer(
+                node, self._network_in(node.body, loader) or next(iter(self._forwards.get(loader, ())), None)
+            )
         if isinstance(node, cst.Call) and self._module.value(node).role != "batch":
             return Consumer(node, node)  # a trainer's fit
         around = next((loop.node for loop in self._module.loops.around(node)), None)
