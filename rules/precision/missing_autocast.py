@@ -46,7 +46,8 @@ class MissingAutocast(Rule):
 
     ## Fix safety
     Unsafe: outputs and losses are rounded to fewer digits, and outputs become bfloat16, which NumPy does not know.
-    The fix wraps forward and loss only where they are neighbouring statements before a single backward pass.
+    The fix wraps forward and loss only where they are neighbouring statements before a single backward pass, and
+    never in a file that uses `nn.DataParallel`: its threads take autocast over without the dtype.
 
     ## When to ignore
     When the network is so small that launching its kernels takes all the time, when the task needs float32 (physics,
@@ -65,7 +66,13 @@ class MissingAutocast(Rule):
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         precision = module.precision
-        if not module.uses_cuda or precision.is_chosen or precision.is_double or precision.plays_games:
+        if (
+            module.is_test
+            or not module.uses_cuda
+            or precision.is_chosen
+            or precision.is_double
+            or precision.plays_games
+        ):
             return
         if precision.loses_on_probabilities or precision.differentiates_twice or precision.defines_kernels:
             return
@@ -87,6 +94,8 @@ class MissingAutocast(Rule):
             )
 
     def _fix(self, module: Module, step: TrainingLoop) -> Fix | None:
+        if any(module.calls("torch.nn.DataParallel")):
+            return None  # its threads take autocast over without the dtype, and would compute in float16
         statements = module.steps.forward_and_loss(step)
         imported = edits.import_module(module, "torch", step.forward)
         if statements is None or imported is None:

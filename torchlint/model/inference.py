@@ -405,7 +405,7 @@ class Inference:
         if not names or not all(name.startswith("torch.") for name in names):
             return False
         made = {name[6:] for name in names}
-        return made <= _BLANK or made <= _RANDOM and function is None and not self._module.loops.around(call)
+        return made <= _BLANK or (made <= _RANDOM and function is None and not self._module.loops.around(call))
 
     # -- in training mode
 

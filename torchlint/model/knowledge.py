@@ -353,4 +353,4 @@ NO_NETWORK = re.compile(
 )
 
 #: What files that test code import.
-TEST_LIBRARIES = ("unittest", "pytest", "torch.testing", "absl.testing", "parameterized")
+TEST_LIBRARIES = ("accelerate.test_utils", "unittest", "pytest", "torch.testing", "absl.testing", "parameterized")

@@ -50,20 +50,11 @@ class Loading:
 
     def consumers(self, loader: Call) -> list[Consumer]:
         """The places in the file that take batches out of ``loader``; tests and previews do not count."""
-        if self._is_test:
+        if self._module.is_test:
             return []
         return [
             self._consumer(loader.node, node) for node in self._taken.get(loader.node, ()) if not self._is_preview(node)
         ]
-
-    @cached_property
-    def _is_test(self) -> bool:
-        folders = self._module.path.replace("\\", "/").split("/")[:-1]
-        return (
-            self._module.imports("pytest")
-            or self._module.imports("unittest")
-            or any(folder in ("tests", "test_utils", "unittests") for folder in folders)
-        )
 
     def _is_preview(self, node: cst.CSTNode) -> bool:
         """Whether it takes one batch and no more: `next(iter(loader))` once, or a loop that always breaks."""

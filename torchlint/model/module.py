@@ -357,11 +357,8 @@ class Module:
 
     @cached_property
     def is_test(self) -> bool:
-        """Whether the file tests code: it uses a test library, or lies in a folder of tests."""
-        folders = self.path.replace("\\", "/").split("/")[:-1]
-        return any(folder in ("tests", "testing") for folder in folders) or any(
-            self.imports(name) for name in knowledge.TEST_LIBRARIES
-        )
+        """Whether the file tests code: it uses a test library. Its folder says nothing; scripts lie in ``test/`` too."""
+        return any(self.imports(name) for name in knowledge.TEST_LIBRARIES)
 
     # -- places
 

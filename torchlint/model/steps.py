@@ -53,7 +53,7 @@ class Steps:
         return sorted(found.values(), key=lambda item: self._module.tree.index(item.forward))
 
     def _is_optimizer(self, call: cst.Call) -> bool:
-        return is_step(call) or isinstance(call.func, cst.Attribute) and call.func.attr.value == "zero_grad"
+        return is_step(call) or (isinstance(call.func, cst.Attribute) and call.func.attr.value == "zero_grad")
 
     def _bodies(self, backward: cst.Call) -> list[tuple[cst.For | cst.While, cst.CSTNode]]:
         """The loops around a backward pass, innermost first; else its function, with a loop that calls it."""
