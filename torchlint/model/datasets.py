@@ -70,10 +70,6 @@ class Datasets:
 
     # -- which classes and functions run per item
 
-    def is_dataset(self, definition: cst.ClassDef) -> bool:
-        """Whether the class derives, as far as the file shows, from a dataset class of torch."""
-        return self._module.values.instance(definition).kind is Kind.DATASET
-
     def item_functions(self, definition: cst.ClassDef) -> Iterator[cst.FunctionDef]:
         """The methods of a dataset class, or of its bases in the file, that run once per item."""
         for name in _ITEM_METHODS:

@@ -438,7 +438,8 @@ class Values:
         if not found and any(binding.kind in ("assign", "for", "with") for binding in reached):
             hint = self._guess(node.value)
             if hint.kind is not Kind.LOADER or all(b.kind in ("assign", "with") for b in reached):
-                return hint
+                moves = [self.moved_to(b.value) for b in reached if isinstance(b.value, cst.Call) and not b.path]
+                return replace(hint, device=next((device for device in moves if device), ""))
         return found
 
     def _attribute(self, node: cst.Attribute) -> Value:
