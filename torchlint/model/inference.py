@@ -32,7 +32,9 @@ _USING = frozenset(
     "embedding embeddings reconstruct reconstruction reconstructions demo visualize synthesize transcribe detect "
     "recognize segment classify encode decode features answer chat plot show images search".split()
 )
-_MEASURING = frozenset("bench benchmark profile profiling latency throughput speed flops timing warmup time".split())
+_MEASURING = frozenset(
+    "fps bench benchmark profile profiling latency throughput speed flops timing warmup time".split()
+)
 _TRAINING = frozenset("train training fit pretrain finetune learn optimize update step loss".split())
 #: Words of code that wants gradients although it trains nothing.
 _GRADIENT_SEEKING = re.compile(
@@ -40,6 +42,8 @@ _GRADIENT_SEEKING = re.compile(
     r"style_transfer|influence|fisher|hessian|jacobian|attribution|visuali[sz]ation"
 )
 _GRADIENT_LIBRARIES = ("captum", "torchattacks", "foolbox", "pytorch_grad_cam", "functorch", "higher", "learn2learn")
+#: Libraries whose parameters are views that inference mode does not get along with.
+_SHARDING = ("torch.distributed.fsdp", "torch.distributed._composable", "deepspeed", "fairscale")
 _HOOKS = frozenset({"register_hook", "register_backward_hook", "register_full_backward_hook", "retain_grad"})
 
 #: What ends the graph of an output, and shows that it is only read.
@@ -128,8 +132,15 @@ class Inference:
     @cached_property
     def inference_mode_serves(self) -> list[tuple[cst.CSTNode, cst.Call]]:
         """The ``no_grad`` managers and decorators that may as well be ``inference_mode``, each with a forward in it."""
+        module = self._module
         found: list[tuple[cst.CSTNode, cst.Call]] = []
+        if module.is_test or any(module.imports(name) for name in _SHARDING):
+            return found
+        if any(module.calls(knowledge.ENABLE_GRAD, "torch.autograd.grad")):
+            return found  # something here wants a graph inside a region without one
         for manager, body, function in self._disabled:
+            if function is not None and words_of(function.name.value) & _MEASURING:
+                continue
             forward = self._first_run(body, 3, set())
             if forward is not None and self._stays_inside(body, function):
                 found.append((manager, forward))

@@ -357,7 +357,7 @@ class Module:
 
     @cached_property
     def is_test(self) -> bool:
-        """Whether the file tests code: it uses a test library. Its folder says nothing; scripts lie in ``test/`` too."""
+        """Whether the file tests code: it imports a test library. Folders say nothing: scripts lie in ``test/`` too."""
         return any(self.imports(name) for name in knowledge.TEST_LIBRARIES)
 
     # -- places

@@ -1,0 +1,248 @@
+"""What the model of a file answers: names, arguments, values, loops, grad modes, callers, and where nodes stand."""
+
+from __future__ import annotations
+
+import textwrap
+from itertools import pairwise
+
+import libcst as cst
+import pytest
+
+from torchlint.model.calls import Presence
+from torchlint.model.knowledge import Kind
+from torchlint.model.loops import Guard, LoopKind, guards
+from torchlint.model.module import Module, ParseError
+from torchlint.model.regions import GradMode
+
+
+def model_of(text: str) -> Module:
+    """The model of a dedented text."""
+    return Module.parse(textwrap.dedent(text))
+
+
+def last_expression(module: Module) -> cst.BaseExpression:
+    """The expression that is the last statement of the file."""
+    line = module.root.body[-1]
+    assert isinstance(line, cst.SimpleStatementLine)
+    statement = line.body[0]
+    assert isinstance(statement, cst.Expr)
+    return statement.value
+
+
+def call_named(module: Module, text: str) -> cst.Call:
+    """The first call whose function is written as ``text``."""
+    return next(call for call in module.tree.calls if module.code(call.func) == text)
+
+
+@pytest.mark.parametrize(
+    ("imports", "used"),
+    [
+        ("import torch", "torch.utils.data.DataLoader"),
+        ("import torch as th", "th.utils.data.DataLoader"),
+        ("import torch.utils.data as data", "data.DataLoader"),
+        ("from torch.utils import data", "data.DataLoader"),
+        ("from torch.utils.data import DataLoader as Loader", "Loader"),
+        ("from torch.utils.data.dataloader import DataLoader", "DataLoader"),
+        ("from torch.utils.data import *", "DataLoader"),
+        ("import torch\nmake = torch.utils.data.DataLoader", "make"),
+        ("try:\n    from torch.utils.data import DataLoader\nexcept ImportError:\n    DataLoader = None", "DataLoader"),
+    ],
+)
+def test_a_name_is_found_through_every_form_of_import(imports: str, used: str) -> None:
+    module = model_of(f"{imports}\n{used}\n")
+    assert module.name_of(last_expression(module)) == "torch.utils.data.DataLoader"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from torch_geometric.loader import DataLoader\nDataLoader\n",
+        "from .data import DataLoader\nDataLoader\n",
+        "class DataLoader: ...\nDataLoader\n",
+        "from torch.utils.data import DataLoader\nDataLoader = wrap(DataLoader)\nDataLoader\n",
+        "if c:\n    from fast import DataLoader\nelse:\n    from torch.utils.data import DataLoader\nDataLoader\n",
+    ],
+)
+def test_look_alikes_and_rebound_names_are_not_torch(text: str) -> None:
+    module = model_of(text)
+    assert module.name_of(last_expression(module)) != "torch.utils.data.DataLoader"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "presence", "literal"),
+    [
+        ("ds", Presence.ABSENT, None),
+        ("ds, num_workers=0", Presence.PRESENT, "0"),
+        ("ds, 64, True, None, None, 4", Presence.PRESENT, "4"),
+        ("ds, num_workers=args.workers", Presence.PRESENT, None),
+        ("ds, **options", Presence.UNKNOWN, None),
+        ("*everything", Presence.UNKNOWN, None),
+        ("ds, num_workers=2, **options", Presence.PRESENT, "2"),
+    ],
+)
+def test_an_argument_is_present_absent_or_unknown(arguments: str, presence: Presence, literal: str | None) -> None:
+    module = model_of(f"from torch.utils.data import DataLoader\nDataLoader({arguments})\n")
+    argument = next(module.calls("torch.utils.data.DataLoader")).argument("num_workers")
+    assert (argument.presence, argument.literal()) == (presence, literal)
+
+
+@pytest.mark.parametrize(
+    ("before", "expression", "kind"),
+    [
+        ("model = nn.Linear(1, 1)", "model", Kind.MODULE),
+        ("model = nn.Linear(1, 1).cuda()\nmodel = nn.DataParallel(model)", "model", Kind.MODULE),
+        ("class Net(nn.Module): ...\nmodel = Net()", "model", Kind.MODULE),
+        ("class A(nn.Module): ...\nclass B(A): ...\nmodel = B()", "model", Kind.MODULE),
+        ("def build():\n    return nn.Linear(1, 1)\nmodel = build()", "model", Kind.MODULE),
+        ("def build():\n    return nn.Linear(1, 1), 3\nmodel, n = build()", "model", Kind.MODULE),
+        ("def build():\n    return nn.Linear(1, 1), 3\nmodel, n = build()", "n", Kind.NUMBER),
+        ("model = None\nmodel = nn.Linear(1, 1)", "model", Kind.MODULE),
+        ("model = nn.Linear(1, 1)", "model(x)", Kind.TENSOR),
+        ("optimizer = torch.optim.SGD(ps)", "optimizer", Kind.OPTIMIZER),
+        ("x = torch.zeros(3).cuda()", "x", Kind.TENSOR),
+        ("x = torch.zeros(3).sum().item()", "x", Kind.NUMBER),
+        ("x = unknown()", "x", Kind.UNKNOWN),
+        ("x = torch.zeros(1) if c else 'a'", "x", Kind.UNKNOWN),
+        (
+            "class Box:\n    def __init__(self):\n        self.model = nn.Linear(1, 1)\nbox = Box()",
+            "box.model",
+            Kind.MODULE,
+        ),
+    ],
+)
+def test_a_value_has_a_kind(before: str, expression: str, kind: Kind) -> None:
+    module = model_of(f"import torch\nfrom torch import nn\n{before}\n{expression}\n")
+    assert module.value(last_expression(module)).kind is kind
+
+
+LOADER = "from torch.utils.data import DataLoader\nfrom tqdm import tqdm\nloader = DataLoader(ds)\n"
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for x, y in loader:\n    x",
+        "for i, (x, y) in enumerate(loader):\n    x",
+        "for i, (x, y) in enumerate(tqdm(loader)):\n    x",
+        "for (x, y), z in zip(loader, other):\n    x",
+        "bar = tqdm(loader)\nfor x, y in bar:\n    x",
+        "def run(batches):\n    for x, y in batches:\n        x\nrun(loader)",
+        "for batch in loader:\n    x = batch[0]\n    x",
+    ],
+)
+def test_batches_are_followed_to_the_loader_they_come_from(loop: str) -> None:
+    module = model_of(LOADER + loop)
+    (node,) = module.tree.loops
+    loop_found = module.loops.of(node)
+    assert loop_found.kind is LoopKind.HOT
+    used = module.tree.names["x"][-1]
+    assert module.value(used).role == "batch"
+    assert [module.row(origin) for origin in module.value(used).origins] == [3]
+
+
+def test_an_epoch_loop_is_not_hot() -> None:
+    module = model_of(
+        """
+        for epoch in range(10):
+            for x in range(5):
+                loss.backward()
+        """
+    )
+    assert [loop.kind for loop in module.all_loops()] == [LoopKind.EPOCH, LoopKind.HOT]
+
+
+def test_the_last_binding_that_always_runs_hides_the_ones_before() -> None:
+    module = model_of("import torch\nx = torch.zeros(1)\nx = 'text'\nx\n")
+    assert module.value(last_expression(module)).kind is Kind.STRING
+
+
+def test_a_conditional_binding_hides_nothing() -> None:
+    module = model_of("import torch\nx = torch.zeros(1)\nif c:\n    x = 'text'\nx\n")
+    assert module.value(last_expression(module)).kind is Kind.UNKNOWN
+
+
+def test_a_device_picked_by_condition_is_cuda_where_there_is_one() -> None:
+    module = model_of("import torch\nd = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\nd\n")
+    assert module.value(last_expression(module)).device == "cuda"
+
+
+@pytest.mark.parametrize(
+    ("text", "mode"),
+    [
+        ("model(x)", GradMode.RECORDING),
+        ("with torch.no_grad():\n    model(x)", GradMode.NO_GRAD),
+        ("with torch.inference_mode():\n    model(x)", GradMode.INFERENCE),
+        ("with torch.no_grad():\n    with torch.enable_grad():\n        model(x)", GradMode.RECORDING),
+        ("with open(f), torch.no_grad():\n    model(x)", GradMode.NO_GRAD),
+        ("with torch.set_grad_enabled(training):\n    model(x)", GradMode.UNKNOWN),
+        ("torch.set_grad_enabled(False)\nmodel(x)", GradMode.NO_GRAD),
+        ("torch.no_grad()\nmodel(x)", GradMode.RECORDING),
+        ("@torch.no_grad()\ndef f():\n    model(x)", GradMode.NO_GRAD),
+        ("def f():\n    model(x)\nwith torch.no_grad():\n    f()", GradMode.NO_GRAD),
+        ("def f():\n    model(x)\nwith torch.no_grad():\n    f()\nf()", GradMode.UNKNOWN),
+        ("def g():\n    model(x)\ndef f():\n    g()\nwith torch.no_grad():\n    f()", GradMode.NO_GRAD),
+    ],
+)
+def test_the_grad_mode_of_a_place_counts_its_callers(text: str, mode: GradMode) -> None:
+    module = model_of("import torch\n" + text + "\n")
+    assert module.grad_mode(call_named(module, "model")) is mode
+
+
+@pytest.mark.parametrize(
+    ("guard", "expected"),
+    [
+        ("if step % 100 == 0:", {Guard.COUNTER}),
+        ("if step % 2 == 0:", {Guard.CONDITION}),
+        ("if rank == 0:", {Guard.RANK}),
+        ("if verbose:", {Guard.CONDITION}),
+    ],
+)
+def test_what_guards_a_statement_in_a_loop(guard: str, expected: set[Guard]) -> None:
+    module = model_of(f"for step in range(9):\n    {guard}\n        report()\n")
+    assert guards(module.tree, call_named(module, "report"), module.tree.loops[0]) == expected
+
+
+def test_callers_are_complete_only_if_the_function_is_not_passed_on() -> None:
+    module = model_of("def f(): ...\ndef g(): ...\nf()\nf()\nrun(g)\ng()\n")
+    f, g = module.tree.functions
+    assert (len(module.callers(f).calls), module.callers(f).complete) == (2, True)
+    assert (len(module.callers(g).calls), module.callers(g).complete) == (1, False)
+
+
+def test_dominance_knows_branches_loops_and_with() -> None:
+    module = model_of(
+        """
+        with ctx:
+            a()
+        if c:
+            b()
+        for x in y:
+            d()
+        e()
+        """
+    )
+    calls = {module.code(call.func): call for call in module.tree.calls}
+    target = calls["e"]
+    assert [name for name in "abd" if module.tree.dominates(calls[name], target)] == ["a"]
+
+
+def test_offsets_count_characters_whatever_their_width() -> None:
+    module = model_of("s = 'größer 🚀'\nf(s)\n")
+    assert module.code(call_named(module, "f")) == "f(s)"
+
+
+@pytest.mark.parametrize("text", ["print 'x'\n", "x = (\n", "(" * 5000, "x = " + "+".join(["1"] * 20000)])
+def test_what_is_not_python_is_refused_with_a_reason(text: str) -> None:
+    with pytest.raises(ParseError) as refusal:
+        Module.parse(text)
+    assert refusal.value.message
+    assert "\n" not in refusal.value.message
+
+
+def test_values_that_depend_on_each_other_end() -> None:
+    names = [f"x{i}" for i in range(60)]
+    body = "\n".join(f"    {a}, {b} = f({b}, {a}), g({a}, {b})" for a, b in pairwise(names))
+    module = model_of(f"while c:\n{body}\n")
+    for call in module.tree.calls:
+        module.value(call)
+    assert module.value(module.tree.calls[-1]).kind is Kind.UNKNOWN
