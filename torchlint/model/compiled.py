@@ -91,7 +91,8 @@ class Compiled:
             if any(item.keyword is None and not item.star for item in call.args):
                 continue
             receiver = self._values.of(func.value)
-            if receiver.kind is not Kind.MODULE:
+            alone = isinstance(self._tree.parent(call), cst.Expr)
+            if receiver.kind is not Kind.MODULE and not (alone and receiver.kind is Kind.UNKNOWN):
                 continue
             if receiver.definition is not None and self._definitions.method(receiver.definition, "compile"):
                 continue
@@ -131,7 +132,8 @@ class Compiled:
             found.append(outer)
         if not found:
             found = [site for site in self.sites if self._lies_under(inner, site)]
-        found = [site for site in found if site is not inner]
+        if any(site is inner or self._lies_under(site, inner) for site in found):
+            return None  # each within the other: they are not told apart
         if not found or not all(self._always_with(inner, site) for site in found):
             return None
         return min(found, key=lambda site: self._tree.index(site.node))
@@ -164,10 +166,8 @@ class Compiled:
         if self._gates.probes(test):
             return True
         return any(
-            isinstance(node, cst.Name)
-            and node.value == "__name__"
-            or isinstance(node, cst.Call)
-            and self._names.resolve(node.func) == "torch.cuda.is_available"
+            (isinstance(node, cst.Name) and node.value == "__name__")
+            or (isinstance(node, cst.Call) and self._names.resolve(node.func) == "torch.cuda.is_available")
             for node in self._tree.nodes_in(test)
         )
 
@@ -355,14 +355,13 @@ class Compiled:
                         yield item
 
     def _knows_it_is_compiled(self, node: cst.CSTNode) -> bool:
-        """Whether ``node`` stands in a branch that asks whether the code is being compiled."""
-        for above in self._tree.ancestors(node):
-            if isinstance(above, (cst.If, cst.IfExp)):
-                for part in self._tree.nodes_in(above.test):
-                    if isinstance(part, cst.Attribute) and part.attr.value in _COMPILING:
-                        return True
-                    if isinstance(part, cst.Name) and part.value in _COMPILING:
-                        return True
+        """Whether ``node`` stands in, or behind, a branch that asks whether the code is being compiled."""
+        tests = [above.test for above in self._tree.ancestors(node) if isinstance(above, (cst.If, cst.IfExp))]
+        for test in (*tests, *self._gates.left_before(node)):
+            for part in self._tree.nodes_in(test):
+                name = part.attr if isinstance(part, cst.Attribute) else part
+                if isinstance(name, cst.Name) and name.value in _COMPILING:
+                    return True
         return False
 
 

@@ -35,7 +35,7 @@ class Gates:
             if isinstance(above, cst.Try) and child is above.body and any(map(_catches_lack, above.handlers)):
                 return True
             child = above
-        return any(self.probes(test) for test in self._left_before(node))
+        return any(self.probes(test) for test in self.left_before(node))
 
     def probes(self, test: cst.BaseExpression) -> bool:
         """Whether ``test`` asks for a version, or whether a library offers something."""
@@ -75,7 +75,7 @@ class Gates:
                 child = above
         return False
 
-    def _left_before(self, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    def left_before(self, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         """The tests of the branches before ``node`` that leave the block."""
         for block, position, _ in self._tree.block_path(node):
             if isinstance(block, (cst.IndentedBlock, cst.Module)):

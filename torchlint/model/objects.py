@@ -25,6 +25,7 @@ Objects = frozenset[Object]
 
 _NOTHING: Objects = frozenset()
 _MAX_DEPTH = 60
+_MAX_FORGOTTEN = 20_000
 
 #: Methods that give the object itself, or a container of the same things.
 _SAME = frozenset(
@@ -79,6 +80,8 @@ class ObjectFlow:
         self._known: dict[tuple[cst.CSTNode, tuple[int, ...]], Objects] = {}
         self._running: set[tuple[cst.CSTNode, tuple[int, ...]]] = set()
         self._cut = False
+        self._provisional: list[tuple[cst.CSTNode, tuple[int, ...]]] = []
+        self._forgotten = 0
 
     # -- entry points
 
@@ -99,10 +102,21 @@ class ObjectFlow:
             found = self._find(node, path)
         finally:
             self._running.discard(key)
-        if not self._cut or not self._running:
-            self._known[key] = found
+        self._known[key] = found
+        if not self._running:
+            self._forget_provisional()
+        elif self._cut:
+            self._provisional.append(key)
         self._cut = (outer or self._cut) and bool(self._running)
         return found
+
+    def _forget_provisional(self) -> None:
+        """What a cycle cut short is worked out anew when asked for by itself; up to a limit, or it never ends."""
+        if self._forgotten < _MAX_FORGOTTEN:
+            self._forgotten += len(self._provisional)
+            for key in self._provisional:
+                self._known.pop(key, None)
+        self._provisional.clear()
 
     def elements(self, node: cst.CSTNode | None, path: tuple[int, ...] = ()) -> Objects:
         """The objects inside the container ``node``."""
@@ -123,11 +137,11 @@ class ObjectFlow:
                         found |= self.of(binding.value, binding.path)
         stored = False
         for base, value, _ in self.stores.get(name, ()):
-            if self._same_owner(base, owners, classes):
+            if self._same_owner(base, owners):
                 stored = True
                 found |= self.of(value)
         for container, value, _ in self.puts.get(name, ()):
-            if isinstance(container, cst.Attribute) and self._same_owner(container.value, owners, classes):
+            if isinstance(container, cst.Attribute) and self._same_owner(container.value, owners):
                 found |= self.of(value)
         if not stored and not found:
             found.update(_part(owner, name) for owner in owners if not isinstance(owner, str))
@@ -329,17 +343,22 @@ class ObjectFlow:
             return base
         return self.attribute(base, attr)
 
-    def _same_owner(self, base: cst.BaseExpression, owners: list[Object], classes: set[cst.ClassDef]) -> bool:
+    def _same_owner(self, base: cst.BaseExpression, owners: list[Object]) -> bool:
+        """Whether ``base`` may be one of ``owners``; a method's ``self`` may be any object of its class."""
         others = self.of(base)
         if any(owner in others for owner in owners):
             return True
-        for other in others:
-            definition = self.class_of(other)
-            if definition is not None and classes:
-                lineage = set(self._definitions.lineage(definition))
-                if any(lineage & set(self._definitions.lineage(item)) for item in classes):
-                    return True
-        return False
+        ours, theirs = self._classes(owners), self._classes(others)
+        return bool((ours[0] & (theirs[0] | theirs[1])) | (ours[1] & theirs[0]))
+
+    def _classes(self, objects: Iterable[Object]) -> tuple[set[cst.ClassDef], set[cst.ClassDef]]:
+        """The classes, with their bases, of each ``self`` and of each instance among ``objects``."""
+        found: tuple[set[cst.ClassDef], set[cst.ClassDef]] = (set(), set())
+        for item in objects:
+            definition = self.class_of(item)
+            if definition is not None:
+                found[isinstance(item, cst.Call)].update(self._definitions.lineage(definition))
+        return found
 
     def _call(self, node: cst.Call, path: tuple[int, ...]) -> Objects:
         name = self._names.resolve(node.func)
