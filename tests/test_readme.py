@@ -25,3 +25,9 @@ def test_every_rule_is_in_the_table() -> None:
     for rule in load_rules():
         row = f"| {rule.code} | {rule.name} | {rule.default.value} | {rule.page().summary} |"
         assert row in README
+
+
+def test_the_architecture_names_every_file_of_the_model() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    files = {path.name for path in (ROOT / "torchlint" / "model").glob("*.py")} - {"__init__.py", "module.py"}
+    assert {name for name in files if f"| `{name}` |" not in page} == set()
