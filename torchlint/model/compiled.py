@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from torchlint.model.values import Values
 OPTIONS = frozenset({"fullgraph", "dynamic", "backend", "mode", "options", "disable"})
 #: Back ends that run the code as it is: for debugging, and for tests.
 _EAGER_BACKENDS = ("eager", "aot_eager", "aot_eager_decomp_partition", "eager_noexcept", "eager_debug")
+#: How attributes that are modules, and no methods, tend to be called.
+_SUBMODULE = re.compile(r"(layer|block|stage|trunk|head|body|stem|tower|attn|attention|mlp|features|backbone)s?_?\d*$")
 _COMPILING = frozenset(
     {"is_compiling", "is_dynamo_compiling", "is_torchdynamo_compiling", "is_scripting", "is_tracing"}
 )
@@ -317,10 +320,12 @@ class Compiled:
             called = isinstance(above, cst.Call) and above.func is use
             if not called and not isinstance(above, (cst.Arg, cst.Attribute, cst.Annotation, cst.Subscript)):
                 return False
-        return all(
-            instance in self._callers or any(instance in contents for contents in self._contents.values())
-            for instance in self._objects.instances(owner)
-        )
+        compiled = set().union(*self._contents.values(), *map(self._bound_to, self.sites))
+        return all(instance in self._callers or instance in compiled for instance in self._objects.instances(owner))
+
+    def _bound_to(self, site: Compile) -> Objects:
+        """The object whose method is compiled: ``torch.compile(model.forward)``."""
+        return self._objects.of(site.target.value) if isinstance(site.target, cst.Attribute) else frozenset()
 
     def _lies_under(self, thing: Compile | Function, site: Compile) -> bool:
         """Whether ``site`` compiles ``thing``, or something that holds it."""
@@ -347,7 +352,7 @@ class Compiled:
             if value is None or inner.node not in self._objects.of(value):
                 continue
             if isinstance(target, cst.Attribute) and target.attr.value != "forward":
-                if self._values.of(target).kind is not Kind.MODULE:
+                if self._values.of(target).kind is not Kind.MODULE and not _SUBMODULE.search(target.attr.value):
                     continue
             for prefix in prefixes(target):
                 for item in self._objects.of(prefix):
