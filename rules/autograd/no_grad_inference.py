@@ -59,7 +59,7 @@ class NoGradInference(Rule):
     demo = ("GPU", "CPU")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        for manager, forward in module.inference.inference_mode_serves:
+        for manager, forward in module.no_grad.inference_mode_serves:
             yield self.diagnostic(
                 module,
                 manager,

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.model import knowledge
 from torchlint.model.knowledge import Kind
 from torchlint.model.loops import is_batch
+from torchlint.model.outputs import DETACHING, GRADIENTLESS
 from torchlint.model.regions import GradMode
 from torchlint.model.tree import dotted_name
 
@@ -46,27 +45,6 @@ _GRADIENT_LIBRARIES = ("captum", "torchattacks", "foolbox", "pytorch_grad_cam", 
 _SHARDING = ("torch.distributed.fsdp", "torch.distributed._composable", "deepspeed", "fairscale")
 _HOOKS = frozenset({"register_hook", "register_backward_hook", "register_full_backward_hook", "retain_grad"})
 
-#: What ends the graph of an output, and shows that it is only read.
-_DETACHING = frozenset({"detach", "detach_", "item", "tolist", "numpy", "argmax", "argmin", "data"})
-#: ... and what gives integers or indices, which have no gradient.
-_GRADIENTLESS = _DETACHING | {
-    "max",
-    "min",
-    "topk",
-    "sort",
-    "argsort",
-    "multinomial",
-    "long",
-    "int",
-    "bool",
-    "byte",
-    "size",
-}
-_LEAVING = frozenset({"item", "tolist", "numpy"})
-_PLAIN = frozenset(
-    f"builtins.{name}" for name in ("float", "int", "len", "str", "bool", "print", "round", "isinstance", "range")
-)
-_NO_TENSORS = (Kind.NUMBER, Kind.STRING, Kind.ARRAY, Kind.NONE)
 _SHOWN = ("save_image", "imsave", "imwrite", "imshow", "make_grid", "tensor2im")
 
 _BLANK = frozenset({"zeros", "ones", "empty", "zeros_like", "ones_like", "full"})
@@ -75,9 +53,6 @@ _RANDOM = _BLANK | {"rand", "randn", "randint", "rand_like", "randn_like", "aran
 _HELD_OUT = re.compile(r"val|test|eval|dev|infer|predict", re.IGNORECASE)
 _ADVERSARIES = re.compile(r"discriminator|^net_?d$|^d_net$|adversarial", re.IGNORECASE)
 _MOVING_TARGETS = re.compile(r"teacher|target|ema|momentum|frozen|vgg|lpips|perceptual", re.IGNORECASE)
-_MUTATING = frozenset(
-    {"copy_", "clamp_", "lerp_", "register_buffer", "load_state_dict", "swap_tensors", "set_", "init"}
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,23 +104,6 @@ class Inference:
                     found.setdefault(self._place(region), region)
         return list(found.values())
 
-    @cached_property
-    def inference_mode_serves(self) -> list[tuple[cst.CSTNode, cst.Call]]:
-        """The ``no_grad`` managers and decorators that may as well be ``inference_mode``, each with a forward in it."""
-        module = self._module
-        found: list[tuple[cst.CSTNode, cst.Call]] = []
-        if module.is_test or any(module.imports(name) for name in _SHARDING):
-            return found
-        if any(module.calls(knowledge.ENABLE_GRAD, "torch.autograd.grad")):
-            return found  # something here wants a graph inside a region without one
-        for manager, body, function in self._disabled:
-            if function is not None and words_of(function.name.value) & _MEASURING:
-                continue
-            forward = self._first_run(body, 3, set())
-            if forward is not None and self._stays_inside(body, function):
-                found.append((manager, forward))
-        return found
-
     def _place(self, region: Region) -> cst.CSTNode:
         """What is reported once: a function or loop, or the block of a single statement."""
         if isinstance(region.node, cst.BaseSmallStatement):
@@ -165,28 +123,6 @@ class Inference:
                 continue
             found.setdefault(home, []).append(call)
         return found
-
-    def _first_run(self, node: cst.CSTNode, depth: int, seen: set[cst.CSTNode]) -> cst.Call | None:
-        """The first forward in ``node``, or in what it calls within the file."""
-        module = self._module
-        for call in module.tree.calls_in(node):
-            if module.runs_network(call) or self._samples(call):
-                return call
-            if depth <= 0:
-                continue
-            for definition in module.definitions.called(call, module.values):
-                if isinstance(definition, cst.FunctionDef) and definition not in seen:
-                    seen.add(definition)
-                    if self._first_run(definition.body, depth - 1, seen) is not None:
-                        return call
-        return None
-
-    def _samples(self, call: cst.Call) -> bool:
-        """``model.generate(...)``, ``vae.decode(...)``: a method of a network that runs it."""
-        func = call.func
-        if not isinstance(func, cst.Attribute) or func.attr.value not in knowledge.RUNNING_METHODS:
-            return False
-        return self._module.value(func.value).kind is Kind.MODULE
 
     # -- what is left alone
 
@@ -358,7 +294,7 @@ class Inference:
     def _reads(self, node: cst.CSTNode) -> bool:
         """Whether outputs are visibly taken off the graph, or only shown."""
         for part in self._module.tree.nodes_in(node):
-            if isinstance(part, cst.Attribute) and part.attr.value in _DETACHING:
+            if isinstance(part, cst.Attribute) and part.attr.value in DETACHING:
                 return True
             if isinstance(part, cst.Call) and (dotted_name(part.func) or "").rpartition(".")[2] in _SHOWN:
                 return True
@@ -372,7 +308,7 @@ class Inference:
                 taken = [part.value]
             elif isinstance(part, cst.Call) and (dotted_name(part.func) or "").rpartition(".")[2] in _SHOWN:
                 taken = [argument.value for argument in part.args]
-            if any(self._carries(item, {call}, frozenset(), set()) for item in taken):
+            if any(self._module.outputs.carries(item, {call}, frozenset()) for item in taken):
                 return True
         return False
 
@@ -381,7 +317,7 @@ class Inference:
         module = self._module
         returned = [item for item in module.definitions.returns(function) if item is not None]
         returned += module.definitions.yields(function)
-        if not any(self._carries(item, {call}, _DETACHING, set()) for item in returned):
+        if not any(self._module.outputs.carries(item, {call}, DETACHING) for item in returned):
             return True
         callers = module.callers(function).calls
         return bool(callers) and depth > 0 and all(self._is_consumed_at(caller, depth - 1) for caller in callers)
@@ -394,7 +330,7 @@ class Inference:
         """Whether the output becomes an array without ``detach()``: that raises, unless gradients are off already."""
         for other in self._module.methods("numpy"):
             if isinstance(other.func, cst.Attribute) and self._module.tree.within(other, function):
-                if self._carries(other.func.value, {call}, _GRADIENTLESS, set()):
+                if self._module.outputs.carries(other.func.value, {call}, GRADIENTLESS):
                     return True
         return False
 
@@ -522,155 +458,6 @@ class Inference:
             ):
                 return False
         return True
-
-    # -- no_grad that may be inference_mode
-
-    @cached_property
-    def _disabled(self) -> list[tuple[cst.CSTNode, cst.CSTNode, cst.FunctionDef | None]]:
-        """Every plain ``no_grad``: the manager or decorator, the body it holds for, the function around."""
-        module = self._module
-        found: list[tuple[cst.CSTNode, cst.CSTNode, cst.FunctionDef | None]] = []
-        for node in module.tree.withs:
-            for item in node.items:
-                if isinstance(item.item, cst.Call) and module.name_of(item.item.func) == knowledge.NO_GRAD:
-                    found.append((item.item, node.body, module.function_of(node)))
-        for function in module.tree.functions:
-            for decorator in function.decorators:
-                target = decorator.decorator
-                name = module.name_of(target.func if isinstance(target, cst.Call) else target)
-                if name == knowledge.NO_GRAD:
-                    found.append((target, function.body, function))
-        return sorted(found, key=lambda item: module.tree.index(item[0]))
-
-    def _stays_inside(self, body: cst.CSTNode, function: cst.FunctionDef | None) -> bool:
-        """Whether no tensor made in ``body`` is used for training, kept, or given to code out of sight."""
-        module = self._module
-        if function is not None:
-            owner = module.tree.class_of(function)
-            if owner is not None and function.name.value in ("forward", "step", "__call__"):
-                return False
-        if module.gradients.anything_reaches_backward(body) or self._has_autocast(body):
-            return False
-        for node in module.tree.nodes_in(body):
-            if isinstance(node, cst.Attribute) and node.attr.value in _MUTATING and not self._is_fresh(node, body):
-                return False
-            if isinstance(node, (cst.Call, cst.Attribute)) and module.name_of(node) in (
-                knowledge.ENABLE_GRAD,
-                knowledge.SET_GRAD_ENABLED,
-                "torch.nn.Parameter",
-            ):
-                return False
-        runs = self._runs_in(body)
-        return not self._keeps(body, runs) and not self._returns(body, function, runs)
-
-    def _is_fresh(self, node: cst.Attribute, body: cst.CSTNode) -> bool:
-        """Whether the object that a method changes in place was made in ``body``."""
-        owner: cst.BaseExpression = node.value
-        while isinstance(owner, (cst.Attribute, cst.Call, cst.Subscript)):
-            if isinstance(owner, cst.Call) and self._module.runs_network(owner):
-                return True
-            owner = owner.func if isinstance(owner, cst.Call) else owner.value
-        if not isinstance(owner, cst.Name):
-            return False
-        bindings = self._module.names.bindings(owner)
-        return bool(bindings) and all(
-            binding.kind == "assign" and self._module.tree.within(binding.node, body) for binding in bindings
-        )
-
-    def _has_autocast(self, body: cst.CSTNode) -> bool:
-        module = self._module
-        first = next((node for node in module.tree.nodes_in(body) if isinstance(node, cst.BaseSmallStatement)), body)
-        if module.regions.autocast(first):
-            return True
-        return any(
-            "autocast" in (dotted_name(call.func) or "") or "amp" in (dotted_name(call.func) or "").split(".")
-            for call in module.tree.calls_in(body)
-        ) or any(
-            isinstance(node, cst.With) and module.regions.autocast(node.body) for node in module.tree.nodes_in(body)
-        )
-
-    def _runs_in(self, body: cst.CSTNode) -> set[cst.CSTNode]:
-        module = self._module
-        return {
-            call
-            for call in module.tree.calls_in(body)
-            if module.runs_network(call)
-            or self._samples(call)
-            or any(
-                isinstance(item, cst.FunctionDef) and self._gives_tensor(item)
-                for item in module.definitions.called(call, module.values)
-            )
-        }
-
-    def _gives_tensor(self, function: cst.FunctionDef) -> bool:
-        return any(
-            item is not None and self._carries(item, self._own_runs(function), _LEAVING, set())
-            for item in self._module.definitions.returns(function)
-        )
-
-    def _own_runs(self, function: cst.FunctionDef) -> set[cst.CSTNode]:
-        return {
-            call
-            for call in self._module.tree.calls_in(function)
-            if self._module.runs_network(call) or self._samples(call)
-        }
-
-    def _keeps(self, body: cst.CSTNode, runs: set[cst.CSTNode]) -> bool:
-        """Whether an output is stored on an object."""
-        tree = self._module.tree
-        return any(
-            isinstance(target, cst.Attribute)
-            and value is not None
-            and tree.within(target, body)
-            and self._carries(value, runs, _LEAVING, set())
-            for target, value, _ in tree.stores
-        )
-
-    def _returns(self, body: cst.CSTNode, function: cst.FunctionDef | None, runs: set[cst.CSTNode]) -> bool:
-        """Whether an output is returned as a tensor."""
-        if function is None:
-            return False
-        given = [item for item in self._module.definitions.returns(function) if item is not None]
-        given += self._module.definitions.yields(function)
-        return any(self._carries(item, runs, _LEAVING, set()) for item in given)
-
-    def _carries(
-        self, expression: cst.CSTNode, runs: set[cst.CSTNode], exits: frozenset[str], seen: set[cst.CSTNode]
-    ) -> bool:
-        """Whether ``expression`` may hold the output of one of ``runs`` that no method of ``exits`` has ended."""
-        if expression in seen:
-            return False
-        seen.add(expression)
-        for part in self._live_parts(expression, exits):
-            if part in runs:
-                return True
-            if any(self._carries(source, runs, exits, seen) for source, _ in self._module.gradients.sources(part)):
-                return True
-        return False
-
-    def _live_parts(self, expression: cst.CSTNode, exits: frozenset[str]) -> Iterator[cst.CSTNode]:
-        """The parts of ``expression`` whose value may be in it; what an exit ends is skipped with all inside."""
-        tree = self._module.tree
-        behind = -1
-        for part in self._module.gradients.data_parts(expression):
-            if tree.index(part) <= behind:
-                continue
-            if self._ends(part, exits):
-                behind = tree.last(part)
-                continue
-            yield part
-
-    def _ends(self, part: cst.CSTNode, exits: frozenset[str]) -> bool:
-        if isinstance(part, cst.Call):
-            if isinstance(part.func, cst.Attribute) and part.func.attr.value in exits:
-                return True
-            if self._module.name_of(part.func) in _PLAIN:
-                return True
-        if isinstance(part, (cst.Call, cst.Name)) and self._module.value(part).kind in _NO_TENSORS:
-            return True
-        if isinstance(part, cst.Attribute):
-            return part.attr.value in ("shape", "dtype", "device", "ndim") or part.attr.value in exits
-        return isinstance(part, (cst.Comparison, cst.Lambda)) and "detach" in exits
 
 
 def _snake(name: str) -> str:

@@ -26,7 +26,9 @@ from torchlint.model.knowledge import Kind
 from torchlint.model.loading import Loading
 from torchlint.model.loops import Loop, LoopKind, Loops
 from torchlint.model.names import Names
+from torchlint.model.no_grad import NoGrad
 from torchlint.model.objects import ObjectFlow
+from torchlint.model.outputs import Outputs
 from torchlint.model.precision import Precision
 from torchlint.model.regions import GradMode, Regions
 from torchlint.model.steps import Steps
@@ -84,7 +86,9 @@ class Module:
         self.gradients = Gradients(self.tree, self.names, self.definitions, self.values)
         self.precision = Precision(self)
         self.steps = Steps(self)
+        self.outputs = Outputs(self)
         self.inference = Inference(self)
+        self.no_grad = NoGrad(self)
         self.datasets = Datasets(self)
         self.loading = Loading(self, self.datasets)
 
