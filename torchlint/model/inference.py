@@ -78,15 +78,7 @@ class Inference:
         """Regions whose forwards record an autograd graph that nothing uses."""
         if self._is_out_of_reach:
             return []
-        found: dict[cst.CSTNode, Region] = {}
-        for function, calls in self._forwards.items():
-            if function is not None and self._is_excluded(function):
-                continue
-            for call in calls:
-                region = self._recorded(call, function)
-                if region is not None:
-                    found.setdefault(self._place(region), region)
-        return list(found.values())
+        return self._judged(self._recorded)
 
     @cached_property
     def in_training_mode(self) -> list[Region]:
@@ -94,12 +86,16 @@ class Inference:
         module = self._module
         if self._is_out_of_reach or module.uses_trainer or module.precision.plays_games or self._is_adversarial:
             return []
+        return self._judged(self._in_training_mode)
+
+    def _judged(self, judge: Callable[[cst.Call, cst.FunctionDef | None], Region | None]) -> list[Region]:
+        """The regions that ``judge`` sees at the forwards of the file, each place once."""
         found: dict[cst.CSTNode, Region] = {}
         for function, calls in self._forwards.items():
             if function is not None and self._is_excluded(function):
                 continue
             for call in calls:
-                region = self._in_training_mode(call, function)
+                region = judge(call, function)
                 if region is not None:
                     found.setdefault(self._place(region), region)
         return list(found.values())
