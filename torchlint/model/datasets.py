@@ -178,6 +178,8 @@ class Datasets:
                 if argument.keyword is None or argument.keyword.value == "device":
                     target = argument.value
                     break
+            if self._is_resident(func.value):
+                return False
             return values.moved_to(call) == "cuda" or (target is not None and self.is_cuda_device(target))
         name = self._module.name_of(func) or ""
         if name.startswith("torch.cuda.") and name.endswith("Tensor"):
@@ -188,6 +190,17 @@ class Datasets:
                     device = argument.value
                     return self._module.values.device_of(device) == "cuda" or self.is_cuda_device(device)
         return False
+
+    def _is_resident(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is taken from an attribute of ``self`` that the class itself moves to a device, once."""
+        while isinstance(node, (cst.Subscript, cst.Call)):
+            node = node.value if isinstance(node, cst.Subscript) else node.func
+            if isinstance(node, cst.Attribute) and dotted_name(node) is None:
+                node = node.value
+        text = dotted_name(node) or ""
+        if not text.startswith("self.") or text.count(".") > 1:
+            return False
+        return any(isinstance(value, cst.Call) and _is_move(value) for value in self._module.values.stored(text))
 
     def is_cuda_device(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is a CUDA device, or one handed in from outside that is not said to be another."""
