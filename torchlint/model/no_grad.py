@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 _MUTATING = frozenset(
     {"copy_", "clamp_", "lerp_", "register_buffer", "load_state_dict", "swap_tensors", "set_", "init"}
 )
+#: What a context manager for mixed precision is called.
+_AUTOCAST = re.compile(r"autocast|(^|[._])amp([._]|$)")
+#: Attributes that are parameters, or reach them.
+_PARAMETERS = frozenset({"data", "weight", "bias", "grad"})
 #: What cannot stand under ``inference_mode``, or makes something that lasts.
 _FORBIDDEN = (knowledge.ENABLE_GRAD, knowledge.SET_GRAD_ENABLED, "torch.nn.Parameter")
 
@@ -63,11 +68,11 @@ class NoGrad:
         if module.gradients.anything_reaches_backward(body) or self._has_autocast(body) or self._changes(body):
             return False
         runs = module.outputs.tensor_calls(body)
-        if all(isinstance(module.tree.parent(call), cst.Expr) for call in runs):
-            return not runs  # a warm-up, or hooks take the outputs
+        if runs and all(isinstance(module.tree.parent(call), cst.Expr) for call in runs):
+            return False  # a warm-up, or hooks take the outputs
         if function is not None and self._is_part_of_network(function):
             return function.name.value != "forward" and self._returns_numbers(function)
-        return not self._keeps(body, runs) and not self._returns(function, runs) and not self._goes_on(body, runs)
+        return not self._keeps(body, runs) and not self._returns(body, function, runs) and not self._goes_on(body, runs)
 
     def _changes(self, body: cst.CSTNode) -> bool:
         """Whether ``body`` turns gradients on again, or changes tensors that outlive it, here or in what it calls."""
@@ -134,10 +139,7 @@ class NoGrad:
         first = next((node for node in module.tree.nodes_in(body) if isinstance(node, cst.BaseSmallStatement)), body)
         if module.regions.autocast(first):
             return True
-        return any(
-            "autocast" in (dotted_name(call.func) or "") or "amp" in (dotted_name(call.func) or "").split(".")
-            for call in module.tree.calls_in(body)
-        ) or any(
+        return any(_AUTOCAST.search(dotted_name(call.func) or "") for call in module.tree.calls_in(body)) or any(
             isinstance(node, cst.With) and module.regions.autocast(node.body) for node in module.tree.nodes_in(body)
         )
 
@@ -152,10 +154,24 @@ class NoGrad:
             for target, value, _ in tree.stores
         )
 
-    def _returns(self, function: cst.FunctionDef | None, runs: set[cst.CSTNode]) -> bool:
-        """Whether an output is returned as a tensor."""
+    def _returns(self, body: cst.CSTNode, function: cst.FunctionDef | None, runs: set[cst.CSTNode]) -> bool:
+        """Whether an output is returned as a tensor, or what a call in ``body`` gave is, and might be one."""
         if function is None:
             return False
-        given = [item for item in self._module.definitions.returns(function) if item is not None]
-        given += self._module.definitions.yields(function)
-        return any(self._module.outputs.carries(item, runs, LEAVING) for item in given)
+        module = self._module
+        given = [item for item in module.definitions.returns(function) if item is not None]
+        given += module.definitions.yields(function)
+        if any(module.outputs.carries(item, runs, LEAVING) for item in given):
+            return True
+        parts = [part for item in given for part in (item.elements if isinstance(item, cst.Tuple) else ())]
+        names = [*given, *(part.value for part in parts)]
+        return body is not function.body and any(
+            isinstance(name, cst.Name)
+            and not module.outputs.is_no_tensor(name)
+            and any(self._calls_network(source, body) for source, _ in module.gradients.sources(name))
+            for name in names
+        )
+
+    def _calls_network(self, source: cst.CSTNode, body: cst.CSTNode) -> bool:
+        """Whether ``source`` stands in ``body`` and calls functions of the file that run a network."""
+        return self._module.tree.within(source, body) and self._module.outputs.first_run(source) is not None
