@@ -25,6 +25,10 @@ def page(rule: Rule) -> str:
     evidence = evidence_for(rule.code)
     if evidence:
         facts.append(f"Measured: {evidence}.")
+    elif rule.demo:
+        facts.append("Speed-up: not measured yet.")
+    else:
+        facts.append("It has no speed-up to show.")
     parts = [f"# {rule.code} {rule.name}", content.summary, " ".join(facts)]
     parts += [f"## {heading}\n\n{content.sections[heading]}" for heading in HEADINGS if heading in content.sections]
     if rule.options:
