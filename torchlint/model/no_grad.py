@@ -72,7 +72,7 @@ class NoGrad:
             return False  # a warm-up, or hooks take the outputs
         if function is not None and self._is_part_of_network(function):
             return function.name.value != "forward" and self._returns_numbers(function)
-        return not self._keeps(body, runs) and not self._returns(body, function, runs) and not self._goes_on(body, runs)
+        return not self._keeps(body, runs) and not self._returns(function, runs) and not self._goes_on(body, runs)
 
     def _changes(self, body: cst.CSTNode) -> bool:
         """Whether ``body`` turns gradients on again, or changes tensors that outlive it, here or in what it calls."""
@@ -80,6 +80,11 @@ class NoGrad:
         if any(
             isinstance(node, (cst.Call, cst.Attribute)) and module.name_of(node) in _FORBIDDEN
             for node in module.tree.nodes_in(body)
+        ):
+            return True
+        if any(
+            isinstance(target, cst.Attribute) and target.attr.value in _PARAMETERS and module.tree.within(target, body)
+            for target, _, _ in module.tree.stores
         ):
             return True
         called = (
@@ -154,24 +159,10 @@ class NoGrad:
             for target, value, _ in tree.stores
         )
 
-    def _returns(self, body: cst.CSTNode, function: cst.FunctionDef | None, runs: set[cst.CSTNode]) -> bool:
-        """Whether an output is returned as a tensor, or what a call in ``body`` gave is, and might be one."""
+    def _returns(self, function: cst.FunctionDef | None, runs: set[cst.CSTNode]) -> bool:
+        """Whether an output is returned as a tensor."""
         if function is None:
             return False
-        module = self._module
-        given = [item for item in module.definitions.returns(function) if item is not None]
-        given += module.definitions.yields(function)
-        if any(module.outputs.carries(item, runs, LEAVING) for item in given):
-            return True
-        parts = [part for item in given for part in (item.elements if isinstance(item, cst.Tuple) else ())]
-        names = [*given, *(part.value for part in parts)]
-        return body is not function.body and any(
-            isinstance(name, cst.Name)
-            and not module.outputs.is_no_tensor(name)
-            and any(self._calls_network(source, body) for source, _ in module.gradients.sources(name))
-            for name in names
-        )
-
-    def _calls_network(self, source: cst.CSTNode, body: cst.CSTNode) -> bool:
-        """Whether ``source`` stands in ``body`` and calls functions of the file that run a network."""
-        return self._module.tree.within(source, body) and self._module.outputs.first_run(source) is not None
+        given = [item for item in self._module.definitions.returns(function) if item is not None]
+        given += self._module.definitions.yields(function)
+        return any(self._module.outputs.carries(item, runs, LEAVING) for item in given)

@@ -36,7 +36,7 @@ _PLAIN = frozenset(
 _NO_TENSORS = (Kind.NUMBER, Kind.STRING, Kind.ARRAY, Kind.NONE)
 
 #: How many calls deep a run of a network is looked for.
-_CALL_DEPTH = 3
+_CALL_DEPTH = 4
 
 
 class Outputs:
@@ -72,7 +72,7 @@ class Outputs:
                         return call
         return None
 
-    def tensor_calls(self, body: cst.CSTNode, depth: int = 2) -> set[cst.CSTNode]:
+    def tensor_calls(self, body: cst.CSTNode, depth: int = _CALL_DEPTH) -> set[cst.CSTNode]:
         """The calls in ``body`` that give outputs of networks: runs, and functions of the file that return them."""
         module = self._module
         found: set[cst.CSTNode] = set()
