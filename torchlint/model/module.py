@@ -259,8 +259,9 @@ class Module:
                 return True
             if node.attr.value.endswith("Tensor") and (self.name_of(node) or "").startswith("torch.cuda."):
                 return True
-            if node.attr.value == "set_device" and self.name_of(node) == "torch.cuda.set_device":
-                return True
+            if node.attr.value in ("set_device", "current_device"):
+                if self.name_of(node) in ("torch.cuda.set_device", "torch.cuda.current_device"):
+                    return True
         for part in self.tree.nodes:
             if isinstance(part, cst.FormattedStringText) and part.value.startswith("cuda"):
                 return True

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.model.knowledge import Kind
 from torchlint.model.loops import LoopKind, is_backward, is_step
 from torchlint.model.regions import GradMode
 from torchlint.model.tree import dotted_name
@@ -77,14 +78,28 @@ class Steps:
         return []
 
     def _first_forward(self, body: cst.CSTNode) -> cst.Call | None:
+        """The first forward in ``body``, else in a function of the file that it calls, that the loss is made of."""
         module = self._module
-        for call in module.tree.calls_in(body):
-            if not module.gradients.reaches_backward(call) or not module.runs_network(call):
-                continue
-            if module.grad_mode(call) in (GradMode.NO_GRAD, GradMode.INFERENCE):
-                continue
-            return call
-        return None
+        calls = module.tree.calls_in(body)
+        called = (
+            inner
+            for call in calls
+            if module.gradients.reaches_backward(call)
+            for definition in module.definitions.called(call, module.values)
+            if isinstance(definition, cst.FunctionDef) and not self._is_method_of_network(definition)
+            for inner in module.tree.calls_in(definition.body)
+        )
+        return next((call for call in (*calls, *called) if self._is_trained(call)), None)
+
+    def _is_method_of_network(self, function: cst.FunctionDef) -> bool:
+        owner = self._module.tree.class_of(function)
+        return owner is not None and self._module.values.instance(owner).kind is Kind.MODULE
+
+    def _is_trained(self, call: cst.Call) -> bool:
+        module = self._module
+        if not module.gradients.reaches_backward(call) or not module.runs_network(call):
+            return False
+        return module.grad_mode(call) not in (GradMode.NO_GRAD, GradMode.INFERENCE)
 
     def forward_and_loss(self, step: TrainingLoop) -> Sequence[cst.CSTNode] | None:
         """The neighbouring statements from the first forward to the loss, in the block that also holds the backward.
