@@ -125,17 +125,15 @@ def import_module(module: Module, name: str, at: cst.CSTNode) -> Edits | None:
         bindings = scope.bindings[name]
         if any(binding.kind != "import" or binding.imported != name for binding in bindings):
             return None
-        if scope is module.tree.module_scope and all(
+        if scope is not module.tree.module_scope:
+            return () if any(module.tree.dominates(binding.node, at) for binding in bindings) else None
+        if all(
             isinstance(module.tree.parent(module.tree.parent(binding.node) or binding.node), cst.Module)
             for binding in bindings
         ):
-            return ()
-        if scope is not module.tree.module_scope and any(
-            module.tree.dominates(binding.node, at) for binding in bindings
-        ):
-            return ()
-        if scope is not module.tree.module_scope:
-            return None
+            first = min(binding.order for binding in bindings)
+            bound = module.tree.function_of(at) is not None or first < module.tree.index(at)
+            return () if bound else None  # a second import above the one that is there would be odd
     return _insert_import(module, name, at)
 
 
