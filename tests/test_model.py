@@ -11,8 +11,9 @@ import pytest
 from torchlint.model.calls import Presence
 from torchlint.model.knowledge import Kind
 from torchlint.model.loops import Guard, LoopKind, guards
-from torchlint.model.module import Module, ParseError
+from torchlint.model.module import Module
 from torchlint.model.regions import GradMode
+from torchlint.parsing import ParseError
 
 
 def model_of(text: str) -> Module:
@@ -235,8 +236,8 @@ def test_offsets_count_characters_whatever_their_width() -> None:
 def test_what_is_not_python_is_refused_with_a_reason(text: str) -> None:
     with pytest.raises(ParseError) as refusal:
         Module.parse(text)
-    assert refusal.value.message
-    assert "\n" not in refusal.value.message
+    assert refusal.value.reason
+    assert "\n" not in refusal.value.reason
 
 
 def test_values_that_depend_on_each_other_end() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from torchlint.engine_rules import InvalidSyntax, UnusedSuppression
-from torchlint.parsing import NotPythonError, check_syntax, garbage_collection_paused, parse
+from torchlint.parsing import ParseError, check_syntax, garbage_collection_paused
 from torchlint.rule import Diagnostic, Rule
 from torchlint.settings import Settings
 from torchlint.source import Source, SourceError
@@ -55,8 +55,8 @@ def check(
                         on_crash(crash)
                         judged.discard(rule.code)
         elif syntax and settings.enabled(InvalidSyntax.code, source.path):
-            check_syntax(source)
-    except NotPythonError as error:
+            check_syntax(source.text)
+    except ParseError as error:
         diagnostics, judged = [], set()
         if settings.enabled(InvalidSyntax.code, source.path):
             diagnostics = [_invalid_syntax(source, error)]
@@ -73,13 +73,20 @@ def unreadable(path: str, error: SourceError, settings: Settings) -> list[Diagno
     """The diagnostics of a file whose content is not Python source text."""
     if not settings.enabled(InvalidSyntax.code, path):
         return []
-    return [_invalid_syntax(Source.from_text("", path), NotPythonError(str(error)))]
+    return [_invalid_syntax(Source.from_text("", path), ParseError(str(error)))]
 
 
 def _model(source: Source, settings: Settings, rules: Sequence[Rule]) -> Module:
+    from torchlint.model.module import Module  # not needed, so not imported, for most files
+
     try:
-        return parse(source, settings.options_of(rules), settings.target_torch)
-    except NotPythonError:
+        return Module.parse(
+            source.text,
+            path=source.path,
+            options=settings.options_of(rules),
+            target_torch=settings.target_torch,
+        )
+    except ParseError:
         raise
     except Exception as error:
         raise _internal_error(source, "the analysis", error) from error
@@ -107,14 +114,15 @@ def _rows(source: Source, diagnostic: Diagnostic) -> tuple[int, int]:
     return source.location(diagnostic.start)[0], source.location(max(diagnostic.start, diagnostic.end - 1))[0]
 
 
-def _invalid_syntax(source: Source, error: NotPythonError) -> Diagnostic:
-    line_start = source.line_starts[error.row - 1]
-    start = min(line_start + error.column - 1, line_start + len(source.line(error.row)))
+def _invalid_syntax(source: Source, error: ParseError) -> Diagnostic:
+    row = min(error.row, len(source.line_starts))  # Python may complain of what lies behind the end
+    line_start = source.line_starts[row - 1]
+    start = min(line_start + error.column - 1, line_start + len(source.line(row)))
     return Diagnostic(
         code=InvalidSyntax.code,
         name=InvalidSyntax.name,
         message=f"the file cannot be checked: {error.reason}",
         start=start,
         end=min(start + 1, len(source.text)),
-        rows=(error.row, error.row),
+        rows=(row, row),
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from torchlint.checker import InternalError, check, raise_crash
-from torchlint.parsing import NotPythonError, check_syntax, compiles
+from torchlint.parsing import ParseError, check_syntax, compiles
 from torchlint.rule import Applicability, Diagnostic, Edit
 from torchlint.settings import Settings
 from torchlint.source import Source, SourceError
@@ -190,8 +190,8 @@ def _sound(source: Source, chosen: list[Diagnostic]) -> list[Diagnostic]:
         if python:
             return compiles(text)
         try:
-            check_syntax(source.with_text(text))
-        except NotPythonError:
+            check_syntax(text)
+        except ParseError:
             return False
         return True
 

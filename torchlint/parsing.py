@@ -1,59 +1,80 @@
-"""Source -> model: whether a text is Python 3 at all, said in Python's own words."""
+"""Text -> tree: whether it is Python 3 at all, said in Python's own words where they are to be had."""
 
 from __future__ import annotations
 
 import ast
 import gc
+import re
 import symtable
 import sys
+import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from torchlint.rule import Option
-from torchlint.source import Source
-
 if TYPE_CHECKING:
-    from torchlint.model.module import Module
-
+    import libcst as cst
 
 _TOO_DEEP = "nested too deeply to be analysed"
+#: CPython itself refuses more than 200 nested brackets.
+_MAX_BRACKETS = 200
+#: The parser recurses; a thread of its own gives it room, so that no input can overflow the stack.
+_STACK_BYTES = 256 * 1024 * 1024
+_DEEP_LINE = 20_000
+_BRACKETS = re.compile(r"[\[\](){}]")
 
 
-class NotPythonError(Exception):
-    """Why a text is not Python 3, and where (row and column from 1)."""
+class ParseError(Exception):
+    """Why a text is not Python 3, or not to be analysed, and where (row and column from 1)."""
 
-    def __init__(self, reason: str, row: int = 1, column: int = 1) -> None:
+    def __init__(self, reason: str, row: int | None = 1, column: int | None = 1) -> None:
         super().__init__(reason)
-        self.reason = reason
-        self.row = row
-        self.column = column
+        self.reason = reason.strip().splitlines()[0] if reason.strip() else "invalid syntax"
+        self.row = max(1, row or 1)
+        self.column = max(1, column or 1)
 
 
-def parse(source: Source, options: Mapping[str, Mapping[str, Option]], target_torch: tuple[int, int] | None) -> Module:
-    """The model of a file. Raises NotPythonError."""
-    from torchlint.model.module import Module, ParseError  # not needed, so not imported, for most files
+def parse_tree(text: str) -> cst.Module:
+    """The libcst tree of ``text``. Raises ParseError; no input overflows the stack."""
+    complaint = _complaint(text)
+    if sys.version_info < (3, 11) and _is_too_deep(text):
+        raise ParseError(_TOO_DEEP)
+    import libcst as cst  # not needed, so not imported, for most files
 
-    if sys.version_info < (3, 11) and _is_too_deep(source.text):
-        raise NotPythonError(_TOO_DEEP)
-    try:
-        return Module.parse(source.text, path=source.path, options=options, target_torch=target_torch)
-    except ParseError as error:
-        raise _complaint(source) or NotPythonError(error.message, error.row, error.column) from None
+    outcome: list[cst.Module | BaseException] = []
 
-
-def check_syntax(source: Source) -> None:
-    """Raise NotPythonError unless the text is Python 3 by the grammar of this interpreter or of libcst."""
-    complaint = _complaint(source)
-    if complaint is not None:
-        from torchlint.model.module import ParseError
-        from torchlint.model.module import parse as parse_tree
-
+    def work() -> None:
         try:
-            parse_tree(source.text)
-        except ParseError:
-            raise complaint from None
+            outcome.append(cst.parse_module(text))
+        except BaseException as error:  # handed to the caller below
+            outcome.append(error)
+
+    previous = threading.stack_size(_STACK_BYTES)
+    try:
+        thread = threading.Thread(target=work)
+        thread.start()
+    finally:
+        threading.stack_size(previous)
+    thread.join()
+    result = outcome[0]
+    if isinstance(result, cst.Module):
+        return result  # whatever the complaint: the file may be newer Python than the one that runs
+    if complaint is not None:
+        raise complaint
+    if isinstance(result, cst.ParserSyntaxError):
+        raise ParseError(result.message, result.raw_line, result.editor_column)
+    if isinstance(result, (RecursionError, MemoryError)):
+        raise ParseError(_TOO_DEEP)
+    if isinstance(result, Exception):
+        raise ParseError(f"cannot be parsed: {result}")
+    raise result
+
+
+def check_syntax(text: str) -> None:
+    """Raise ParseError unless ``text`` is Python 3 by the grammar of this interpreter or of libcst."""
+    if _complaint(text) is not None:
+        parse_tree(text)
 
 
 def compiles(text: str) -> bool:
@@ -79,20 +100,32 @@ def garbage_collection_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _complaint(source: Source) -> NotPythonError | None:
-    """What this interpreter has against the text, in words that users know."""
+def _complaint(text: str) -> ParseError | None:
+    """What this interpreter has against the text, in words that users know. Raises what no other parser could mend."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ast.parse(source.text)
+            ast.parse(text)
     except SyntaxError as error:
-        row = min(max(error.lineno or 1, 1), len(source.line_starts))
-        return NotPythonError(error.msg, row, max(error.offset or 1, 1))
+        complaint = ParseError(error.msg or "", error.lineno, error.offset)
+        if _is_monster(text):
+            raise complaint from None
+        return complaint
     except (RecursionError, MemoryError):
-        return NotPythonError(_TOO_DEEP)
+        raise ParseError(_TOO_DEEP) from None
     except ValueError as error:
-        return NotPythonError(str(error))
+        raise ParseError(str(error)) from None
     return None
+
+
+def _is_monster(text: str) -> bool:
+    """Whether a file that Python refuses could also exhaust the parser."""
+    depth = deepest = 0
+    for match in _BRACKETS.finditer(text):
+        depth += 1 if match.group() in "([{" else -1
+        deepest = max(deepest, depth)
+    longest = max((len(line) for line in text.splitlines()), default=0)
+    return deepest > _MAX_BRACKETS or longest > _DEEP_LINE or text.count("elif ") > 500
 
 
 def _is_too_deep(text: str) -> bool:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import re
-import threading
-import warnings
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -35,26 +32,10 @@ from torchlint.model.steps import Steps
 from torchlint.model.training import Training
 from torchlint.model.tree import Binding, Tree, dotted_name
 from torchlint.model.values import Value, Values
+from torchlint.parsing import ParseError, parse_tree
 
 if TYPE_CHECKING:
     from torchlint.rule import Option
-
-#: CPython itself refuses more than 200 nested brackets.
-_MAX_BRACKETS = 200
-#: The parser recurses; a thread of its own gives it room, so that no input can overflow the stack.
-_STACK_BYTES = 256 * 1024 * 1024
-_DEEP_LINE = 20_000
-_BRACKETS = re.compile(r"[\[\](){}]")
-
-
-class ParseError(Exception):
-    """A file that is not Python 3, or not one that can be analysed; ``row`` and ``column`` count from 1."""
-
-    def __init__(self, message: str, row: int = 1, column: int = 1) -> None:
-        super().__init__(message)
-        self.message = message
-        self.row = row
-        self.column = column
 
 
 class Module:
@@ -103,7 +84,7 @@ class Module:
     ) -> Module:
         """Parse ``text`` and build its model. Raises ParseError."""
         try:
-            return cls(text, parse(text), path, options, target_torch)
+            return cls(text, parse_tree(text), path, options, target_torch)
         except RecursionError:
             raise ParseError("nested too deeply to be analysed") from None
 
@@ -419,62 +400,3 @@ class Module:
                 if isinstance(above.test.left, cst.Name) and above.test.left.value == "__name__":
                     return True
         return False
-
-
-def parse(text: str) -> cst.Module:
-    """The libcst tree of ``text``. Raises ParseError; no input overflows the stack."""
-    refusal: ParseError | None = None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(text)
-    except SyntaxError as error:
-        # Python's message is the better one; but the file may just be newer Python than the one that runs.
-        refusal = ParseError(_first_line(error.msg or ""), max(1, error.lineno or 1), max(1, error.offset or 1))
-        if _is_monster(text):
-            raise refusal from None
-    except (RecursionError, MemoryError):
-        raise ParseError("nested too deeply to be analysed") from None
-    except ValueError as error:
-        raise ParseError(str(error)) from None
-    outcome: list[cst.Module | BaseException] = []
-
-    def work() -> None:
-        try:
-            outcome.append(cst.parse_module(text))
-        except BaseException as error:  # handed to the caller below
-            outcome.append(error)
-
-    previous = threading.stack_size(_STACK_BYTES)
-    try:
-        thread = threading.Thread(target=work)
-        thread.start()
-    finally:
-        threading.stack_size(previous)
-    thread.join()
-    result = outcome[0]
-    if isinstance(result, cst.Module):
-        return result
-    if refusal is not None:
-        raise refusal
-    if isinstance(result, cst.ParserSyntaxError):
-        raise ParseError(_first_line(result.message), max(1, result.raw_line), max(1, result.editor_column))
-    if isinstance(result, (RecursionError, MemoryError)):
-        raise ParseError("nested too deeply to be analysed")
-    if isinstance(result, Exception):
-        raise ParseError(f"cannot be parsed: {_first_line(str(result))}")
-    raise result
-
-
-def _is_monster(text: str) -> bool:
-    """Whether a file that Python refuses could also exhaust the parser."""
-    depth = deepest = 0
-    for match in _BRACKETS.finditer(text):
-        depth += 1 if match.group() in "([{" else -1
-        deepest = max(deepest, depth)
-    longest = max((len(line) for line in text.splitlines()), default=0)
-    return deepest > _MAX_BRACKETS or longest > _DEEP_LINE or text.count("elif ") > 500
-
-
-def _first_line(text: str) -> str:
-    return text.strip().splitlines()[0] if text.strip() else "invalid syntax"
