@@ -149,7 +149,10 @@ def test_an_epoch_loop_is_not_hot() -> None:
                 loss.backward()
         """
     )
-    assert [loop.kind for loop in module.all_loops()] == [LoopKind.EPOCH, LoopKind.HOT]
+    epochs, batches = module.all_loops()
+    assert (epochs.kind, batches.kind) == (LoopKind.EPOCH, LoopKind.HOT)
+    assert module.hot_loop(call_named(module, "loss.backward")) is batches
+    assert module.hot_loop(batches.node) is None
 
 
 def test_the_last_binding_that_always_runs_hides_the_ones_before() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, CodeSpan, MetadataWrapper
 
-from torchlint.model import knowledge, loops
+from torchlint.model import knowledge
 from torchlint.model.calls import Call
 from torchlint.model.compiled import Compiled
 from torchlint.model.datasets import Datasets
@@ -337,10 +337,6 @@ class Module:
             return func.value
         return func
 
-    def forwards_in(self, node: cst.CSTNode) -> list[cst.Call]:
-        """The forward calls inside ``node``, in order."""
-        return [call for call in self.tree.calls_in(node) if self.is_forward(call)]
-
     @cached_property
     def is_test(self) -> bool:
         """Whether the file tests code: it imports a test library. Folders say nothing: scripts lie in ``test/`` too."""
@@ -367,18 +363,6 @@ class Module:
         """Every loop of the file, in order."""
         for node in self.tree.loops:
             yield self.loops.of(node)
-
-    def trains(self, node: cst.CSTNode) -> bool:
-        """Whether a backward pass stands inside ``node``, or in a function of the file that it calls."""
-        for call in self.tree.calls_in(node):
-            if loops.is_backward(call) or self.name_of(call.func) == "torch.autograd.grad":
-                return True
-            for definition in self.definitions.called(call, self.values):
-                if isinstance(definition, cst.FunctionDef) and not self.tree.within(node, definition):
-                    for inner in self.tree.calls_in(definition):
-                        if loops.is_backward(inner) or self.name_of(inner.func) == "torch.autograd.grad":
-                            return True
-        return False
 
     @cached_property
     def has_main_guard(self) -> bool:

@@ -71,10 +71,6 @@ class Training:
             found.append(ModeSwitch(call, dotted_name(func.value) or "", evaluation))
         return found
 
-    def switches_in(self, node: cst.CSTNode) -> list[ModeSwitch]:
-        """The mode switches inside ``node``."""
-        return [switch for switch in self.switches if self._tree.within(switch.call, node)]
-
     def last_switch(self, node: cst.CSTNode, target: str | None = None) -> ModeSwitch | None:
         """The last mode switch before ``node`` in its function that is sure to have run.
 
