@@ -1,0 +1,117 @@
+"""What was measured: ``validation/results/<device>.json``, one file a device, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .intervals import Verdict
+from .pairs import ROOT, Metric, Pair
+
+RESULTS = ROOT / "validation" / "results"
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A pair measured at one size on one device."""
+
+    label: str  #: the size, in words
+    size: float
+    verdict: Verdict
+    reason: str = ""  #: why there is no figure
+    speedup: float | None = None  #: time before over time after: of a run, or of the first run where that is the metric
+    ci_low: float | None = None
+    ci_high: float | None = None
+    samples: int = 0  #: of each side
+    difference: float | None = None  #: between what the two compute, relative
+    tolerance: float = 0.0
+    #: by metric name, and "items" in a run; times in seconds, memory in bytes
+    before: Mapping[str, float] = field(default_factory=dict)
+    after: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Result:
+    """A pair measured on one device."""
+
+    name: str
+    kind: str
+    metric: Metric
+    unit: str
+    digest: str  #: of the pair that was measured
+    torch: str
+    date: str
+    measurements: tuple[Measurement, ...]
+
+    @property
+    def main(self) -> Measurement:
+        """The measurement that the verdict is of."""
+        return self.measurements[0]
+
+    def stale(self, pair: Pair | None) -> bool:
+        """Whether the pair is another one by now, or gone."""
+        return pair is None or pair.digest != self.digest
+
+
+@dataclass(frozen=True)
+class Results:
+    """All that was measured on one device."""
+
+    device: str  #: its name, for readers
+    environment: Mapping[str, str]
+    results: Mapping[str, Result]  #: by name of the pair
+
+    def to_json(self) -> str:
+        """The file's content."""
+        data = {
+            "device": self.device,
+            "environment": dict(self.environment),
+            "results": [_rounded(asdict(self.results[name])) for name in sorted(self.results)],
+        }
+        return json.dumps(data, indent=1, allow_nan=False) + "\n"
+
+
+def _rounded(value: Any) -> Any:
+    """The same with five digits to each fraction: more say nothing."""
+    if isinstance(value, dict):
+        return {key: _rounded(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_rounded(part) for part in value]
+    return float(f"{value:.5g}") if isinstance(value, float) else value
+
+
+def file_name(device: str) -> str:
+    """``NVIDIA H200`` -> ``nvidia-h200.json``."""
+    return re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-") + ".json"
+
+
+def load(path: Path) -> Results:
+    """Read a file of results. Raises ValueError, naming the file, if it is not one."""
+    try:
+        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        results = {}
+        for entry in data["results"]:
+            measurements = tuple(Measurement(**measurement) for measurement in entry.pop("measurements"))
+            results[entry["name"]] = Result(**entry, measurements=measurements)
+        return Results(data["device"], data["environment"], results)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} holds no results of the validation suite: {error}") from None
+
+
+def load_all(folder: Path = RESULTS) -> list[Results]:
+    """The results of all devices: GPUs first, then by name."""
+    loaded = [load(path) for path in sorted(folder.glob("*.json"))]
+    return sorted(loaded, key=lambda results: (results.environment["type"] != "cuda", results.device))
+
+
+def save(results: Results, path: Path) -> None:
+    """Write a file of results: all of it, or none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(results.to_json(), encoding="utf-8")
+    temporary.replace(path)

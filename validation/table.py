@@ -1,0 +1,97 @@
+"""Results as a table on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from .measure import Task
+from .results import Measurement
+
+Key = tuple[str, str]  #: a pair's name and the label of a size
+
+COLOURS = {
+    "confirmed": "green",
+    "no effect": "yellow",
+    "slower": "red",
+    "differs": "red",
+    "not measured": "dim",
+}
+
+
+def seconds(value: float) -> str:
+    """Seconds with a unit that suits them."""
+    return f"{value:.2f} s" if value >= 1 else f"{value * 1e3:.3g} ms"
+
+
+def mebibytes(value: float) -> str:
+    """Bytes as MiB."""
+    return f"{value / 2**20:.0f} MiB"
+
+
+def ratio(value: float | None) -> str:
+    """A speed-up: two decimals where they tell a gain from none, fewer above."""
+    if value is None:
+        return ""
+    return f"{value:.2f}x" if value < 2 else f"{value:.1f}x" if value < 100 else f"{value:.0f}x"
+
+
+def interval(measurement: Measurement) -> str:
+    """The 95 % interval in brackets."""
+    if measurement.ci_low is None or measurement.ci_high is None:
+        return ""
+    return f"[{ratio(measurement.ci_low)[:-1]}, {ratio(measurement.ci_high)[:-1]}]"
+
+
+def metric_change(metric: str, measurement: Measurement) -> str:
+    """``16 -> 0`` for a count, as the rule is judged by it; empty for times."""
+    if metric in ("time", "first run") or metric not in measurement.before:
+        return ""
+    before, after = measurement.before[metric], measurement.after[metric]
+    if metric == "peak memory":
+        return f"{metric} {mebibytes(before)} → {mebibytes(after)}"
+    return f"{metric} {before:.0f} → {after:.0f}"
+
+
+def key_of(task: Task) -> Key:
+    """What tells a task from the others of a run."""
+    return task.pair.name, task.label
+
+
+def table(
+    title: str,
+    tasks: Sequence[Task],
+    measured: Mapping[Key, Measurement],
+    notes: Mapping[Key, str],
+) -> Table:
+    """Every task with what was measured, or with a note on what is happening to it; keys are pair and size label."""
+    table = Table(title=title, title_justify="left")
+    for column in ("pair", "size", "time of a run", "speed-up", "peak memory", "verdict"):
+        table.add_column(column)
+    for task in tasks:
+        key = key_of(task)
+        found = measured.get(key)
+        if found is None:
+            table.add_row(*key, "", "", "", Text(notes.get(key, "waits"), style="dim"))
+            continue
+        metric = task.pair.metric
+        timed = "first run" if metric == "first run" else "time"
+        said = notes.get(key) or found.reason or metric_change(metric, found)
+        table.add_row(
+            *key,
+            _change(found, timed, seconds),
+            " ".join(filter(None, (ratio(found.speedup), interval(found)))),
+            _change(found, "peak memory", mebibytes),
+            Text(
+                ": ".join(filter(None, (found.verdict, said))), style="dim" if key in notes else COLOURS[found.verdict]
+            ),
+        )
+    return table
+
+
+def _change(measurement: Measurement, metric: str, shown: Callable[[float], str]) -> str:
+    """A metric's two figures, empty where there are none."""
+    values = [side.get(metric) for side in (measurement.before, measurement.after)]
+    return " → ".join(shown(value) for value in values if value) if all(values) else ""

@@ -1,0 +1,169 @@
+"""The process in which one side of a pair runs: ``python -m validation.worker FOLDER SIDE``.
+
+It reads one JSON object a line and answers each with one. What the program itself prints goes to stderr.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from types import ModuleType
+from typing import Any
+
+import torch
+
+
+def numbers(result: Any) -> torch.Tensor:
+    """What a program computed (a tensor, a number, or lists and dicts of those) as one flat float64 tensor."""
+    if isinstance(result, torch.Tensor):
+        return result.detach().to("cpu", torch.float64).flatten()
+    if isinstance(result, dict):
+        result = list(result.values())
+    if isinstance(result, (list, tuple)):
+        return torch.cat([numbers(part) for part in result]) if result else torch.zeros(0, dtype=torch.float64)
+    return torch.tensor([float(result)], dtype=torch.float64)
+
+
+def difference(ours: torch.Tensor, theirs: torch.Tensor) -> float:
+    """The largest difference over the largest number: a component near zero has no digits of its own."""
+    if ours.shape != theirs.shape or not theirs.isfinite().all() or not ours.isfinite().all():
+        return float("inf")
+    scale = theirs.abs().max().item() if len(theirs) else 0.0
+    worst = (ours - theirs).abs().max().item() if len(theirs) else 0.0
+    return worst / scale if scale else worst
+
+
+class Worker:
+    """One side of a pair: makes its state, runs it, counts what it does."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.module = module
+        self.device = "cpu"
+        self.state: Any = None
+
+    def synchronize(self) -> None:
+        """Wait until the device has done all it was given."""
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+
+    def run(self, repeat: int = 1) -> tuple[float, Any]:
+        """Run the program; seconds a run, from an idle device to an idle device, and what the last run gave."""
+        gc.collect()
+        self.synchronize()
+        start = perf_counter()
+        for _ in range(repeat):
+            result = self.module.work(self.state)
+        self.synchronize()
+        return (perf_counter() - start) / repeat, result
+
+    def prepare(self, device: str, size: float) -> dict[str, Any]:
+        """Make the state; seconds until it stands on the device."""
+        self.device = device
+        start = perf_counter()
+        self.state = self.module.prepare(device, size)
+        self.synchronize()
+        return {"seconds": perf_counter() - start}
+
+    def first(self, result: str) -> dict[str, Any]:
+        """The first run on a fresh state: its seconds, what it computed (into the file), what was counted meanwhile."""
+        with counting_warnings() as caught:
+            seconds, computed = self.run()
+        torch.save(numbers(computed), result)
+        items = self.module.items(self.state) if hasattr(self.module, "items") else None
+        return {
+            "seconds": seconds,
+            "deprecation warnings": sum(issubclass(w.category, (FutureWarning, DeprecationWarning)) for w in caught),
+            "graphs": compiled_graphs(),
+            "items": items,
+        }
+
+    def compare(self, ours: str, theirs: str) -> dict[str, Any]:
+        """How far what the two sides computed is apart, and how far it may be."""
+        loaded = [torch.load(path, weights_only=True) for path in (ours, theirs)]
+        return {"difference": difference(*loaded), "tolerance": getattr(self.module, "TOLERANCE", 0.0)}
+
+    def sample(self, repeat: int) -> dict[str, Any]:
+        """Seconds a run."""
+        return {"seconds": self.run(repeat)[0]}
+
+    def count(self) -> dict[str, Any]:
+        """Peak memory in bytes, and on CUDA how often the host waited for the device, in one more run."""
+        with peak_memory(self.device) as peak, counting_warnings() as caught, watching_synchronizations(self.device):
+            self.run()
+        waits = sum("called a synchronizing CUDA operation" in str(warning.message) for warning in caught)
+        return {"peak memory": peak[0], "host synchronizations": waits}
+
+
+@contextmanager
+def counting_warnings() -> Iterator[list[warnings.WarningMessage]]:
+    """Every warning, also one that was shown before."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield caught
+
+
+@contextmanager
+def watching_synchronizations(device: str) -> Iterator[None]:
+    """On CUDA, make torch warn at each operation for which the host waits."""
+    if device != "cuda":
+        yield
+        return
+    torch.cuda.set_sync_debug_mode("warn")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@contextmanager
+def peak_memory(device: str) -> Iterator[list[int]]:
+    """After the block: the most bytes of tensors on the device at once; on a CPU, of the process where Linux tells."""
+    peak = [0]
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        yield peak
+        peak[0] = torch.cuda.max_memory_allocated()
+        return
+    try:
+        with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+            file.write("5")  # starts the high-water mark anew (proc(5))
+    except OSError:
+        yield peak
+        return
+    yield peak
+    with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+        peak[0] = next((int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM:")), 0)
+
+
+def compiled_graphs() -> int:
+    """How many graphs `torch.compile` has made in this process."""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    return int(dynamo.counters["stats"]["unique_graphs"]) if dynamo else 0
+
+
+def main(folder: str, side: str) -> None:
+    """Serve one side of the pair in a folder until the input ends."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    sys.path.insert(0, folder)
+    # By its own name, as loader workers that are started without fork import it again.
+    worker = Worker(importlib.import_module(side))
+    commands: dict[str, Callable[..., dict[str, Any]]] = {
+        command.__name__: command
+        for command in (worker.prepare, worker.first, worker.compare, worker.sample, worker.count)
+    }
+    print(json.dumps({"ready": True}), file=answers, flush=True)
+    for line in sys.stdin:
+        request = json.loads(line)
+        print(json.dumps(commands[request.pop("do")](**request)), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
