@@ -1,0 +1,193 @@
+"""Fine-tune a BERT-like encoder to classify texts."""
+
+from __future__ import annotations
+
+import os
+import logging
+import random
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
+
+UNIT = "texts"
+SIZES = {
+    "cuda": {"BERT base, batch 32, 256 tokens": 1.0},
+    "cpu": {"2 layers, batch 8, 64 tokens": 0.02},
+}
+# Dropout is noise to the validation loss, and bfloat16 rounds the training loss.
+TOLERANCE = 5e-2
+
+logger = logging.getLogger(__name__)
+
+PAD, CLS, SEP, UNKNOWN = 0, 1, 2, 3
+LABELS = 4
+
+
+class Tokenizer:
+    """Words to token ids."""
+
+    def __init__(self, words: list[str]) -> None:
+        self.ids = {word: index + 4 for index, word in enumerate(words)}
+
+    def __len__(self) -> int:
+        return len(self.ids) + 4
+
+    def __call__(self, text: str, padding: str, truncation: bool, max_length: int) -> dict[str, list[int]]:
+        ids = [self.ids.get(word, UNKNOWN) for word in text.split()]
+        if truncation:
+            ids = ids[: max_length - 2]
+        ids = [CLS, *ids, SEP]
+        missing = max_length - len(ids) if padding == "max_length" else 0
+        return {"input_ids": ids + [PAD] * missing, "attention_mask": [1] * len(ids) + [0] * missing}
+
+
+class TextDataset(Dataset):
+    """Texts and their labels."""
+
+    def __init__(self, texts: list[str], labels: list[int], tokenizer: Tokenizer, max_length: int, device: str) -> None:
+        self.texts = texts
+        self.labels = labels
+        self.tokenizer = tokenizer
+        self.max_length = max_length
+        self.device = device
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor, Tensor]:
+        encoding = self.tokenizer(self.texts[index], padding="max_length", truncation=True, max_length=self.max_length)
+        input_ids = torch.tensor(encoding["input_ids"], dtype=torch.long)
+        attention_mask = torch.tensor(encoding["attention_mask"], dtype=torch.long)
+        label = torch.tensor(self.labels[index], dtype=torch.long)
+        return input_ids, attention_mask, label
+
+
+class BertClassifier(nn.Module):
+    """A transformer encoder, the state of whose first token is classified."""
+
+    def __init__(self, vocab: int, max_length: int, layers: int, heads: int, width: int) -> None:
+        super().__init__()
+        self.token_embedding = nn.Embedding(vocab, width, padding_idx=PAD)
+        self.position_embedding = nn.Embedding(max_length, width)
+        self.norm = nn.LayerNorm(width)
+        self.dropout = nn.Dropout(0.1)
+        layer = nn.TransformerEncoderLayer(
+            width, heads, dim_feedforward=4 * width, dropout=0.1, activation="gelu", batch_first=True
+        )
+        self.encoder = nn.TransformerEncoder(layer, layers)
+        self.pooler = nn.Sequential(nn.Linear(width, width), nn.Tanh(), nn.Dropout(0.1))
+        self.classifier = nn.Linear(width, LABELS)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        positions = torch.arange(input_ids.shape[1], device=input_ids.device)
+        x = self.token_embedding(input_ids) + self.position_embedding(positions)
+        x = self.encoder(self.dropout(self.norm(x)), src_key_padding_mask=attention_mask == 0)
+        return self.classifier(self.pooler(x[:, 0]))
+
+
+def train(model: BertClassifier, loader: DataLoader, optimizer: torch.optim.Optimizer, device: str) -> list[float]:
+    """Train for one epoch; the loss at each step."""
+    criterion = nn.CrossEntropyLoss()
+    model.train()
+    losses = []
+    for input_ids, attention_mask, labels in loader:
+        input_ids, attention_mask, labels = input_ids.to(device, non_blocking=True), attention_mask.to(device, non_blocking=True), labels.to(device, non_blocking=True)
+        optimizer.zero_grad()
+        with torch.autocast(device_type="cuda", dtype=torch.bfloat16):
+            logits = model(input_ids, attention_mask)
+            loss = criterion(logits, labels)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+@torch.no_grad()
+def evaluate(model: BertClassifier, loader: DataLoader, device: str) -> tuple[float, float]:
+    """The mean loss and the accuracy."""
+    criterion = nn.CrossEntropyLoss()
+    total_loss, correct, total = 0.0, 0, 0
+    model.eval()
+    for input_ids, attention_mask, labels in loader:
+        input_ids, attention_mask, labels = input_ids.to(device, non_blocking=True), attention_mask.to(device, non_blocking=True), labels.to(device, non_blocking=True)
+        logits = model(input_ids, attention_mask)
+        total_loss += criterion(logits, labels).item()
+        predictions = torch.argmax(logits, dim=1)
+        correct += (predictions == labels).sum().item()
+        total += labels.size(0)
+    return total_loss / len(loader), correct / total
+
+
+def make_texts(count: int, words: list[str], longest: int) -> tuple[list[str], list[int]]:
+    """Texts of varying length, most of them short; each label has favourite words."""
+    rng = random.Random(0)
+    texts, labels = [], []
+    for index in range(count):
+        label = index % LABELS
+        length = min(longest, 8 + int(rng.expovariate(5 / longest)))
+        favourites = words[label * 20 : label * 20 + 20]
+        texts.append(" ".join(rng.choice(favourites if rng.random() < 0.3 else words) for _ in range(length)))
+        labels.append(label)
+    return texts, labels
+
+
+def prepare(device: str, size: float = 1.0) -> tuple:
+    """The model and the texts; `size` scales their number, and below a half the model is a small one."""
+    torch.manual_seed(0)
+    full = size >= 0.5
+    max_length, layers, heads, width = (256, 12, 12, 768) if full else (64, 2, 4, 128)
+    batch_size = 32 if full else 8
+    steps = max(8, int(24 * size))
+    words = [f"word{index}" for index in range(30518 if full else 1000)]
+    tokenizer = Tokenizer(words)
+    count = steps * batch_size
+    texts, labels = make_texts(count + count // 4, words, max_length - 2)
+    train_set = TextDataset(texts[:count], labels[:count], tokenizer, max_length, device)
+    val_set = TextDataset(texts[count:], labels[count:], tokenizer, max_length, device)
+    model = BertClassifier(len(tokenizer), max_length, layers, heads, width).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5, weight_decay=0.01)
+    return model, optimizer, train_set, val_set, batch_size, device
+
+
+def work(state: tuple) -> list[float]:
+    """One epoch; the training loss at each step and the validation loss."""
+    torch.manual_seed(0)
+    model, optimizer, train_set, val_set, batch_size, device = state
+    train_loader = DataLoader(
+        train_set,
+        batch_size=batch_size,
+        shuffle=True,
+        num_workers=min(8, os.cpu_count() or 1),
+        pin_memory=torch.cuda.is_available(),
+    )
+    val_loader = DataLoader(
+        val_set,
+        batch_size=batch_size,
+        num_workers=min(8, os.cpu_count() or 1),
+        pin_memory=torch.cuda.is_available(),
+    )
+    losses = train(model, train_loader, optimizer, device)
+    val_loss, accuracy = evaluate(model, val_loader, device)
+    logger.info(f"validation loss {val_loss:.4f}, accuracy {accuracy:.3f}")
+    return [*losses, val_loss]
+
+
+def items(state: tuple) -> int:
+    """How many texts one `work` takes."""
+    _, _, train_set, val_set, _, _ = state
+    return len(train_set) + len(val_set)
+
+
+def main() -> None:
+    logging.basicConfig(level=logging.INFO)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    state = prepare(device, 1.0 if device == "cuda" else 0.02)
+    for epoch in range(3):
+        *losses, val_loss = work(state)
+        print(f"epoch {epoch}: train loss {sum(losses) / len(losses):.4f}, val loss {val_loss:.4f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""Serve a ranking model: every request asks for the scores of a few texts."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import torch
+import torch._dynamo
+from torch import Tensor, nn
+
+torch._dynamo.config.suppress_errors = True
+
+UNIT = "requests"
+SIZES = {
+    "cuda": {"1-8 texts of 32 tokens a request": 1.0},
+    "cpu": {"1-8 texts of 32 tokens a request": 0.02},
+}
+# Dropout is noise to every score, less so to the means over many requests that are compared; float16 rounds them.
+TOLERANCE = 5e-2
+
+VOCAB = 20000
+LENGTH = 32
+WIDTH = 512
+
+
+class Block(nn.Module):
+    """A perceptron beside a shortcut."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.up = nn.Linear(width, 4 * width)
+        self.act = nn.GELU()
+        self.down = nn.Linear(4 * width, width)
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.dropout(self.down(self.act(self.up(self.norm(x)))))
+
+
+class Ranker(nn.Module):
+    """The mean of token embeddings, refined by blocks and scored."""
+
+    def __init__(self, depth: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(VOCAB, WIDTH, padding_idx=0)
+        self.encoder = torch.compile(nn.Sequential(*[Block(WIDTH) for _ in range(depth)]), mode="reduce-overhead")
+        self.head = nn.Linear(WIDTH, 1)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        mask = (tokens != 0).unsqueeze(-1)
+        pooled = (self.embedding(tokens) * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
+        return torch.sigmoid(self.head(self.encoder(pooled))).squeeze(-1)
+
+
+class RankingService:
+    """Answers requests, one after the other."""
+
+    def __init__(self, device: str, depth: int) -> None:
+        self.device = device
+        model = Ranker(depth).to(device)
+        self.model = torch.compile(model)
+        self.latencies: list[float] = []
+
+    def tokenize(self, text: str) -> list[int]:
+        ids = [int(word) for word in text.split()][:LENGTH]
+        return ids + [0] * (LENGTH - len(ids))
+
+    def predict(self, texts: list[str]) -> list[float]:
+        tokens = torch.tensor([self.tokenize(text) for text in texts]).to(self.device)
+        start = time.time()
+        with torch.autocast("cuda", dtype=torch.float16):
+            scores = self.model(tokens)
+        self.latencies.append(time.time() - start)
+        return scores.detach().cpu().tolist()
+
+
+def make_requests(count: int) -> list[list[str]]:
+    """Requests of one to eight texts of up to 40 words."""
+    rng = random.Random(0)
+    requests = []
+    for _ in range(count):
+        texts = []
+        for _ in range(rng.randint(1, 8)):
+            texts.append(" ".join(str(rng.randint(1, VOCAB - 1)) for _ in range(rng.randint(5, 40))))
+        requests.append(texts)
+    return requests
+
+
+def prepare(device: str, size: float = 1.0) -> tuple[RankingService, list[list[str]]]:
+    """The service and the requests; `size` scales their number."""
+    torch.manual_seed(0)
+    service = RankingService(device, depth=8)
+    return service, make_requests(max(100, int(2000 * size)))
+
+
+def work(state: tuple[RankingService, list[list[str]]]) -> list[float]:
+    """Answer every request; the mean score of each hundred of them."""
+    service, requests = state
+    torch.manual_seed(0)
+    means = []
+    for start in range(0, len(requests), 100):
+        scores = [score for texts in requests[start : start + 100] for score in service.predict(texts)]
+        means.append(sum(scores) / len(scores))
+    return means
+
+
+def items(state: tuple[RankingService, list[list[str]]]) -> int:
+    """How many requests one `work` answers."""
+    return len(state[1])
+
+
+def main() -> None:
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    service, requests = prepare(device, 1.0 if device == "cuda" else 0.02)
+    means = work((service, requests))
+    latency = sum(service.latencies) / len(service.latencies)
+    print(f"{len(requests)} requests, mean score {sum(means) / len(means):.4f}, mean latency {1000 * latency:.2f} ms")
+
+
+if __name__ == "__main__":
+    main()
