@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -145,26 +146,67 @@ def test_colour_only_where_it_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None
     assert "\x1b[3" not in written()
 
 
-def test_what_was_measured_is_said_and_nothing_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    measured = {"speedup": 3.41, "ci_low": 3.3, "ci_high": 3.52, "device": "NVIDIA H200", "torch": "2.11"}
-    (tmp_path / "evidence.json").write_text(json.dumps({"AB101": {**measured, "scope": "no gain in memory"}}))
-    pack = ModuleType("torchlint_rules")
-    pack.__path__ = [str(tmp_path)]
-    monkeypatch.setitem(sys.modules, "torchlint_rules", pack)
-    evidence._evidence.cache_clear()
-    try:
-        result = found("call\n", "call")
-        assert frame(result)[-2] == "  = measured: 3.4x [3.3, 3.5], NVIDIA H200, torch 2.11; no gain in memory"
-        (item,) = json.loads(json_format.report([result]))
-        assert item["evidence"] == measured
-        assert evidence.evidence_for("AB102") is None
-    finally:
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., None]]:
+    """Sets what was measured for AB101."""
+
+    def put(*entries: dict[str, object]) -> None:
+        general = {"device": "NVIDIA H200", "gpu": True, "torch": "2.11", "date": "2026-01-31", "verdict": "confirmed"}
+        (tmp_path / "evidence.json").write_text(json.dumps({"AB101": [{**general, **entry} for entry in entries]}))
+        pack = ModuleType("torchlint_rules")
+        pack.__path__ = [str(tmp_path)]
+        monkeypatch.setitem(sys.modules, "torchlint_rules", pack)
         evidence._evidence.cache_clear()
 
+    yield put
+    evidence._evidence.cache_clear()
 
-@pytest.mark.parametrize(("ratio", "shown"), [(1.024, "1.02x"), (0.5, "0.50x"), (8.71, "8.7x"), (191.6, "192x")])
-def test_ratios_are_as_precise_as_they_need_to_be(ratio: float, shown: str) -> None:
-    assert str(evidence.Evidence(ratio, ratio, ratio, "a CPU", "2.11")).startswith(f"{shown} [")
+
+FULL_SIZE = {"size": "512 photos", "speedup": 3.41, "ci_low": 3.3, "ci_high": 3.52}
+SMALL_SIZE = {"size": "48 photos", "speedup": 0.8, "ci_low": 0.7, "ci_high": 0.9, "verdict": "slower"}
+
+
+def test_what_was_measured_is_said_and_nothing_else(measured: Callable[..., None]) -> None:
+    on_cpu = {"device": "a CPU", "gpu": False, "size": "9 photos", "speedup": 9.0, "ci_low": 8.0, "ci_high": 9.9}
+    measured(FULL_SIZE, SMALL_SIZE, on_cpu)
+    result = found("call\n", "call")
+    assert frame(result)[-2] == "  = measured: 3.4x [3.3, 3.5], NVIDIA H200, torch 2.11; 0.80x for 48 photos"
+    (item,) = json.loads(json_format.report([result]))
+    assert item["evidence"] == {
+        "speedup": 3.41,
+        "ci_low": 3.3,
+        "ci_high": 3.52,
+        "device": "NVIDIA H200",
+        "torch": "2.11",
+    }
+    assert evidence.evidence_for("AB102") is None
+    assert evidence.summary("AB102") == ""
+
+
+def test_stale_evidence_is_called_so(measured: Callable[..., None]) -> None:
+    measured({**FULL_SIZE, "stale": True})
+    result = found("call\n", "call")
+    assert "stale: the programs have changed since" in " ".join(" ".join(frame(result)).split())
+    (item,) = json.loads(json_format.report([result]))
+    assert item["evidence"] is None
+
+
+def test_a_gain_that_was_not_found_is_not_claimed(measured: Callable[..., None]) -> None:
+    measured({**FULL_SIZE, "verdict": "no effect", "speedup": 1.001, "ci_low": 0.99, "ci_high": 1.01})
+    assert frame(found("call\n", "call"))[-2].startswith("  = measured: no effect, 1.00x [0.99, 1.01], NVIDIA H200")
+    measured({"size": "512 photos", "verdict": "not measured", "reason": "before: out of memory"})
+    assert evidence.evidence_for("AB101") is None
+    assert "measured" not in "".join(frame(found("call\n", "call")))
+
+
+def test_a_count_that_a_rule_is_judged_by_stands_before_the_time(measured: Callable[..., None]) -> None:
+    measured({**FULL_SIZE, "change": "graphs 9 → 1"})
+    assert evidence.summary("AB101").startswith("graphs 9 → 1, time 3.4x [3.3, 3.5], NVIDIA H200")
+
+
+@pytest.mark.parametrize(("value", "shown"), [(1.024, "1.02"), (0.5, "0.50"), (8.71, "8.7"), (191.6, "192")])
+def test_ratios_are_as_precise_as_they_need_to_be(value: float, shown: str) -> None:
+    assert evidence.ratio(value) == shown
 
 
 def test_concise_is_one_line_each_and_marks_what_fix_fixes() -> None:

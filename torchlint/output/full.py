@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from torchlint.evidence import evidence_for
+from torchlint.evidence import summary
 from torchlint.output.text import location, printable
 from torchlint.rule import Applicability, Diagnostic, Severity
 from torchlint.runner import Result
@@ -81,8 +81,8 @@ def _remarks(diagnostic: Diagnostic) -> Iterator[tuple[str, str]]:
         elif fix.caution:
             head += f" ({fix.caution})"
         yield f"{head}: {fix.message}", "green"
-    evidence = evidence_for(diagnostic.code)
-    if evidence is not None:
+    evidence = summary(diagnostic.code)
+    if evidence:
         yield f"measured: {evidence}", "magenta"
 
 

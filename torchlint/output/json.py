@@ -40,8 +40,9 @@ def item(source: Source, diagnostic: Diagnostic) -> dict[str, Any]:
         "cell": None,
         "code": diagnostic.code,
         "end_location": _location(source, diagnostic.end),
-        "evidence": evidence
-        and {
+        "evidence": None
+        if evidence is None or evidence.stale
+        else {
             "speedup": evidence.speedup,
             "ci_low": evidence.ci_low,
             "ci_high": evidence.ci_high,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import TextIO
 
-from torchlint.evidence import evidence_for
+from torchlint.evidence import Evidence, evidence_for, measurements, ratio
 from torchlint.rule import HEADINGS, Rule
 
 
@@ -22,19 +22,28 @@ def page(rule: Rule) -> str:
     facts = [f"Default: {rule.default.value}."]
     if rule.since:
         facts.append(f"Needs torch {rule.since[0]}.{rule.since[1]}.")
-    evidence = evidence_for(rule.code)
-    if evidence:
-        facts.append(f"Measured: {evidence}.")
-    elif rule.demo:
-        facts.append("Speed-up: not measured yet.")
-    else:
+    measured = measurements(rule.code)
+    if not rule.demo:
         facts.append("It has no speed-up to show.")
+    elif not measured:
+        facts.append("Speed-up: not measured yet.")
+    elif "GPU" in rule.demo and not any(evidence.gpu for evidence in measured):
+        facts.append("Not measured on a GPU yet.")
     parts = [f"# {rule.code} {rule.name}", content.summary, " ".join(facts)]
     parts += [f"## {heading}\n\n{content.sections[heading]}" for heading in HEADINGS if heading in content.sections]
+    if measured:
+        parts.append("## Evidence\n\n" + "\n".join(map(_measured, measured)))
     if rule.options:
         options = "\n".join(f"- `{name}` (default: `{value!r}`)" for name, value in rule.options.items())
         parts.append(f"## Options\n\nIn `[tool.torchlint.rules.{rule.name}]`:\n\n{options}")
     return "\n\n".join(parts) + "\n"
+
+
+def _measured(evidence: Evidence) -> str:
+    """One measurement as an item of a list."""
+    said = ", ".join(filter(None, (evidence.verdict, evidence.reason, evidence.figure)))
+    stale = " (stale: the programs have changed since)" if evidence.stale else ""
+    return f"- {evidence.size}: {said}{stale}; {evidence.device}, torch {evidence.torch}, {evidence.date}"
 
 
 def write_pages(rules: Sequence[Rule], out: TextIO) -> None:
@@ -50,11 +59,22 @@ def write_pages(rules: Sequence[Rule], out: TextIO) -> None:
 
 
 def write_table(rules: Sequence[Rule], out: TextIO) -> None:
-    """Write one line per rule: code, name, default, fix, what it finds."""
+    """Write one line per rule: code, name, default, fix, measured speed-up, what it finds."""
     width = max((len(rule.name) for rule in rules), default=0)
-    rows = [(rule.code, rule.name, rule.default.value, fix_kind(rule), rule.page().summary) for rule in rules]
-    for code, name, default, fix, summary in [("code", "name", "default", "fix", "finds"), *rows]:
-        out.write(f"{code:<5}  {name:<{width}}  {default:<7}  {fix:<6}  {summary}\n")
+    rows = [
+        (rule.code, rule.name, rule.default.value, fix_kind(rule), _speedup(rule), rule.page().summary)
+        for rule in rules
+    ]
+    for code, name, default, fix, speedup, summary in [("code", "name", "default", "fix", "measured", "finds"), *rows]:
+        out.write(f"{code:<5}  {name:<{width}}  {default:<7}  {fix:<6}  {speedup:<14}  {summary}\n")
+
+
+def _speedup(rule: Rule) -> str:
+    """``3.4x, GPU``, or a dash."""
+    evidence = evidence_for(rule.code)
+    if evidence is None or evidence.speedup is None or not rule.demo:
+        return "-"
+    return f"{ratio(evidence.speedup)}x, {'stale' if evidence.stale else 'GPU' if evidence.gpu else 'CPU'}"
 
 
 def table_json(rules: Sequence[Rule]) -> str:
