@@ -19,7 +19,8 @@ class MissingAutocast(Rule):
     ## What it does
     Flags the first forward call of a training loop in a file that uses CUDA and nowhere speaks of another precision:
     no autocast, no gradient scaler, no `half()`, no option for fp16 or bf16, no TF32, no library that chooses the
-    precision by itself.
+    precision by itself. Left alone are networks whose layers are all visibly tiny, optimizers of an image instead of a
+    network, and files that need the digits: second derivatives, log-determinants, matrix decompositions, spectra.
 
     ## Why it is slow
     The tensor cores of a GPU multiply 16-bit numbers several times faster than 32-bit ones, and 16-bit activations
@@ -76,8 +77,12 @@ class MissingAutocast(Rule):
             return
         if precision.loses_on_probabilities or precision.differentiates_twice or precision.defines_kernels:
             return
+        if precision.needs_digits:
+            return
         for step in module.steps.loops:
             if module.regions.autocast(step.forward):
+                continue
+            if all(module.sizes.is_tiny(network) for network in module.steps.networks(step)):
                 continue
             yield self.diagnostic(
                 module,

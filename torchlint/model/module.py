@@ -28,6 +28,7 @@ from torchlint.model.objects import ObjectFlow
 from torchlint.model.outputs import Outputs
 from torchlint.model.precision import Precision
 from torchlint.model.regions import GradMode, Regions
+from torchlint.model.sizes import Sizes
 from torchlint.model.steps import Steps
 from torchlint.model.training import Training
 from torchlint.model.tree import Binding, Tree, dotted_name
@@ -66,6 +67,7 @@ class Module:
         self.training = Training(self.tree, self.names, self.definitions, self.values)
         self.gradients = Gradients(self.tree, self.names, self.definitions, self.values)
         self.precision = Precision(self)
+        self.sizes = Sizes(self)
         self.steps = Steps(self)
         self.outputs = Outputs(self)
         self.inference = Inference(self)

@@ -32,6 +32,14 @@ _LIBRARIES = frozenset(
 _GAMES = frozenset("gym gymnasium pettingzoo procgen stable_baselines3 atari_py envpool mujoco_py dm_control".split())
 _TRAINERS = re.compile(r"^transformers\.\w*Trainer$|^(?:torchtune|trl)\.")
 
+#: What normalizing flows add up.
+_LOG_DETERMINANTS = re.compile(r"log_?(?:abs_?)?det(?![a-z])|(?:^|_)ldj(?:_|$)|log_?jacobian")
+#: Functions without a 16-bit version.
+_DECOMPOSITIONS = re.compile(
+    r"torch\.(?:linalg\.(?!(?:vector_|matrix_)?norm$|multi_dot$|cross$|matmul$|vecdot$)|fft\.(?!fftfreq|fftshift|ifftshift)"
+    r"|(?:svd|inverse|pinverse|cholesky\w*|det|logdet|slogdet|qr|lu|lstsq|symeig|eig|solve|triangular_solve|stft|istft)$)"
+)
+
 #: Losses that raise under CUDA autocast, for their input is a probability.
 _PROBABILITY_LOSSES = frozenset(
     {"torch.nn.BCELoss", "torch.nn.functional.binary_cross_entropy", "torch.nn.modules.loss.BCELoss"}
@@ -113,6 +121,16 @@ class Precision:
         return any("gradient_penalty" in item.name.value for item in module.tree.functions) or any(
             "gradient_penalty" in (dotted_name(call.func) or "") for call in module.tree.calls
         )
+
+    @cached_property
+    def needs_digits(self) -> bool:
+        """Whether the file computes what 16 bits are too few for, or not made for: log-determinants, decompositions."""
+        module = self._module
+        words = (*module.tree.names, *(node.attr.value for node in module.tree.attributes))
+        if any(_LOG_DETERMINANTS.search(word.lower()) for word in words):
+            return True
+        names = (module.name_of(call.func) or "" for call in module.tree.calls)
+        return any(_DECOMPOSITIONS.match(name) for name in names)
 
     @cached_property
     def plays_games(self) -> bool:

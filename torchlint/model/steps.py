@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -40,11 +41,15 @@ class Steps:
         found: dict[cst.CSTNode, TrainingLoop] = {}
         if self._module.is_test or not any(self._is_optimizer(call) for call in self._module.tree.calls):
             return []  # an attack, a saliency map
+        if self._optimizes_inputs:
+            return []
         for backward in self._module.gradients.backwards:
             if not is_backward(backward) and "scaler" not in (dotted_name(backward.func) or ""):
                 continue
+            if self._module.name_of(backward.func) == "torch.distributed.autograd.backward":
+                continue  # the forward runs in other processes
             for loop, body in self._bodies(backward):
-                forward = self._first_forward(body)
+                forward = next(self._forwards(body), None)
                 if forward is None:
                     continue
                 if body not in found:
@@ -52,6 +57,37 @@ class Steps:
                     found[body] = TrainingLoop(loop, body, forward, inside)
                 break
         return sorted(found.values(), key=lambda item: self._module.tree.index(item.forward))
+
+    @cached_property
+    def _optimizes_inputs(self) -> bool:
+        """Whether all that the optimizers of the file change are tensors: an image, a style, a prompt; no network."""
+        made = [call for call in self._module.tree.calls if self._module.value(call).name.startswith("torch.optim.")]
+        made = [call for call in made if self._module.value(call).kind is Kind.OPTIMIZER]
+        return bool(made) and all(call.args and self._is_list_of_tensors(call.args[0].value) for call in made)
+
+    def _is_list_of_tensors(self, node: cst.BaseExpression) -> bool:
+        """``[image]``: names of no network's parameters."""
+        if isinstance(node, cst.Name):
+            values = [item.value for item in self._module.names.bindings(node)]
+            return bool(values) and all(
+                isinstance(item, cst.List) and self._is_list_of_tensors(item) for item in values
+            )
+        if not isinstance(node, cst.List):
+            return False
+        return bool(node.elements) and all(
+            isinstance(item, cst.Element) and self._is_tensor(item.value) for item in node.elements
+        )
+
+    def _is_tensor(self, node: cst.BaseExpression) -> bool:
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            return node.func.attr.value == "requires_grad_"
+        if isinstance(node, cst.Attribute):
+            owner = self._module.value(node.value)
+            if owner.kind is Kind.MODULE and dotted_name(node.value) != "self":
+                return False  # `net.weight`
+        if not isinstance(node, (cst.Name, cst.Attribute)):
+            return False
+        return self._module.value(node).kind in (Kind.TENSOR, Kind.UNKNOWN)
 
     def _is_optimizer(self, call: cst.Call) -> bool:
         return is_step(call) or (isinstance(call.func, cst.Attribute) and call.func.attr.value == "zero_grad")
@@ -77,8 +113,12 @@ class Steps:
                 return [(item.node, function)]
         return []
 
-    def _first_forward(self, body: cst.CSTNode) -> cst.Call | None:
-        """The first forward in ``body``, else in a function of the file that it calls, that the loss is made of."""
+    def networks(self, step: TrainingLoop) -> list[cst.BaseExpression]:
+        """What the forwards of a step run, one for each forward that the loss is made of."""
+        return [self._module.network_of(call) for call in self._forwards(step.body)]
+
+    def _forwards(self, body: cst.CSTNode) -> Iterator[cst.Call]:
+        """The forwards in ``body``, then in functions of the file that it calls, that the loss is made of."""
         module = self._module
         calls = module.tree.calls_in(body)
         called = (
@@ -89,7 +129,7 @@ class Steps:
             if isinstance(definition, cst.FunctionDef) and not self._is_method_of_network(definition)
             for inner in module.tree.calls_in(definition.body)
         )
-        return next((call for call in (*calls, *called) if self._is_trained(call)), None)
+        yield from (call for call in itertools.chain(calls, called) if self._is_trained(call))
 
     def _is_method_of_network(self, function: cst.FunctionDef) -> bool:
         owner = self._module.tree.class_of(function)

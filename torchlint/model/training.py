@@ -205,6 +205,8 @@ class Training:
             owner = self._values.of(node.value).definition
             for definition in self._definitions.lineage(owner) if owner is not None else ():
                 bindings = bindings or self._tree.scopes[definition].attributes.get(node.attr.value, [])
+            # `self.model = wrap(self.model)` says nothing of where it comes from
+            bindings = [item for item in bindings if item.value is None or not self._tree.within(node, item.value)]
         found: list[tuple[cst.BaseExpression | None, tuple[int, ...]]] = []
         for binding in bindings:
             if isinstance(binding.node, cst.Param):
@@ -270,6 +272,8 @@ class Training:
         """
         text = dotted_name(model) or ""
         last = text.rpartition(".")[2]
+        if text.startswith("self.") and self._inherits_from_elsewhere(model):
+            return True
         for switch in self.switches:
             if switch.evaluation is False:
                 continue
@@ -285,6 +289,13 @@ class Training:
         ):
             return True
         return any(self._is_handed_over(call, last) for call in self._tree.calls)
+
+    def _inherits_from_elsewhere(self, model: cst.BaseExpression) -> bool:
+        """Whether the class around ``model`` has a base in another file, whose methods may switch the mode."""
+        method = self._tree.function_of(model)
+        owner = self._tree.class_of(method) if method is not None else None
+        names = self._definitions.base_names(owner) if owner is not None else iter(())
+        return any(not name.startswith(("torch.nn.", "builtins.", "abc.", "typing.")) for name in names)
 
     def _is_handed_over(self, call: cst.Call, last: str) -> bool:
         """``load_for_inference(model)``, a function of another file."""

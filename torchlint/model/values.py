@@ -388,7 +388,10 @@ class Values:
         if isinstance(node, cst.BooleanOperation):
             return join([self.of(node.left), self.of(node.right)])
         if isinstance(node, cst.BinaryOperation):
-            return self._arithmetic(self.of(node.left), self.of(node.right))
+            left, right = self.of(node.left), self.of(node.right)
+            if isinstance(left.constant, int) and isinstance(right.constant, int):
+                return Value(Kind.NUMBER, constant=_whole(node.operator, left.constant, right.constant))
+            return self._arithmetic(left, right)
         if isinstance(node, cst.UnaryOperation):
             inner = self.of(node.expression)
             if isinstance(node.operator, cst.Not):
@@ -868,6 +871,15 @@ def _number(node: cst.Integer | cst.Float) -> float | int | None:
     except (ValueError, OverflowError):
         return None
     return value
+
+
+def _whole(operator: cst.BaseBinaryOp, left: int, right: int) -> int | None:
+    """The result of `28 * 28`, `width + 1` or `width // 2`."""
+    if isinstance(operator, cst.Multiply):
+        return left * right
+    if isinstance(operator, cst.Add):
+        return left + right
+    return left // right if isinstance(operator, cst.FloorDivide) and right else None
 
 
 def _integer(node: cst.BaseExpression) -> int | None:
