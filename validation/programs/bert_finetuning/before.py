@@ -19,21 +19,32 @@ TOLERANCE = 5e-2
 
 logger = logging.getLogger(__name__)
 
-PAD, CLS, SEP, UNKNOWN = 0, 1, 2, 3
+VOCAB = 30522
+PAD, UNKNOWN, CLS, SEP = 0, 100, 101, 102
 LABELS = 4
 
 
 class Tokenizer:
-    """Words to token ids."""
+    """Texts to the ids of pieces of words; of all pieces that a word starts with, the longest is taken."""
 
-    def __init__(self, words: list[str]) -> None:
-        self.ids = {word: index + 4 for index, word in enumerate(words)}
+    def __init__(self, pieces: list[str]) -> None:
+        self.ids = {piece: index + 1000 for index, piece in enumerate(pieces)}
 
-    def __len__(self) -> int:
-        return len(self.ids) + 4
+    def split(self, word: str) -> list[int]:
+        ids = []
+        start = 0
+        while start < len(word):
+            end = len(word)
+            while end > start and (word[start:end] if start == 0 else "##" + word[start:end]) not in self.ids:
+                end -= 1
+            if end == start:
+                return [UNKNOWN]
+            ids.append(self.ids[word[start:end] if start == 0 else "##" + word[start:end]])
+            start = end
+        return ids
 
     def __call__(self, text: str, padding: str, truncation: bool, max_length: int) -> dict[str, list[int]]:
-        ids = [self.ids.get(word, UNKNOWN) for word in text.split()]
+        ids = [piece for word in text.lower().split() for piece in self.split(word)]
         if truncation:
             ids = ids[: max_length - 2]
         ids = [CLS, *ids, SEP]
@@ -114,17 +125,19 @@ def evaluate(model: BertClassifier, loader: DataLoader, device: str) -> tuple[fl
     return total_loss / len(loader), correct / total
 
 
-def make_texts(count: int, words: list[str], longest: int) -> tuple[list[str], list[int]]:
-    """Texts of varying length, most of them short; each label has favourite words."""
+def make_texts(count: int, longest: int) -> tuple[list[str], list[int], list[str]]:
+    """Texts of varying length, most of them short, with labels that have favourite words; and the pieces of words."""
     rng = random.Random(0)
+    syllables = [first + second for first in "bdfgklmnprstvz" for second in "aeiou"]
+    words = ["".join(rng.choices(syllables, k=rng.randint(1, 5))) for _ in range(2000)]
     texts, labels = [], []
     for index in range(count):
         label = index % LABELS
-        length = min(longest, 8 + int(rng.expovariate(5 / longest)))
+        length = min(longest, 8 + int(rng.expovariate(12 / longest)))
         favourites = words[label * 20 : label * 20 + 20]
         texts.append(" ".join(rng.choice(favourites if rng.random() < 0.3 else words) for _ in range(length)))
         labels.append(label)
-    return texts, labels
+    return texts, labels, syllables + ["##" + syllable for syllable in syllables]
 
 
 def prepare(device: str, size: float = 1.0) -> tuple:
@@ -133,14 +146,12 @@ def prepare(device: str, size: float = 1.0) -> tuple:
     full = size >= 0.5
     max_length, layers, heads, width = (256, 12, 12, 768) if full else (64, 2, 4, 128)
     batch_size = 32 if full else 8
-    steps = max(8, int(24 * size))
-    words = [f"word{index}" for index in range(30518 if full else 1000)]
-    tokenizer = Tokenizer(words)
-    count = steps * batch_size
-    texts, labels = make_texts(count + count // 4, words, max_length - 2)
+    count = max(8, int(40 * size)) * batch_size
+    texts, labels, pieces = make_texts(count + count // 4, max_length)
+    tokenizer = Tokenizer(pieces)
     train_set = TextDataset(texts[:count], labels[:count], tokenizer, max_length, device)
     val_set = TextDataset(texts[count:], labels[count:], tokenizer, max_length, device)
-    model = BertClassifier(len(tokenizer), max_length, layers, heads, width).to(device)
+    model = BertClassifier(VOCAB, max_length, layers, heads, width).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5, weight_decay=0.01)
     return model, optimizer, train_set, val_set, batch_size, device
 

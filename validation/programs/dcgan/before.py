@@ -125,7 +125,7 @@ def prepare(device: str, size: float = 1.0) -> tuple:
     net_d.apply(weights_init)
     optimizer_g = torch.optim.Adam(net_g.parameters(), lr=2e-4, betas=(0.5, 0.999))
     optimizer_d = torch.optim.Adam(net_d.parameters(), lr=2e-4, betas=(0.5, 0.999))
-    dataset = Faces(files, max(128, int(4096 * size)))
+    dataset = Faces(files, max(128, int(3072 * size)))
     return net_g, net_d, optimizer_g, optimizer_d, dataset, 128 if full else 16, device
 
 

@@ -18,8 +18,19 @@ SIZES = {
 TOLERANCE = 5e-2
 
 CLASSES = 10
-SIDE = 288
+SIDE = 400
 CROP = 224
+
+
+def resized_crop(photo: np.ndarray, top: int, left: int, side: int) -> np.ndarray:
+    """A square of a photo, scaled to the size that the network takes, with values from 0 to 1."""
+    step = np.linspace(0, side - 1, CROP, dtype=np.float32)
+    low = step.astype(np.int64)
+    high = np.minimum(low + 1, side - 1)
+    share = step - low.astype(np.float32)
+    photo = photo[top : top + side, left : left + side].astype(np.float32) / 255
+    rows = photo[low] * (1 - share)[:, None, None] + photo[high] * share[:, None, None]
+    return rows[:, low] * (1 - share)[None, :, None] + rows[:, high] * share[None, :, None]
 
 
 class Photos(Dataset):
@@ -37,17 +48,16 @@ class Photos(Dataset):
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         file = index % len(self.files)
         photo = np.frombuffer(zlib.decompress(self.files[file]), dtype=np.uint8).reshape(SIDE, SIDE, 3)
-        margin = SIDE - CROP
         if self.training:
             rng = np.random.default_rng(index)
-            top, left = rng.integers(0, margin, size=2)
-            image = photo[top : top + CROP, left : left + CROP].astype(np.float32) / 255
+            side = int(rng.integers(CROP, SIDE))
+            top, left = rng.integers(0, SIDE - side, size=2)
+            image = resized_crop(photo, top, left, side)
             if rng.random() < 0.5:
                 image = image[:, ::-1]
             image = np.clip(image * rng.uniform(0.8, 1.2, size=3).astype(np.float32), 0, 1)
-            image = image ** np.float32(rng.uniform(0.8, 1.2))
         else:
-            image = photo[margin // 2 : margin // 2 + CROP, margin // 2 : margin // 2 + CROP].astype(np.float32) / 255
+            image = resized_crop(photo, 24, 24, SIDE - 48)
         image = (image - np.float32([0.485, 0.456, 0.406])) / np.float32([0.229, 0.224, 0.225])
         return torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1))), self.labels[file]
 
@@ -152,11 +162,11 @@ def prepare(device: str, size: float = 1.0) -> tuple:
     torch.manual_seed(0)
     full = size >= 0.5
     files, labels = make_photos(40)
-    train_set = Photos(files, labels, max(96, int(1024 * size)), training=True)
+    train_set = Photos(files, labels, max(64, int(1024 * size)), training=True)
     val_set = Photos(files, labels, max(32, int(128 * size)), training=False)
-    model = ResNet([3, 4, 6, 3], 64) if full else ResNet([1, 1, 1, 1], 16)
+    model = ResNet([3, 4, 6, 3], 64) if full else ResNet([1, 1, 1, 1], 8)
     model = model.to(device)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9, weight_decay=1e-4)
     return model, optimizer, train_set, val_set, 64 if full else 16, device
 
 
