@@ -18,7 +18,8 @@ class UnpinnedDataloader(Rule):
 
     ## What it does
     Flags a `torch.utils.data.DataLoader` without `pin_memory` (or with `pin_memory=False`) whose batches are copied to
-    a CUDA device in the same file, by `.to(device)`, `.cuda()` or a Lightning trainer on a GPU.
+    a CUDA device in the same file, by `.to(device)`, `.cuda()` or a Lightning trainer on a GPU. A copy of what is
+    computed from a batch on the host does not count: that tensor is not pinned in any case.
 
     ## Why it is slow
     CUDA copies only from page-locked ("pinned") memory. A batch in pageable memory is first copied to a pinned buffer

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _MOVERS = re.compile(
     r"^(batch_|data_|tensors?_)?((to|2)_?(device|cuda|gpu)|cuda)$|^(move|send|copy|put|transfer|recursive)\w*_(device|cuda|gpu)$"
 )
+#: Methods of a tensor that give a new one.
+_COPYING = frozenset("repeat repeat_interleave tile clone add sub mul div pow clamp index_select flip roll".split())
 _LIGHTNING_LOADERS = frozenset(f"{phase}_dataloader" for phase in ("train", "val", "test", "predict"))
 _FITS = frozenset({"fit", "validate", "test", "predict"})
 
@@ -170,7 +172,8 @@ class Loading:
             attr = func.attr.value
             if attr in ("to", "cuda", "type"):
                 origins = batch_origins(self._module.value(func.value))
-                return origins if origins and self._values.moved_to(call) == "cuda" else nothing
+                moved = origins and self._values.moved_to(call) == "cuda" and not self._is_made_on_host(func.value)
+                return origins if moved else nothing
             if attr == "copy_" and call.args and self._module.value(func.value).device == "cuda":
                 return batch_origins(self._module.value(call.args[0].value))
             if attr in _FITS:
@@ -189,6 +192,23 @@ class Loading:
                 value = self._module.value(call.args[0].value)
                 return value.origins if value.kind is Kind.LOADER else nothing
         return nothing
+
+    def _is_made_on_host(self, node: cst.BaseExpression, depth: int = 3) -> bool:
+        """Whether ``node`` is a new tensor computed from a batch on the host, which is not pinned if the batch is."""
+        if isinstance(node, cst.Name):
+            scope = self._module.names.scope_with(node.value, self._tree.scope_of(node))
+            reached = self._values.reaching(scope.bindings[node.value], node, scope) if scope is not None else []
+            return bool(reached) and all(
+                depth > 0
+                and item.kind == "assign"
+                and not item.path
+                and item.value is not None
+                and self._is_made_on_host(item.value, depth - 1)
+                for item in reached
+            )
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            return node.func.attr.value in _COPYING or self._is_made_on_host(node.func.value, depth)
+        return isinstance(node, cst.BinaryOperation)
 
     def _is_cuda(self, node: cst.BaseExpression) -> bool:
         return device_text(self._module.value(node)) == "cuda"
