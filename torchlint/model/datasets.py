@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _ITEM_METHODS = ("__getitem__", "__getitems__", "__iter__")
 #: Arguments of a dataset's constructor that are called on every item.
 _TRANSFORMS = ("transform", "target_transform", "transforms")
+#: So few items are a demonstration.
+_HANDFUL = 16
 #: What is asked for its device when items are to be put there, and not for where it happens to be itself.
 _DEVICE_HOLDERS = frozenset(
     "self cls args opt opts cfg config conf hparams params settings accelerator trainer".split()
@@ -218,9 +220,9 @@ class Datasets:
     # -- data in memory
 
     def in_memory(self, dataset: cst.BaseExpression | None) -> bool:
-        """Whether fetching an item surely costs no more than an indexing: tensors, lists, a class that only indexes."""
+        """Whether the items surely cost little: tensors, lists, a class that only indexes, or that has but a few."""
         value = self._module.value(dataset)
-        if value.kind in (Kind.TENSOR, Kind.ARRAY) or (value.kind is Kind.SEQUENCE and isinstance(dataset, cst.List)):
+        if value.kind in (Kind.TENSOR, Kind.ARRAY) or value.elements:
             return True
         if value.kind is Kind.SEQUENCE and value.each is not None and value.each.kind in (Kind.NUMBER, Kind.TENSOR):
             return True
@@ -228,8 +230,17 @@ class Datasets:
             return True
         if isinstance(value.definition, cst.ClassDef) and value.kind is not Kind.CLASS:
             method = self._module.definitions.method(value.definition, "__getitem__")
-            return method is not None and self._only_indexes(method)
+            if method is None:
+                return False
+            return self._only_indexes(method) or self._is_handful(value.definition)
         return False
+
+    def _is_handful(self, definition: cst.ClassDef) -> bool:
+        """Whether the class says that it has only a few items: ``def __len__(self): return 4``."""
+        method = self._module.definitions.method(definition, "__len__")
+        lengths = self._module.definitions.returns(method) if method is not None else []
+        constants = [self._module.value(item).constant for item in lengths]
+        return bool(constants) and all(isinstance(item, int) and item <= _HANDFUL for item in constants)
 
     def _only_indexes(self, method: cst.FunctionDef) -> bool:
         indexes = any(isinstance(node, cst.Subscript) for node in self._tree.nodes_in(method.body))
