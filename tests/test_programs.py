@@ -1,4 +1,4 @@
-"""The whole programs of `validation/programs/`: what is wrong with them, what the fixes make of that, what they offer."""
+"""The whole programs of `validation/programs/`: what is wrong with them, what fixes make of that, what they offer."""
 
 from __future__ import annotations
 
