@@ -345,11 +345,13 @@ class Inference:
 
     def _is_dry_run(self, call: cst.Call, function: cst.FunctionDef | None) -> bool:
         """Whether all the network is given are zeros or ones, or in a script, outside any loop, random numbers."""
-        names = {self._module.value(argument.value).name for argument in call.args}
-        if not names or not all(name.startswith("torch.") for name in names):
-            return False
-        made = {name[6:] for name in names}
+        made = self._given(call)
         return made <= _BLANK or (made <= _RANDOM and function is None and not self._module.loops.around(call))
+
+    def _given(self, call: cst.Call) -> set[str]:
+        """The functions of torch that made the arguments of a forward; "" for anything else."""
+        names = [self._module.value(argument.value).name for argument in call.args]
+        return {name[6:] if name.startswith("torch.") else "" for name in names} or {""}
 
     # -- in training mode
 
@@ -366,7 +368,9 @@ class Inference:
         node: cst.CSTNode | None
         if function is not None and not module.gradients.trains(function):
             words = words_of(function.name.value)
-            if words & _TRAINING or (not disabled and self._is_smoke_test(function, model)):
+            if words & _TRAINING or self._is_smoke_test(function, model):
+                return None
+            if "test" in words and self._given(call) <= _RANDOM:
                 return None
             if not disabled and not (words & _EVALUATING and (loop is not None or self._reads(function))):
                 return None
