@@ -45,6 +45,11 @@ def interval(measurement: Measurement) -> str:
     return f"[{ratio(measurement.ci_low)[:-1]}, {ratio(measurement.ci_high)[:-1]}]"
 
 
+def release(torch: str) -> str:
+    """``2.13.0+cpu`` -> ``2.13``: a reader needs no more."""
+    return ".".join(torch.partition("+")[0].split(".")[:2])
+
+
 def metric_change(metric: str, measurement: Measurement) -> str:
     """``16 -> 0`` for a count, as the rule is judged by it; empty for times."""
     if metric in ("time", "first run") or metric not in measurement.before:
@@ -81,9 +86,9 @@ def table(
         said = notes.get(key) or found.reason or metric_change(metric, found)
         table.add_row(
             *key,
-            _change(found, timed, seconds),
+            change_of(found, timed, seconds),
             " ".join(filter(None, (ratio(found.speedup), interval(found)))),
-            _change(found, "peak memory", mebibytes),
+            change_of(found, "peak memory", mebibytes),
             Text(
                 ": ".join(filter(None, (found.verdict, said))), style="dim" if key in notes else COLOURS[found.verdict]
             ),
@@ -91,7 +96,7 @@ def table(
     return table
 
 
-def _change(measurement: Measurement, metric: str, shown: Callable[[float], str]) -> str:
+def change_of(measurement: Measurement, metric: str, shown: Callable[[float], str]) -> str:
     """A metric's two figures, empty where there are none."""
     values = [side.get(metric) for side in (measurement.before, measurement.after)]
     return " → ".join(shown(value) for value in values if value) if all(values) else ""

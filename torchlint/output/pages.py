@@ -16,13 +16,13 @@ def fix_kind(rule: Rule) -> str:
     return words[0] if words[:1] in (["safe"], ["unsafe"]) else "none"
 
 
-def page(rule: Rule) -> str:
-    """A rule's page in Markdown."""
+def page(rule: Rule, measured: Sequence[Evidence] | None = None) -> str:
+    """A rule's page in Markdown, with what was measured for it (by default, what the package knows)."""
     content = rule.page()
+    measured = measurements(rule.code) if measured is None else measured
     facts = [f"Default: {rule.default.value}."]
     if rule.since:
         facts.append(f"Needs torch {rule.since[0]}.{rule.since[1]}.")
-    measured = measurements(rule.code)
     if not rule.demo:
         facts.append("It has no speed-up to show.")
     elif not measured:

@@ -1,0 +1,91 @@
+"""``python -m validation.report``: puts what was measured where people read it.
+
+Writes ``rules/evidence.json`` (which the linter reads), ``docs/evidence.md`` with its charts, and the rules' pages in
+``docs/rules/``. Everything is made from ``validation/results/``, so running it again changes nothing. This part of the
+suite, and no other, needs the linter.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, fields
+from pathlib import Path
+
+from torchlint.evidence import Evidence
+from torchlint.output.pages import page
+from torchlint.registry import load_rules
+
+from .document import chart, document, picture
+from .pairs import ROOT, Pair, find_pairs
+from .results import Results, load_all
+from .table import metric_change, release
+
+
+def main() -> int:
+    """Write all files; the exit status."""
+    try:
+        made = files()
+    except (ValueError, OSError) as error:
+        print(f"validation.report: {error}", file=sys.stderr)
+        return 2
+    for path, content in made.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8", newline="\n")
+    return 0
+
+
+def files(root: Path = ROOT) -> dict[Path, str]:
+    """All files that are made from a checkout's results, with their content.
+
+    Raises ValueError if a file of results or a pair cannot be read.
+    """
+    measured = load_all(root / "validation" / "results")
+    pairs = {pair.name: pair for pair in find_pairs(root)}
+    rules = load_rules()
+    known = {rule.code: tuple(evidence_of(rule.name, measured, pairs)) for rule in rules}
+    data = {code: [_brief(one) for one in entries] for code, entries in known.items() if entries}
+    made = {root / "rules" / "evidence.json": json.dumps(data, indent=1, ensure_ascii=False) + "\n"}
+    made[root / "docs" / "evidence.md"] = document(rules, measured, pairs)
+    for results in measured:
+        made[root / "docs" / "evidence" / picture(results)] = chart(rules, results, pairs)
+    for rule in rules:
+        made[root / "docs" / "rules" / f"{rule.code}.md"] = page(rule, known[rule.code])
+    return made
+
+
+def evidence_of(name: str, measured: Sequence[Results], pairs: Mapping[str, Pair]) -> Iterator[Evidence]:
+    """What was measured for the rule of a name: in the order of the devices, the size that the verdict is of first."""
+    for results in measured:
+        result = results.results.get(name)
+        if result is None:
+            continue
+        for one in result.measurements:
+            yield Evidence(
+                device=results.device,
+                gpu=results.environment["type"] == "cuda",
+                torch=release(result.torch),
+                date=result.date,
+                size=one.label,
+                verdict=one.verdict,
+                reason=one.reason,
+                speedup=one.speedup,
+                ci_low=one.ci_low,
+                ci_high=one.ci_high,
+                change=metric_change(result.metric, one),
+                stale=result.stale(pairs.get(name)),
+            )
+
+
+def _brief(evidence: Evidence) -> dict[str, object]:
+    """The fields that say something."""
+    return {
+        field.name: value
+        for field in fields(evidence)
+        if (value := getattr(evidence, field.name)) != field.default or field.default is MISSING
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
