@@ -192,6 +192,44 @@ def test_the_target_is_read_from_the_projects_requirement(
     assert Resolver().for_folder(str(tmp_path / "src")).target_torch == target
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "target"),
+    [
+        ("requirements.txt", "numpy\ntorch>=1.8  # oldest tested\n", (1, 8)),
+        ("requirements.txt", "torch==2.1.0+cu121\n", (2, 1)),
+        ("requirements.txt", "-r base.txt\ntorchvision==0.18\n", None),
+        ("setup.cfg", "[options]\ninstall_requires =\n    numpy\n    torch>=1.13,<3\n", (1, 13)),
+        ("setup.cfg", "torch>=1.13\n", None),
+        ("setup.py", "from setuptools import setup\nsetup(install_requires=['numpy', 'torch>=1.9'])\n", (1, 9)),
+        ("setup.py", "setup(install_requires=['torch>=1.9'] + more)\n", None),
+        ("setup.py", "print 'torch>=1.9'\n", None),
+        ("setup.py", "raise SystemExit  # torch\nsetup(install_requires=read())\n", None),
+    ],
+)
+def test_the_target_is_read_from_older_files_too(
+    tmp_path: Path, name: str, text: str, target: tuple[int, int] | None
+) -> None:
+    (tmp_path / name).write_text(text)
+    (tmp_path / "src").mkdir()
+    assert Resolver().for_folder(str(tmp_path / "src")).target_torch == target
+
+
+def test_what_a_project_supports_comes_before_what_it_is_developed_with(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("torch==2.6.0\n")
+    assert Resolver().for_folder(str(tmp_path)).target_torch == (2, 6)
+    (tmp_path / "setup.py").write_text("setup(install_requires=['torch>=1.9'])\n")
+    assert Resolver().for_folder(str(tmp_path)).target_torch == (1, 9)
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'torch-things'\ndependencies = ['torch']\n")
+    assert Resolver().for_folder(str(tmp_path)).target_torch is None
+
+
+def test_a_project_without_torch_says_nothing_of_the_one_around(tmp_path: Path) -> None:
+    (tmp_path / "setup.py").write_text("setup(install_requires=['torch>=1.9'])\n")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "requirements.txt").write_text("sphinx\npytorch-sphinx-theme\n")
+    assert Resolver().for_folder(str(tmp_path / "docs")).target_torch == (1, 9)
+
+
 def test_an_old_target_silences_newer_advice(tmp_path: Path) -> None:
     def codes(**values: Any) -> set[str]:
         return {rule.code for rule in resolve({"select": ["ZZ2"], **values}).rules()}

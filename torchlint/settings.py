@@ -14,6 +14,7 @@ from typing import Any
 from torchlint.engine_rules import ENGINE_RULES, InvalidSyntax
 from torchlint.globs import Glob, matches
 from torchlint.registry import RegistryError, find_rule, load_rules
+from torchlint.requirements import listed_in, lower_bound
 from torchlint.rule import Default, Option, Rule
 
 #: Folders that hold no code of the project's own; the list is ruff's.
@@ -205,6 +206,7 @@ def _look_in(
     folder: str, above: tuple[str | None, tuple[int, int] | None]
 ) -> tuple[str | None, tuple[int, int] | None]:
     file, target = above
+    requirements: list[Any] = listed_in(folder)
     pyproject = os.path.join(folder, "pyproject.toml")
     try:
         with open(pyproject, "rb") as stream:
@@ -221,20 +223,13 @@ def _look_in(
         if "torchlint" in _table(table.get("tool")):
             file = pyproject
         if "project" in table:
-            target = _required_torch(_table(table["project"]).get("dependencies"))
+            target = None
+            dependencies = _table(table["project"]).get("dependencies")
+            requirements = dependencies if isinstance(dependencies, list) else requirements
+    if requirements:
+        target = lower_bound(requirements)
     own = os.path.join(folder, "torchlint.toml")
     return (own if os.path.isfile(own) else file), target
-
-
-def _required_torch(dependencies: object) -> tuple[int, int] | None:
-    """The lower bound of the torch requirement among a project's dependencies."""
-    bounds = []
-    for requirement in dependencies if isinstance(dependencies, list) else ():
-        match = re.match(r"\s*torch\s*(?:\[[^\]]*\])?\s*(?=[~=<>!(])([^;]*)", str(requirement))
-        if match:
-            found = re.findall(r"(?:>=|~=|===?|>)\s*(\d+)\.(\d+)", match[1])
-            bounds += [(int(major), int(minor)) for major, minor in found]
-    return max(bounds, default=None)
 
 
 def inline_layer(text: str) -> Layer:
