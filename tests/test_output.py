@@ -12,9 +12,9 @@ from types import ModuleType
 import pytest
 
 from torchlint import evidence
-from torchlint.output import concise, full, text
+from torchlint.output import concise, full, pages, text
 from torchlint.output import json as json_format
-from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Severity
+from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Rule, Severity
 from torchlint.runner import Result
 from torchlint.source import Source
 
@@ -272,3 +272,21 @@ def test_statistics_are_ordered_by_frequency() -> None:
         "count": 2,
         "fixable": False,
     }
+
+
+@pytest.mark.parametrize(
+    ("begin", "kind"),
+    [
+        ("Safe: nothing changes.", "safe"),
+        ("Unsafe: the order, or the sum.", "unsafe"),
+        ("Safe or unsafe: safe where it is seen.", "safe/unsafe"),
+        ("Safe, because nothing changes.", "safe"),
+        ("No edit: only you can know.", "none"),
+    ],
+)
+def test_the_table_of_rules_tells_fixes_as_their_pages_begin(begin: str, kind: str) -> None:
+    class Documented(Rule):
+        pass
+
+    Documented.__doc__ = f"Something is slow.\n\n## Fix safety\n{begin}\n"
+    assert pages.fix_kind(Documented()) == kind

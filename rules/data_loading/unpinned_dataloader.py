@@ -42,9 +42,9 @@ class UnpinnedDataloader(Rule):
     A plain `pin_memory=True` warns on machines without an accelerator.
 
     ## Fix safety
-    Safe where the file shows that the dataset yields host tensors. Unsafe where the dataset or the collate function is
-    defined elsewhere: pinning a batch that is already on the GPU raises. No fix is offered where the place does not
-    know `torch` by name.
+    Safe or unsafe: safe where the file shows that the dataset yields host tensors; unsafe where the dataset or the
+    collate function is defined elsewhere, for pinning a batch that is already on the GPU raises. No fix is offered
+    where the place does not know `torch` by name.
 
     ## When to ignore
     When host memory is short (pinned memory cannot be swapped out), when batches are small, or when the batch is an

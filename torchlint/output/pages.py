@@ -11,9 +11,9 @@ from torchlint.rule import HEADINGS, Rule
 
 
 def fix_kind(rule: Rule) -> str:
-    """ "safe" or "unsafe", as the page's section on the fix begins, else "none"."""
-    words = rule.page().sections.get("Fix safety", "").lower().replace(":", " ").replace(",", " ").split()
-    return words[0] if words[:1] in (["safe"], ["unsafe"]) else "none"
+    """ "safe", "unsafe" or "safe/unsafe", as the page's section on the fix begins, else "none"."""
+    begin = rule.page().sections.get("Fix safety", "").partition(":")[0].partition(",")[0].lower()
+    return {"safe": "safe", "unsafe": "unsafe", "safe or unsafe": "safe/unsafe"}.get(begin, "none")
 
 
 def page(rule: Rule, measured: Sequence[Evidence] | None = None) -> str:
