@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -101,9 +102,32 @@ def test_first_runs_are_taken_in_fresh_processes(make_pair: MakePair, tmp_path: 
     assert len(set((tmp_path / "log").read_text().split())) == found.samples
 
 
-def test_warnings_and_synchronizations_are_counted_each_time() -> None:
-    import warnings
+#: Stands in for a GPU: what the suite asks of `torch.cuda`, and a program that waits for it at every run.
+STAND_IN = """
+import warnings
+modes = ["default"]
+torch.cuda.synchronize = lambda: None
+torch.cuda.reset_peak_memory_stats = lambda: None
+torch.cuda.max_memory_allocated = lambda: 4096
+torch.cuda.set_sync_debug_mode = modes.append
+def wait():
+    if modes[-1] == "warn":
+        warnings.warn("called a synchronizing CUDA operation")
+"""
 
+
+def test_on_cuda_synchronizations_are_counted_in_one_run(tmp_path: Path) -> None:
+    for side, waits in (("before", 3), ("after", 1)):
+        parts = {"head": STAND_IN, "prepare": "pass", "work": f"[wait() for _ in range({waits})]", "result": "state"}
+        (tmp_path / f"{side}.py").write_text(PROGRAM.format(**parts))
+    pair = Pair("little", "rule", tmp_path, "host synchronizations", sizes={"cuda": {"one": 1.0}})
+    found = measure(Sides(Task(pair, "one", 1.0, "cuda")), limit=0)
+    assert found.verdict == "confirmed"
+    assert (found.before["host synchronizations"], found.after["host synchronizations"]) == (3, 1)
+    assert found.before["peak memory"] == 4096
+
+
+def test_a_warning_is_counted_each_time() -> None:
     with worker.counting_warnings() as caught:
         for _ in range(3):
             warnings.warn("old", FutureWarning, stacklevel=1)

@@ -60,13 +60,12 @@ def write_pages(rules: Sequence[Rule], out: TextIO) -> None:
 
 def write_table(rules: Sequence[Rule], out: TextIO) -> None:
     """Write one line per rule: code, name, default, fix, measured speed-up, what it finds."""
-    width = max((len(rule.name) for rule in rules), default=0)
-    rows = [
-        (rule.code, rule.name, rule.default.value, fix_kind(rule), _speedup(rule), rule.page().summary)
-        for rule in rules
-    ]
-    for code, name, default, fix, speedup, summary in [("code", "name", "default", "fix", "measured", "finds"), *rows]:
-        out.write(f"{code:<5}  {name:<{width}}  {default:<7}  {fix:<6}  {speedup:<14}  {summary}\n")
+    rows = [("code", "name", "default", "fix", "measured", "finds")]
+    for rule in rules:
+        rows.append((rule.code, rule.name, rule.default.value, fix_kind(rule), _speedup(rule), rule.page().summary))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        out.write("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n")
 
 
 def _speedup(rule: Rule) -> str:
