@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 _WORDS = re.compile(
     r"(?:^|[^a-z])(?:amp|apex|fp8|f16|float16|precision|tf32)(?:[^a-z]|$)"
     r"|(?:^|\.|\W)half(?:\W|$)|autocast|grad_?scaler|native_?scaler|loss_?scal|mixed_?prec|matmul_precision|fp16|bf16"
-    r"|bfloat16|half_?tensor|deepspeed|fsdp|parallelize|^torch\.(?:ao\.)?quantization"
+    r"|bfloat16|half_?tensor|deepspeed|fsdp|parallelize"
 )
+_QUANTIZATION = ("torch.quantization", "torch.ao.")
 #: "precision" is also what a classifier is measured by.
 _METRICS = re.compile(r"recall|f1|metric|average_precision|precision_score|ndcg|precision_at")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -30,10 +31,19 @@ _LIBRARIES = frozenset(
     "ignite catalyst fastai bitsandbytes".split()
 )
 _GAMES = frozenset("gym gymnasium pettingzoo procgen stable_baselines3 atari_py envpool mujoco_py dm_control".split())
+#: What an agent learns from: one of each.
+_EXPERIENCE = (
+    frozenset({"reward", "rewards", "rews"}),
+    frozenset({"obs", "next_obs", "observation", "observations", "next_state", "next_states"}),
+    frozenset({"done", "dones", "terminated", "env", "envs"}),
+)
 _TRAINERS = re.compile(r"^transformers\.\w*Trainer$|^(?:torchtune|trl)\.")
 
-#: What normalizing flows add up.
-_LOG_DETERMINANTS = re.compile(r"log_?(?:abs_?)?det(?![a-z])|(?:^|_)ldj(?:_|$)|log_?jacobian")
+#: What normalizing flows add up, and solvers of differential equations.
+_SUMS = re.compile(
+    r"log_?(?:abs_?)?det(?![a-z])|(?:^|_)ldj(?:_|$)|log_?jacobian|delta_?log_?p|normali[sz]ing_?flow"
+    r"|ode_?(?:int|func|solve|block|net)|torchdiffeq|torchsde|neural_?ode"
+)
 #: Functions without a 16-bit version.
 _DECOMPOSITIONS = re.compile(
     r"torch\.(?:linalg\.(?!(?:vector_|matrix_)?norm$|multi_dot$|cross$|matmul$|vecdot$)|fft\.(?!fftfreq|fftshift|ifftshift)"
@@ -58,7 +68,9 @@ class Precision:
         module = self._module
         if any(module.imports(library) for library in _LIBRARIES):
             return True
-        if any(_TRAINERS.match(name) for name in module.imported_names):
+        if any(_TRAINERS.match(name) or name.startswith(_QUANTIZATION) for name in module.imported_names):
+            return True
+        if any((module.name_of(node) or "").startswith(_QUANTIZATION) for node in module.tree.attributes):
             return True
         words = list(self._words())
         measured = any(_METRICS.search(word) for word in words)
@@ -124,10 +136,10 @@ class Precision:
 
     @cached_property
     def needs_digits(self) -> bool:
-        """Whether the file computes what 16 bits are too few for, or not made for: log-determinants, decompositions."""
+        """Whether the file computes what has too few digits in 16 bits, or no 16-bit version: flows, decompositions."""
         module = self._module
-        words = (*module.tree.names, *(node.attr.value for node in module.tree.attributes))
-        if any(_LOG_DETERMINANTS.search(word.lower()) for word in words):
+        words = (*module.tree.names, *(node.attr.value for node in module.tree.attributes), *module.imported_names)
+        if any(_SUMS.search(word.lower()) for word in words):
             return True
         names = (module.name_of(call.func) or "" for call in module.tree.calls)
         return any(_DECOMPOSITIONS.match(name) for name in names)
@@ -135,7 +147,10 @@ class Precision:
     @cached_property
     def plays_games(self) -> bool:
         """Whether the file trains an agent in an environment: its networks are small, and launch-bound."""
-        return any(self._module.imports(library) for library in _GAMES)
+        if any(self._module.imports(library) for library in _GAMES):
+            return True
+        words = set(self._words())
+        return all(words & signs for signs in _EXPERIENCE)
 
     @cached_property
     def defines_kernels(self) -> bool:
