@@ -226,7 +226,7 @@ class Datasets:
             return True
         if value.kind is Kind.SEQUENCE and value.each is not None and value.each.kind in (Kind.NUMBER, Kind.TENSOR):
             return True
-        if value.name in knowledge.IN_MEMORY_DATASETS:
+        if value.name in knowledge.IN_MEMORY_DATASETS or self._is_loaded_whole(dataset):
             return True
         if isinstance(value.definition, cst.ClassDef) and value.kind is not Kind.CLASS:
             method = self._module.definitions.method(value.definition, "__getitem__")
@@ -234,6 +234,11 @@ class Datasets:
                 return False
             return self._only_indexes(method) or self._is_handful(value.definition)
         return False
+
+    def _is_loaded_whole(self, dataset: cst.BaseExpression | None) -> bool:
+        """Whether the dataset is what one file holds: ``torch.load("items.pt")``."""
+        made = [self._module.name_of(call.func) for call in self._constructions(dataset)]
+        return bool(made) and all(name in ("torch.load", "numpy.load", "pickle.load", "joblib.load") for name in made)
 
     def _is_handful(self, definition: cst.ClassDef) -> bool:
         """Whether the class says that it has only a few items: ``def __len__(self): return 4``."""

@@ -72,6 +72,8 @@ class Precision:
             return True
         if any((module.name_of(node) or "").startswith(_QUANTIZATION) for node in module.tree.attributes):
             return True
+        if any(module.calls("clip.load")):
+            return True  # half precision on CUDA
         words = list(self._words())
         measured = any(_METRICS.search(word) for word in words)
         return any(_speaks(word, measured) for word in words)
