@@ -14,3 +14,5 @@ _NAMES = (
 _SCRIPTS = ("load_state_dict(", "torch.load(", "save_image", "__main__")
 
 INFERENCE_WORDS = ("torch", (*_SIGNS, *_NAMES), (*_SIGNS, *_SCRIPTS))
+#: The same, and code that turns gradients off.
+GRADIENTLESS_WORDS = ("torch", (*_SIGNS, *_NAMES, "no_grad", "inference_mode"), (*_SIGNS, *_SCRIPTS))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Rule
 
-from .inference_words import INFERENCE_WORDS
+from .inference_words import GRADIENTLESS_WORDS
 
 if TYPE_CHECKING:
     from torchlint.model.inference import Region
@@ -59,7 +59,7 @@ class MissingEval(Rule):
 
     code = "TL401"
     name = "missing-eval"
-    words = INFERENCE_WORDS
+    words = GRADIENTLESS_WORDS
     demo = ("GPU", "CPU")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

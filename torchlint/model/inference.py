@@ -35,6 +35,7 @@ _USING = frozenset(
 _MEASURING = frozenset(
     "fps bench benchmark profile profiling latency throughput speed flops timing warmup time".split()
 )
+_CHECKING = frozenset("test check compare verify".split())
 _TRAINING = frozenset("train training fit pretrain finetune learn optimize update step loss".split())
 #: Words of code that wants gradients although it trains nothing.
 _GRADIENT_SEEKING = re.compile(
@@ -370,7 +371,7 @@ class Inference:
             words = words_of(function.name.value)
             if words & _TRAINING or self._is_smoke_test(function, model):
                 return None
-            if "test" in words and self._given(call) <= _RANDOM:
+            if words & _CHECKING and self._given(call) <= _RANDOM:
                 return None
             if not disabled and not (words & _EVALUATING and (loop is not None or self._reads(function))):
                 return None
