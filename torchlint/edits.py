@@ -183,13 +183,24 @@ def decorate(module: Module, function: cst.FunctionDef, decorator: str) -> Edits
     return (Edit(start, start, f"{indent}@{decorator}{newline_of(module)}"),)
 
 
-def insert_before(module: Module, statement: cst.CSTNode, line: str) -> Edits | None:
-    """Put ``line`` on a row of its own before ``statement``, at its indentation."""
+def insert_before(module: Module, statement: cst.CSTNode, *lines: str) -> Edits | None:
+    """Put each of ``lines`` on a row of its own before ``statement``, at its indentation."""
     start = module.span(statement)[0]
     begin = module.line_start(start)
-    if module.text[begin:start].strip():
+    indent = module.text[begin:start]
+    if indent.strip():
         return None
-    return (Edit(begin, begin, f"{module.text[begin:start]}{line}{newline_of(module)}"),)
+    return (Edit(begin, begin, "".join(f"{indent}{line}{newline_of(module)}" for line in lines)),)
+
+
+def insert_after(module: Module, statement: cst.CSTNode, line: str) -> Edits | None:
+    """Put ``line`` on a row of its own after ``statement`` and its comment, at its indentation."""
+    start = module.span(statement)[0]
+    indent = module.text[module.line_start(start) : start]
+    if indent.strip():
+        return None
+    end = _row_end(module, statement_end(module, statement))
+    return (Edit(end, end, f"{newline_of(module)}{indent}{line}"),)
 
 
 def wrap_in_with(module: Module, statements: Sequence[cst.CSTNode], header: str) -> Edits | None:

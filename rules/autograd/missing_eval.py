@@ -76,15 +76,16 @@ class MissingEval(Rule):
             )
 
     def _fix(self, module: Module, region: Region) -> Fix | None:
-        statement = module.inference.first_statement(region)
-        if statement is None or not module.inference.may_stay_in_evaluation(region):
-            return None
-        inserted = edits.insert_before(module, statement, f"{module.code(region.model)}.eval()")
+        line = f"{module.code(region.model)}.eval()"
+        construction = module.inference.construction(region)
+        if construction is not None:
+            inserted, place = edits.insert_after(module, construction, line), "in `__init__`"
+        else:
+            statement = module.inference.first_statement(region)
+            if statement is None or not module.inference.may_stay_in_evaluation(region):
+                return None
+            inserted, place = edits.insert_before(module, statement, line), "before"
         if inserted is None:
             return None
-        return Fix(
-            f"call `{module.code(region.model)}.eval()` before",
-            inserted,
-            Applicability.UNSAFE,
-            "the outputs change, and the network stays in evaluation mode",
-        )
+        caution = "the outputs change, and the network stays in evaluation mode"
+        return Fix(f"call `{line}` {place}", inserted, Applicability.UNSAFE, caution)

@@ -42,7 +42,8 @@ class CudaInDataset(Rule):
             return self.images[index], self.labels[index]
 
     for images, labels in loader:
-        images, labels = images.to(device, non_blocking=True), labels.to(device, non_blocking=True)
+        images = images.to(device, non_blocking=True)
+        labels = labels.to(device, non_blocking=True)
     ```
     Data that fits on the GPU may be moved there as a whole, once, in `__init__`: that is not flagged.
 
@@ -89,8 +90,8 @@ class CudaInDataset(Rule):
                 return None
             changes += dropped
         for loop, names in plan.loops:
-            moved = ", ".join(f"{name}{plan.suffix}" for name in names)
-            inserted = edits.insert_before(module, loop.body.body[0], f"{', '.join(names)} = {moved}") if names else ()
+            rows = [f"{name} = {name}{plan.suffix}" for name in names]
+            inserted = edits.insert_before(module, loop.body.body[0], *rows) if rows else ()
             if inserted is None:
                 return None
             changes += inserted

@@ -411,6 +411,25 @@ class Inference:
                 return statement
         return None
 
+    def construction(self, region: Region) -> cst.CSTNode | None:
+        """The statement of the constructor that makes the network of ``region``, a ``self.network`` that nothing else
+        sets, in a file that trains nothing: there it can be put into evaluation mode for good."""
+        tree = self._module.tree
+        owner = tree.class_of(self._module.function_of(region.forward) or region.forward)
+        text = dotted_name(region.model) or ""
+        if owner is None or self._module.gradients.backwards or not re.fullmatch(r"self\.\w+", text):
+            return None
+        stores = [
+            statement
+            for target, _, statement in tree.stores
+            if dotted_name(target) == text and tree.class_of(tree.function_of(statement) or statement) is owner
+        ]
+        home = tree.function_of(stores[0]) if len(stores) == 1 else None
+        if not isinstance(home, cst.FunctionDef) or home.name.value != "__init__":
+            return None
+        line = tree.parent(stores[0])
+        return line if isinstance(line, cst.SimpleStatementLine) and tree.parent(line) is home.body else None
+
     def first_statement(self, region: Region) -> cst.CSTNode | None:
         """The outermost statement of the region that holds the forward and sees the network bound before it."""
         tree = self._module.tree

@@ -103,7 +103,9 @@ def train(model: BertClassifier, loader: DataLoader, optimizer: torch.optim.Opti
     model.train()
     losses = []
     for input_ids, attention_mask, labels in loader:
-        input_ids, attention_mask, labels = input_ids.to(device, non_blocking=True), attention_mask.to(device, non_blocking=True), labels.to(device, non_blocking=True)
+        input_ids = input_ids.to(device, non_blocking=True)
+        attention_mask = attention_mask.to(device, non_blocking=True)
+        labels = labels.to(device, non_blocking=True)
         optimizer.zero_grad()
         with torch.autocast(device_type="cuda", dtype=torch.bfloat16):
             logits = model(input_ids, attention_mask)
@@ -122,7 +124,9 @@ def evaluate(model: BertClassifier, loader: DataLoader, device: str) -> tuple[fl
     total_loss, correct, total = 0.0, 0, 0
     model.eval()
     for input_ids, attention_mask, labels in loader:
-        input_ids, attention_mask, labels = input_ids.to(device, non_blocking=True), attention_mask.to(device, non_blocking=True), labels.to(device, non_blocking=True)
+        input_ids = input_ids.to(device, non_blocking=True)
+        attention_mask = attention_mask.to(device, non_blocking=True)
+        labels = labels.to(device, non_blocking=True)
         logits = model(input_ids, attention_mask)
         total_loss += criterion(logits, labels).item()
         predictions = torch.argmax(logits, dim=1)

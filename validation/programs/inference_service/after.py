@@ -60,6 +60,7 @@ class RankingService:
         self.device = device
         model = Ranker(width, depth).to(device)
         self.model = torch.compile(model, mode="reduce-overhead")
+        self.model.eval()
         self.latencies: list[float] = []
 
     def tokenize(self, text: str) -> list[int]:
@@ -70,7 +71,6 @@ class RankingService:
     def predict(self, texts: list[str]) -> list[float]:
         tokens = torch.tensor([self.tokenize(text) for text in texts]).to(self.device)
         start = time.time()
-        self.model.eval()
         with torch.autocast("cuda", dtype=torch.float16):
             scores = self.model(tokens)
         self.latencies.append(time.time() - start)
