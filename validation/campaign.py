@@ -16,7 +16,7 @@ from .measure import Sides, Task, measure
 from .results import Measurement, Result, Results, save
 from .table import Key, key_of, table
 
-SAMPLING_S = 30.0  #: at most, for one pair at one size
+SAMPLING_S = 40.0  #: at most, for one pair at one size
 LEAST_SAMPLING_S = 5.0
 START_S = 15.0  #: about what starting and preparing a pair costs; only for sharing out a budget
 CORES_TO_START_AHEAD = 8  #: below, two more processes that import torch would disturb what is being measured

@@ -40,6 +40,12 @@ NO_GPU = """\
 shows them at its own scale.
 """
 
+ONE_CORE = """\
+torch computes on one core here, which stands in for the device; the others are left to loaders, as they are beside a
+GPU. Autocast and pinning, which are for CUDA, do nothing here, and worker processes pay off only where loading is dear:
+programs that gain from those on a GPU may lose on a CPU.
+"""
+
 PROGRAMS = """\
 ### Whole programs
 
@@ -112,6 +118,8 @@ def _device(results: Results, codes: Mapping[str, str], pairs: Mapping[str, Pair
     if environment["type"] == "cuda":
         facts += [f"CUDA {environment['cuda']}", f"driver {environment['driver']}", environment["cpu"]]
     yield f"{', '.join(facts)}.\n"
+    if environment["type"] == "cpu":
+        yield f"{ONE_CORE}\n"
     yield f"![Speed-ups with their intervals on {results.device}](evidence/{picture(results)})\n"
     yield "### Rules\n"
     yield "| rule | size | time of a run | speed-up | 95 % interval | peak memory | verdict |"

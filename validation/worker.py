@@ -66,6 +66,9 @@ class Worker:
     def prepare(self, device: str, size: float) -> dict[str, Any]:
         """Make the state; seconds until it stands on the device."""
         self.device = device
+        if device == "cpu":
+            # One core stands in for the device; the others are left to the loaders, as they are beside a GPU.
+            torch.set_num_threads(1)
         start = perf_counter()
         self.state = self.module.prepare(device, size)
         self.synchronize()

@@ -43,7 +43,8 @@ class SingleProcessDataloader(Rule):
 
     ## When to ignore
     When loading an item costs next to nothing (tensors or arrays already in memory: workers then only add copies),
-    when the dataset makes CUDA tensors, or when debugging. A `num_workers=0` with a comment on its row is reported
+    when an epoch is so short that starting the workers takes longer than it saves, when the dataset makes CUDA
+    tensors, or when debugging. A `num_workers=0` with a comment on its row is reported
     at information level only.
 
     ## References
