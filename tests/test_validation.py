@@ -250,6 +250,27 @@ def test_a_budget_that_is_used_up_leaves_the_rest(
     assert "go on with --resume" in capsys.readouterr().out
 
 
+def test_an_interrupted_run_keeps_what_it_measured(
+    quick: list[tuple[str, float]],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    twice = campaign.measure
+
+    def interrupted(sides: Sides, limit: float) -> Measurement:
+        if quick:
+            raise KeyboardInterrupt
+        return twice(sides, limit)
+
+    monkeypatch.setattr(campaign, "measure", interrupted)
+    output = tmp_path / "cpu.json"
+    arguments = ["--device", "cpu", "--output", str(output), "--rules", "missing-eval", "missing-no-grad"]
+    assert command_line.main(arguments) == 130
+    assert "go on with --resume" in capsys.readouterr().err
+    assert set(load(output).results) == {"missing-eval"}
+
+
 def test_other_sizes_do_not_overwrite_the_results(
     quick: list[tuple[str, float]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,7 +19,7 @@ from .table import key_of, table
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; the exit status: 0 all measured, 1 a budget ended before, 2 wrong arguments."""
+    """Run the command line; the exit status: 0 all measured, 1 a budget ended before, 2 wrong arguments, 130 Ctrl-C."""
     options = _parser().parse_args(arguments)
     try:
         if options.sizes and not options.output:
@@ -38,7 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if options.resume:
         tasks = [task for task in tasks if not _is_done(task, known, environment["torch"])]
-    return Campaign(name, environment, known, path).run(tasks, options.budget)
+    try:
+        return Campaign(name, environment, known, path).run(tasks, options.budget)
+    except KeyboardInterrupt:
+        print(f"validation: interrupted; what was measured is in {path}, go on with --resume", file=sys.stderr)
+        return 130
 
 
 def _parser() -> argparse.ArgumentParser:
