@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -351,6 +353,15 @@ def test_a_program_that_does_not_say_what_to_measure_is_named(
     with pytest.raises(ValueError, match=message) as raised:
         find_pairs(tmp_path)
     assert "little" in str(raised.value)
+
+
+def test_it_measures_where_the_linter_is_not_installed(tmp_path: Path) -> None:
+    hide = "import sys; sys.modules['libcst'] = sys.modules['torchlint'] = None"
+    listing = f"sys.argv[1:] = ['--device', 'cpu', '--list', '--output', {str(tmp_path / 'x.json')!r}]"
+    code = f"{hide}; import validation.worker; from validation.__main__ import main; {listing}; sys.exit(main())"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, encoding="utf-8", check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "missing-eval" in done.stdout
 
 
 # The reports
