@@ -8,14 +8,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rich.console import Console
-
 from .campaign import Campaign
 from .environment import DeviceType, describe, resolve
 from .measure import Task
 from .pairs import Pair, find_pairs
 from .results import RESULTS, Result, file_name, load
-from .table import key_of, table
+from .table import key_of, table, wide_console
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -105,7 +103,7 @@ def _list(title: str, pairs: Sequence[Pair], tasks: Sequence[Task], known: Mappi
                 notes[key] = "stale: the programs have changed since"
         else:
             notes[key] = "not measured"
-    console = Console()
+    console = wide_console()
     console.print(table(title, tasks, measured, notes))
     others = sorted({pair.name for pair in pairs} - {task.pair.name for task in tasks})
     if others:

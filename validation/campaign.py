@@ -8,13 +8,12 @@ from contextlib import nullcontext
 from pathlib import Path
 from time import monotonic
 
-from rich.console import Console
 from rich.live import Live
 
 from .environment import cpu_count
 from .measure import Sides, Task, measure
 from .results import Measurement, Result, Results, save
-from .table import Key, key_of, table
+from .table import Key, key_of, table, wide_console
 
 SAMPLING_S = 40.0  #: at most, for one pair at one size
 LEAST_SAMPLING_S = 5.0
@@ -35,7 +34,7 @@ class Campaign:
 
     def run(self, tasks: Sequence[Task], budget: float | None = None) -> int:
         """Measure tasks in order; 0 if all were, 1 if the budget (seconds) did not suffice."""
-        console = Console()
+        console = wide_console()
         deadline = monotonic() + (float("inf") if budget is None else budget)
         ahead = 1 if cpu_count() >= CORES_TO_START_AHEAD else 0
         started: dict[Key, Sides] = {}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -63,6 +65,12 @@ def metric_change(metric: str, measurement: Measurement) -> str:
 def key_of(task: Task) -> Key:
     """What tells a task from the others of a run."""
     return task.pair.name, task.label
+
+
+def wide_console() -> Console:
+    """The terminal; a log has no width of its own, and 80 columns would break every row."""
+    console = Console()
+    return console if console.is_terminal or "COLUMNS" in os.environ else Console(width=160)
 
 
 def table(
