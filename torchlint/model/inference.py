@@ -185,7 +185,7 @@ class Inference:
         callers = self._module.callers(function)
         return not callers.complete
 
-    def _is_frozen(self, model: cst.BaseExpression) -> bool:
+    def is_frozen(self, model: cst.BaseExpression) -> bool:
         """Whether the parameters of ``model`` are switched off, so that it records nothing."""
         last = (dotted_name(model) or "").rpartition(".")[2]
         return bool(last) and last in self._frozen
@@ -219,7 +219,7 @@ class Inference:
     def _recorded(self, call: cst.Call, function: cst.FunctionDef | None) -> Region | None:
         module = self._module
         model = module.network_of(call)
-        if module.gradients.reaches_backward(call) or self._is_frozen(model) or self._is_dry_run(call, function):
+        if module.gradients.reaches_backward(call) or self.is_frozen(model) or self._is_dry_run(call, function):
             return None
         if module.grad_mode(call) is not GradMode.RECORDING:
             return None

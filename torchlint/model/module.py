@@ -12,6 +12,7 @@ import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, CodeSpan, MetadataWrapper
 
 from torchlint.model import knowledge
+from torchlint.model.autocasts import Autocasts
 from torchlint.model.calls import Call
 from torchlint.model.compiled import Compiled
 from torchlint.model.datasets import Datasets
@@ -67,6 +68,7 @@ class Module:
         self.training = Training(self.tree, self.names, self.definitions, self.values)
         self.gradients = Gradients(self.tree, self.names, self.definitions, self.values)
         self.precision = Precision(self)
+        self.autocasts = Autocasts(self)
         self.sizes = Sizes(self)
         self.steps = Steps(self)
         self.outputs = Outputs(self)

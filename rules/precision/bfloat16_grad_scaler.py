@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint import edits
+from torchlint.rule import Applicability, Diagnostic, Fix, Rule
+
+if TYPE_CHECKING:
+    from torchlint.model.calls import Call
+    from torchlint.model.module import Module
+
+_SCALERS = ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.cpu.amp.GradScaler")
+#: What the test of a branch asks for if the scaler is made for some formats only.
+_BY_FORMAT = re.compile(r"16|half|dtype|precision", re.IGNORECASE)
+
+
+class Bfloat16GradScaler(Rule):
+    """A gradient scaler is used although autocast computes in bfloat16.
+
+    ## What it does
+    Flags a `GradScaler` that is switched on in a file whose every autocast computes in bfloat16, and which scales the
+    loss with it. A scaler or an autocast whose switch or number format cannot be seen is left alone, and so is a
+    scaler that is made for some formats only.
+
+    ## Why it is slow
+    The scaler is there for float16, in which small gradients become zero. bfloat16 has the range of float32: there is
+    nothing to save. Still, at each step the scaler reads and divides all gradients, and unless the optimizer is fused,
+    `scaler.step(optimizer)` waits for the GPU to learn whether one of them was infinite: the Python code can no longer
+    run ahead of the GPU.
+
+    ## Example
+    ```python
+    scaler = torch.amp.GradScaler("cuda")
+    for images, labels in loader:
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = criterion(model(images), labels)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    ```
+
+    ## Use instead
+    ```python
+    for images, labels in loader:
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = criterion(model(images), labels)
+        loss.backward()
+        optimizer.step()
+    ```
+    Or keep the calls and switch the scaler off, as the fix does: with `enabled=False`, `scale(loss)` gives the loss
+    itself, `step(optimizer)` is `optimizer.step()`, and the rest does nothing.
+
+    ## Fix safety
+    Unsafe: a step with infinite or missing numbers is no longer skipped, the state of the scaler in a checkpoint is
+    empty, and gradients that are close to the smallest float32 may round differently.
+
+    ## When to ignore
+    When the scaler is what skips steps with infinite gradients on purpose.
+
+    ## References
+    - [Automatic mixed precision: gradient scaling](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
+    """
+
+    code = "TL304"
+    name = "bfloat16-grad-scaler"
+    words = ("GradScaler", "autocast", "bfloat16", ".scale(")
+    since = (1, 10)
+    demo = ("GPU",)
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        entered = [found for found in module.autocasts.all if found.enabled is not False]
+        if not entered or any(found.dtype != "torch.bfloat16" for found in entered):
+            return
+        if module.is_test or module.autocasts.others or any(module.methods("half")):
+            return
+        if not any(module.methods("scale")):
+            return
+        switches = {found.enabled for found in entered}
+        for scaler in module.calls(*_SCALERS):
+            if not _is_on(module, scaler, switches) or _depends_on_format(module, scaler):
+                continue
+            changed = edits.set_argument(module, scaler.node, "enabled", scaler.argument("enabled"), "False")
+            yield self.diagnostic(
+                module,
+                scaler.node,
+                "a gradient scaler serves float16, and autocast computes in bfloat16",
+                label="scales for nothing, and waits for the GPU at each step",
+                notes=(f"autocast into bfloat16 at line {module.row(entered[0].call.node)}",),
+                fix=Fix(
+                    "switch the scaler off",
+                    changed,
+                    Applicability.UNSAFE,
+                    "no longer skips steps whose gradients are infinite",
+                )
+                if changed
+                else None,
+            )
+
+
+def _is_on(module: Module, scaler: Call, switches: set[bool | str]) -> bool:
+    """Whether the scaler is on, or on whenever autocast is."""
+    enabled = scaler.argument("enabled")
+    if enabled.value is None:
+        return enabled.absent
+    return enabled.literal() == "True" or switches == {module.code(enabled.value)}
+
+
+def _depends_on_format(module: Module, scaler: Call) -> bool:
+    """Whether a condition on the number format decides if the scaler is made."""
+    import libcst as cst
+
+    return any(
+        isinstance(above, (cst.If, cst.IfExp)) and _BY_FORMAT.search(module.code(above.test)) is not None
+        for above in module.tree.ancestors(scaler.node)
+    )
