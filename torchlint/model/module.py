@@ -17,6 +17,7 @@ from torchlint.model.calls import Call
 from torchlint.model.compiled import Compiled
 from torchlint.model.datasets import Datasets
 from torchlint.model.definitions import Callers, Definitions
+from torchlint.model.epochs import Epochs
 from torchlint.model.gates import Gates
 from torchlint.model.gradients import Gradients
 from torchlint.model.inference import Inference
@@ -26,6 +27,7 @@ from torchlint.model.loops import Loop, LoopKind, Loops
 from torchlint.model.names import Names
 from torchlint.model.no_grad import NoGrad
 from torchlint.model.objects import ObjectFlow
+from torchlint.model.options import Options
 from torchlint.model.outputs import Outputs
 from torchlint.model.precision import Precision
 from torchlint.model.regions import GradMode, Regions
@@ -76,6 +78,8 @@ class Module:
         self.no_grad = NoGrad(self)
         self.datasets = Datasets(self)
         self.loading = Loading(self, self.datasets)
+        self.options = Options(self)
+        self.epochs = Epochs(self)
 
     @classmethod
     def parse(

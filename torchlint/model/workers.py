@@ -1,12 +1,14 @@
-"""What stands against worker processes: code that runs on import, and objects that cannot be sent to a process."""
+"""Worker processes: how many there are, and what stands against them: code that runs on import, unpicklable objects."""
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torchlint.model.knowledge import Kind
+from torchlint.model.tree import dotted_name
 
 if TYPE_CHECKING:
     from torchlint.model.calls import Call
@@ -16,6 +18,81 @@ if TYPE_CHECKING:
 _DEPTH = 6
 #: Calls whose results cannot be pickled, or must not be shared by processes.
 _HANDLES = frozenset({"builtins.open", "h5py.File", "lmdb.open", "sqlite3.connect", "zipfile.ZipFile", "tarfile.open"})
+#: Calls that count what a machine has: one at least.
+_COUNTS = frozenset(
+    f"{module}.cpu_count" for module in ("os", "multiprocessing", "torch.multiprocessing", "psutil", "joblib")
+)
+
+
+class Workers(Enum):
+    """What is known of a number of workers."""
+
+    SOME = "some"  #: one or more
+    BY_DEFAULT = "by default"  #: one or more unless a caller, or who starts the script, wants none
+    UNKNOWN = "unknown"  #: also if there are none
+
+
+def count(module: Module, node: cst.BaseExpression | None, depth: int = _DEPTH) -> Workers:
+    """Whether the expression ``node``, passed as ``num_workers``, is at least 1."""
+    if node is None or depth <= 0:
+        return Workers.UNKNOWN
+    if isinstance(node, cst.Call):
+        return _counted(module, node, depth)
+    if isinstance(node, cst.BooleanOperation) and isinstance(node.operator, cst.Or):
+        # `args.workers or 4`; `os.cpu_count() or 1`
+        return count(module, node.right, depth - 1)
+    if isinstance(node, cst.IfExp):
+        sides = {count(module, side, depth - 1) for side in (node.body, node.orelse)}
+        return sides.pop() if len(sides) == 1 else Workers.BY_DEFAULT  # `4 if use_cuda else 0`
+    constant = module.value(node).constant
+    if isinstance(node, cst.Integer):
+        return Workers.SOME if isinstance(constant, int) and constant > 0 else Workers.UNKNOWN
+    if isinstance(node, cst.BinaryOperation):  # `os.cpu_count() // 2`
+        sides = {count(module, side, depth - 1) for side in (node.left, node.right)}
+        return Workers.BY_DEFAULT if Workers.UNKNOWN not in sides else Workers.UNKNOWN
+    if isinstance(node, cst.Attribute):
+        stored = module.values.stored(dotted_name(node) or "")
+        given = stored if stored else [module.options.default(node)]
+        found = {count(module, item, depth - 1) for item in given}
+        return Workers.UNKNOWN if Workers.UNKNOWN in found else Workers.BY_DEFAULT
+    if isinstance(node, cst.Name):
+        return _named(module, node, depth)
+    return Workers.UNKNOWN
+
+
+def _counted(module: Module, node: cst.Call, depth: int) -> Workers:
+    """``min(8, os.cpu_count() or 1)``, ``int(args.workers)``, ``len(os.sched_getaffinity(0))``."""
+    name = module.name_of(node.func)
+    found = [count(module, item.value, depth - 1) for item in node.args if item.star == ""]
+    if name in _COUNTS:
+        return Workers.SOME
+    if name == "builtins.int" and len(found) == 1:
+        return found[0]
+    if name == "builtins.max" and Workers.SOME in found:
+        return Workers.SOME
+    if name in ("builtins.min", "builtins.max") and found and Workers.UNKNOWN not in found:
+        return Workers.SOME if set(found) == {Workers.SOME} else Workers.BY_DEFAULT
+    return Workers.UNKNOWN
+
+
+def _named(module: Module, node: cst.Name, depth: int) -> Workers:
+    scope = module.names.scope_with(node.value, module.tree.scope_of(node))
+    if scope is None:
+        return Workers.UNKNOWN
+    found: set[Workers] = set()
+    for binding in module.values.reaching(scope.bindings[node.value], node, scope):
+        if binding.kind == "assign" and not binding.path:
+            found.add(count(module, binding.value, depth - 1))
+        elif isinstance(binding.node, cst.Param):
+            function = module.function_of(binding.node)
+            given = module.definitions.arguments_for(function, binding.node, module.values) if function else []
+            passed = {count(module, item, depth - 1) for item in given} or {count(module, binding.node.default)}
+            found.add(Workers.UNKNOWN if Workers.UNKNOWN in passed else Workers.BY_DEFAULT)
+        else:
+            found.add(Workers.UNKNOWN)
+    if not found or Workers.UNKNOWN in found:
+        return Workers.UNKNOWN
+    return Workers.SOME if found == {Workers.SOME} else Workers.BY_DEFAULT
 
 
 def runs_on_import(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bool:

@@ -141,6 +141,7 @@ def work(state: tuple) -> list[float]:
         drop_last=True,
         num_workers=min(8, os.cpu_count() or 1),
         pin_memory=torch.cuda.is_available(),
+        persistent_workers=True,
     )
     criterion = nn.BCEWithLogitsLoss()
     scaler_g = torch.amp.GradScaler("cuda")
