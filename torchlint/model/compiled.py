@@ -19,8 +19,8 @@ from torchlint.model.tree import Tree
 from torchlint.model.values import Values
 
 OPTIONS = frozenset({"fullgraph", "dynamic", "backend", "mode", "options", "disable"})
-#: Back ends that run the code as it is: for debugging, and for tests.
-_EAGER_BACKENDS = ("eager", "aot_eager", "aot_eager_decomp_partition", "eager_noexcept", "eager_debug")
+#: Back ends that run the code as it is, for debugging and for tests: ``eager``, ``aot_eager_decomp_partition``.
+EAGER_BACKENDS = re.compile(r"(pre_dispatch_|aot_)?eager(_\w+)?")
 #: How attributes that are modules, and no methods, tend to be called.
 _SUBMODULE = re.compile(r"(layer|block|stage|trunk|head|body|stem|tower|attn|attention|mlp|features|backbone)s?_?\d*$")
 _COMPILING = frozenset(
@@ -46,6 +46,26 @@ class Compile:
         """The argument passed by that keyword."""
         return next((item for item in self.options if item.keyword is not None and item.keyword.value == name), None)
 
+    @property
+    def debugging(self) -> cst.Arg | None:
+        """The argument by which the code runs as it is: ``backend="eager"``, ``disable=True``."""
+        disable, backend = self.option("disable"), self.option("backend")
+        if disable is not None and isinstance(disable.value, cst.Name) and disable.value.value == "True":
+            return disable
+        if backend is not None and isinstance(backend.value, cst.SimpleString):
+            text = backend.value.evaluated_value
+            return backend if isinstance(text, str) and EAGER_BACKENDS.fullmatch(text) else None
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Traced:
+    """A function that runs compiled."""
+
+    function: cst.FunctionDef
+    site: Compile  #: where it is compiled, or what calls it is
+    call: cst.Call | None = None  #: by which the compiled function runs it; None if it is compiled itself
+
 
 #: A function that may be called.
 Function = cst.FunctionDef | cst.Lambda
@@ -70,8 +90,13 @@ class Compiled:
     @cached_property
     def sites(self) -> list[Compile]:
         """Every place of the file that compiles something for speed, in order."""
+        return [site for site in self.all_sites if _is_for_speed(site)]
+
+    @cached_property
+    def all_sites(self) -> list[Compile]:
+        """Every place of the file that compiles something, be it only for debugging, in order."""
         found = [*self._calls(), *self._methods(), *self._decorators()]
-        return sorted(filter(_is_for_speed, found), key=lambda site: self._tree.index(site.node))
+        return sorted(found, key=lambda site: self._tree.index(site.node))
 
     def _calls(self) -> Iterator[Compile]:
         for call in self._tree.calls:
@@ -109,6 +134,42 @@ class Compiled:
                 if self._names.resolve(node if call is None else call.func) == "torch.compile":
                     if call is None or not any(item.keyword is None and not item.star for item in call.args):
                         yield Compile(decorator, call, function)
+
+    def runs(self, site: Compile) -> list[cst.Call]:
+        """The calls that run what ``site`` compiles."""
+        return self._runs[site]
+
+    def run_in(self, node: cst.CSTNode) -> Iterator[tuple[cst.Call, Compile]]:
+        """The calls inside ``node`` that run what is compiled outside of it, and where that is."""
+        for site in self.sites:
+            if not self._tree.within(site.node, node):
+                yield from ((call, site) for call in self._runs[site] if self._tree.within(call, node))
+
+    @cached_property
+    def traced(self) -> dict[cst.FunctionDef, Traced]:
+        """The functions of the file that run compiled, be it not always: what is compiled, and what that calls."""
+        found: dict[cst.FunctionDef, Traced] = {}
+        for site in self.sites:
+            for item in self._contents[site]:
+                if isinstance(item, cst.FunctionDef) and not self._is_hidden(item, site):
+                    found.setdefault(item, Traced(item, site))
+        for outer in list(found.values()):
+            for call in self._tree.calls_in(outer.function.body):
+                if SEALED in self._objects.of(call.func):
+                    continue
+                if self._tree.function_of(call) is not outer.function or self._knows_it_is_compiled(call):
+                    continue
+                for item in self._executed.get(call, ()):
+                    if isinstance(item, cst.FunctionDef) and not self._objects.is_sealed(item):
+                        found.setdefault(item, Traced(item, outer.site, call))
+        return found
+
+    def _is_hidden(self, function: cst.FunctionDef, site: Compile) -> bool:
+        return function is not site.target and self._objects.is_sealed(function)
+
+    def leaves_graph(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` stands where a compiler does not look: behind a question whether it is compiling."""
+        return self._knows_it_is_compiled(node)
 
     # -- what is compiled for nothing
 
@@ -375,10 +436,7 @@ def _expression(site: Compile) -> cst.CSTNode | None:
 
 
 def _is_for_speed(site: Compile) -> bool:
-    disable, backend = site.option("disable"), site.option("backend")
+    disable = site.option("disable")
     if disable is not None and not (isinstance(disable.value, cst.Name) and disable.value.value == "False"):
         return False
-    text = (
-        backend.value.evaluated_value if backend is not None and isinstance(backend.value, cst.SimpleString) else None
-    )
-    return text not in _EAGER_BACKENDS
+    return site.debugging is None

@@ -40,6 +40,8 @@ from torchlint.parsing import ParseError, parse_tree
 
 if TYPE_CHECKING:
     from torchlint.rule import Option
+from torchlint.model.switches import Switches
+from torchlint.model.timing import Timing
 
 
 class Module:
@@ -72,6 +74,7 @@ class Module:
         self.precision = Precision(self)
         self.autocasts = Autocasts(self)
         self.sizes = Sizes(self)
+        self.switches = Switches(self.tree, self.names)
         self.steps = Steps(self)
         self.outputs = Outputs(self)
         self.inference = Inference(self)
