@@ -9,7 +9,6 @@ import torch
 import torch._dynamo
 from torch import Tensor, nn
 
-torch._dynamo.config.suppress_errors = True
 
 UNIT = "requests"
 SIZES = {
