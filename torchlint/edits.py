@@ -37,7 +37,7 @@ def add_keyword(module: Module, call: cst.Call, name: str, value: str) -> Edits 
     if not call.args:
         return (Edit(close, close, text),)
     last = call.args[-1]
-    if last.star or (isinstance(last.value, cst.GeneratorExp) and not last.value.lpar):
+    if last.star == "**" or (isinstance(last.value, cst.GeneratorExp) and not last.value.lpar):
         return None
     end = _argument_end(module, last)
     tail = module.text[end:close]
@@ -114,6 +114,16 @@ def remove_argument(module: Module, call: cst.Call, argument: cst.Arg) -> Edits 
     if "#" in module.text[start:end].replace(module.code(argument.value), ""):
         return None
     return (Edit(start, end, ""),)
+
+
+def remove_method_call(module: Module, call: cst.Call) -> Edits | None:
+    """Leave ``x`` of ``x.method(...)``; None where a comment would go with the rest."""
+    import libcst as cst
+
+    if not isinstance(call.func, cst.Attribute):
+        return None
+    start, end = _behind(module, call.func.value), module.span(call)[1]
+    return None if "#" in module.text[start:end] else (Edit(start, end, ""),)
 
 
 def import_module(module: Module, name: str, at: cst.CSTNode) -> Edits | None:
@@ -361,8 +371,13 @@ def _argument_start(module: Module, argument: cst.Arg) -> int:
 
 
 def _argument_end(module: Module, argument: cst.Arg) -> int:
-    end = module.span(argument.value)[1]
-    for _ in range(len(argument.value.rpar)):
+    return _behind(module, argument.value)
+
+
+def _behind(module: Module, node: cst.BaseExpression) -> int:
+    """The offset behind ``node`` and the parentheses around it."""
+    end = module.span(node)[1]
+    for _ in range(len(node.rpar)):
         end = module.text.index(")", end) + 1
     return end
 

@@ -29,6 +29,7 @@ from torchlint.model.no_grad import NoGrad
 from torchlint.model.objects import ObjectFlow
 from torchlint.model.options import Options
 from torchlint.model.outputs import Outputs
+from torchlint.model.placement import Placement
 from torchlint.model.precision import Precision
 from torchlint.model.regions import GradMode, Regions
 from torchlint.model.sizes import Sizes
@@ -81,6 +82,7 @@ class Module:
         self.no_grad = NoGrad(self)
         self.datasets = Datasets(self)
         self.loading = Loading(self, self.datasets)
+        self.placement = Placement(self)
         self.options = Options(self)
         self.epochs = Epochs(self)
 
@@ -365,6 +367,13 @@ class Module:
     def hot_loop(self, node: cst.CSTNode) -> Loop | None:
         """The innermost loop around ``node`` that runs once per batch or step."""
         return next((loop for loop in self.loops.around(node) if loop.kind is LoopKind.HOT), None)
+
+    def runs_once(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` runs when something is set up: in a constructor, or at module level outside of loops."""
+        function = self.function_of(node)
+        if function is None:
+            return not self.loops.around(node)
+        return function.name.value in ("__init__", "__post_init__") and self.tree.class_of(function) is not None
 
     def grad_mode(self, node: cst.CSTNode) -> GradMode:
         """The grad mode at ``node``."""

@@ -1,0 +1,1 @@
+"""Rules about copies between host and device, and about waiting for them."""

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint import edits
+from torchlint.model.knowledge import Kind
+from torchlint.rule import Applicability, Diagnostic, Fix, Rule
+
+if TYPE_CHECKING:
+    from torchlint.model.module import Module
+    from torchlint.model.placement import Fresh, Move
+
+
+class AllocateThenMove(Rule):
+    """A tensor is made on the host and moved to the device right away.
+
+    ## What it does
+    Flags `torch.zeros(...)`, `ones`, `empty`, `full`, `eye`, `arange`, `linspace`, `logspace`, `rand`, `randn`,
+    `randint` and `randperm` without a device whose result is moved by `.to(device)` or `.cuda()` in the same
+    expression, also behind a cast or a change of shape. Left alone are tensors made once: in `__init__`, and at module
+    level outside of loops. So are tensors of data (`torch.tensor([...])`), which come from the host in any case.
+
+    ## Why it is slow
+    The host fills the memory, then copies it to the device: from pageable memory, and waiting for the copy. Given a
+    device, the factory launches one kernel there and the host goes on.
+
+    ## Example
+    ```python
+    state = torch.zeros(layers, len(batch), width).to(device)
+    ```
+
+    ## Use instead
+    ```python
+    state = torch.zeros(layers, len(batch), width, device=device)
+    ```
+
+    ## Fix safety
+    Safe or unsafe: safe for constants and for `arange` in whole steps. Unsafe for random numbers, which then come from
+    the generator of the device: other numbers for the same seed. Unsafe for `linspace`, `logspace` and fractional
+    `arange`, whose last digits may differ. No fix is offered for `.cuda(index)` where the index may be None.
+
+    ## When to ignore
+    When the same random numbers must come on every device.
+
+    ## References
+    - [Performance tuning guide](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)
+    - [Tensor creation](https://docs.pytorch.org/docs/stable/torch.html#creation-ops)
+    """
+
+    code = "TL206"
+    name = "allocate-then-move"
+    words = (
+        "torch",
+        (".cuda(", ".to("),
+        (
+            *("zeros(", "ones(", "empty(", "full(", "eye(", "arange(", "linspace(", "logspace("),
+            *("rand(", "randn(", "randint(", "randperm("),
+        ),
+    )
+    demo = ("GPU",)
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        if module.is_test:
+            return
+        for move in module.placement.moves:
+            if move.device == "cpu" or module.runs_once(move.call):
+                continue
+            fresh = module.placement.fresh(move.source)
+            if fresh is None:
+                continue
+            factory = module.code(fresh.factory.node.func)
+            yield self.diagnostic(
+                module,
+                move.call,
+                "a tensor is made on the host, then copied to the device",
+                label=f"`{factory}` could make it there",
+                fix=self._fix(module, move, fresh),
+            )
+
+    def _fix(self, module: Module, move: Move, fresh: Fresh) -> Fix | None:
+        device = self._device(module, move)
+        if device is None:
+            return None
+        added = edits.add_keyword(module, fresh.factory.node, "device", device)
+        others = [
+            item
+            for item in move.call.args
+            if item is not move.target and not (item.keyword is not None and item.keyword.value == "non_blocking")
+        ]
+        if not others:
+            removed = edits.remove_method_call(module, move.call)
+        elif move.target is not None and not move.is_cuda:
+            removed = edits.remove_argument(module, move.call, move.target)
+        else:
+            return None
+        if added is None or removed is None:
+            return None
+        message = f"pass `device={device}` to `{module.code(fresh.factory.node.func)}`"
+        if fresh.exact:
+            return Fix(message, (*added, *removed), Applicability.SAFE)
+        caution = "draws other random numbers" if fresh.drawn else "may round the last digits differently"
+        return Fix(message, (*added, *removed), Applicability.UNSAFE, caution)
+
+    def _device(self, module: Module, move: Move) -> str | None:
+        """What to pass as ``device``."""
+        if move.target is None:
+            return '"cuda"'
+        text = module.code(move.target.value)
+        if "\n" in text or "#" in text:
+            return None
+        if not move.is_cuda:
+            return text
+        if text.isdigit():
+            return f'"cuda:{text}"'
+        return text if module.value(move.target.value).kind is Kind.DEVICE else None
