@@ -29,6 +29,7 @@ from torchlint.model.no_grad import NoGrad
 from torchlint.model.objects import ObjectFlow
 from torchlint.model.options import Options
 from torchlint.model.outputs import Outputs
+from torchlint.model.pinning import Pinning
 from torchlint.model.placement import Placement
 from torchlint.model.precision import Precision
 from torchlint.model.regions import GradMode, Regions
@@ -83,6 +84,7 @@ class Module:
         self.datasets = Datasets(self)
         self.loading = Loading(self, self.datasets)
         self.placement = Placement(self)
+        self.pinning = Pinning(self)
         self.options = Options(self)
         self.epochs = Epochs(self)
 

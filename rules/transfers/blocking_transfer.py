@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint import edits
+from torchlint.rule import Applicability, Diagnostic, Fix, Rule
+
+if TYPE_CHECKING:
+    from torchlint.model.module import Module
+    from torchlint.model.pinning import BlockingCopy
+
+
+class BlockingTransfer(Rule):
+    """The host waits while a pinned batch is copied to the GPU.
+
+    ## What it does
+    Flags `.to(device)` and `.cuda()` without `non_blocking=True` on a batch, or a part of one, of a
+    `torch.utils.data.DataLoader` that is known to pin its batches. A batch of a loader that does not pin is not
+    reported: from pageable memory `non_blocking=True` gains nothing. Once `unpinned-dataloader` (TL102) is mended, its
+    copies are reported here. So is no tensor that was computed from a batch on the host: that one is not pinned.
+
+    ## Why it is slow
+    Without `non_blocking=True` the host waits for the copy, and so for all the kernels that were queued before it;
+    only then does it queue the next step, while the GPU has nothing to do. With it, and from pinned memory, the copy is
+    queued like a kernel and the host goes on at once.
+
+    ## Example
+    ```python
+    loader = DataLoader(photos, batch_size=64, num_workers=8, pin_memory=True)
+    for images, labels in loader:
+        images = images.to(device)
+    ```
+
+    ## Use instead
+    ```python
+    loader = DataLoader(photos, batch_size=64, num_workers=8, pin_memory=True)
+    for images, labels in loader:
+        images = images.to(device, non_blocking=True)
+    ```
+    What runs on the GPU afterwards sees the whole copy, for it is queued behind it. On a CPU the option does nothing.
+
+    ## Fix safety
+    Safe or unsafe: safe where the loader collates by itself, for then its batches are made of tensors. With a
+    `collate_fn` the batch may be an object of your own whose `to()` does not know `non_blocking`: unsafe.
+
+    ## When to ignore
+    When the batch on the host is written to right after the copy.
+
+    ## References
+    - [A guide on pin_memory and non_blocking](https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html)
+    - [CUDA semantics: use pinned memory buffers](https://docs.pytorch.org/docs/stable/notes/cuda.html#use-pinned-memory-buffers)
+    """
+
+    code = "TL204"
+    name = "blocking-transfer"
+    words = ("DataLoader", "pin_memory", (".to(", ".cuda("))
+    demo = ("GPU",)
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        if module.is_test:
+            return
+        for copy in module.pinning.blocking_copies():
+            rows = ", ".join(str(module.row(loader.node)) for loader in copy.loaders)
+            yield self.diagnostic(
+                module,
+                copy.move.call,
+                "the host waits for the copy of a pinned batch",
+                label="`non_blocking` is not given",
+                notes=(f"the loader at line {rows} pins its batches",),
+                fix=self._fix(module, copy),
+            )
+
+    def _fix(self, module: Module, copy: BlockingCopy) -> Fix | None:
+        added = edits.add_keyword(module, copy.move.call, "non_blocking", "True")
+        if added is None:
+            return None
+        if copy.only_tensors:
+            return Fix("add `non_blocking=True`", added, Applicability.SAFE)
+        caution = "it raises if the collate function gives objects whose method does not know it"
+        return Fix("add `non_blocking=True`", added, Applicability.UNSAFE, caution)
