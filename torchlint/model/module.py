@@ -20,6 +20,7 @@ from torchlint.model.definitions import Callers, Definitions
 from torchlint.model.epochs import Epochs
 from torchlint.model.gates import Gates
 from torchlint.model.gradients import Gradients
+from torchlint.model.host_reads import HostReads
 from torchlint.model.inference import Inference
 from torchlint.model.knowledge import Kind
 from torchlint.model.loading import Loading
@@ -85,6 +86,7 @@ class Module:
         self.loading = Loading(self, self.datasets)
         self.placement = Placement(self)
         self.pinning = Pinning(self)
+        self.host_reads = HostReads(self)
         self.options = Options(self)
         self.epochs = Epochs(self)
 

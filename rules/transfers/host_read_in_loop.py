@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint import edits
+from torchlint.rule import Applicability, Diagnostic, Fix, Rule
+
+if TYPE_CHECKING:
+    from torchlint.model.host_reads import HostRead
+    from torchlint.model.module import Module
+
+
+class HostReadInLoop(Rule):
+    """A number is read off the GPU at every training step.
+
+    ## What it does
+    Flags `x.item()`, `float(x)` and `int(x)` at every step of a training loop, where `x` is the loss or is computed
+    from what the network gave: there, in a function of the file that the step calls, or in a method that is itself a
+    training step. Left alone are reads at some steps only (under a step counter, a rank or an exception), after the
+    loop, once per epoch, and in validation loops; numbers that decide how the program goes on (a NaN guard, early
+    stopping, an environment's step); values on the host; and files that use no GPU.
+
+    ## Why it is slow
+    The host queues kernels ahead of the GPU, and so hides the time that launching them takes. To read a number it must
+    wait until the GPU has computed it; then the GPU waits until the host has queued more. A step whose kernels are
+    few and large hardly suffers; one with many small kernels, or with work on the host between two steps, does.
+
+    ## Example
+    ```python
+    total = 0.0
+    for images, labels in loader:
+        loss = train_step(images, labels)
+        total += loss.item()
+    print(total / len(loader))
+    ```
+
+    ## Use instead
+    ```python
+    total = 0.0
+    for images, labels in loader:
+        loss = train_step(images, labels)
+        total += loss.detach()
+    total = float(total)
+    print(total / len(loader))
+    ```
+    Detach what you keep: a sum of losses would otherwise keep the graphs of all steps alive. What is logged can be read
+    at every hundredth step.
+
+    ## Fix safety
+    Unsafe: the sum is added up in the number format of the tensor, most often float32, instead of in double precision,
+    and a list holds tensors until the loop is done. The fix is offered for a local sum that starts as a number and for
+    a local list, where nothing else reads them at every step; they are turned into numbers behind the loop.
+
+    ## When to ignore
+    When a step takes so long that one wait does not matter, or when something must react to each loss at once.
+
+    ## References
+    - [Performance tuning guide: avoid unnecessary synchronization](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)
+    - [CUDA semantics: asynchronous execution](https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution)
+    """
+
+    code = "TL201"
+    name = "host-read-in-loop"
+    words = ("torch", ("backward(", ".step("), (".item()", "float(", "int("))
+    demo = ("GPU",)
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        for read in module.host_reads.found:
+            yield self.diagnostic(
+                module,
+                read.call,
+                "the host waits for the GPU at every training step",
+                label="reads a number off the GPU",
+                notes=(f"the step begins at line {module.row(read.step)}",),
+                fix=self._fix(module, read),
+            )
+
+    def _fix(self, module: Module, read: HostRead) -> Fix | None:
+        kept = module.host_reads.running(read)
+        if kept is None or module.comment_on(read.call):
+            return None
+        if kept.is_list:
+            torch = edits.import_module(module, "torch", kept.loop)
+            after = edits.insert_after(module, kept.loop, f"{kept.name} = torch.stack({kept.name}).tolist()")
+        else:
+            torch = ()
+            after = edits.insert_after(module, kept.loop, f"{kept.name} = {kept.kind}({kept.name})")
+        if torch is None or after is None:
+            return None
+        tensor = module.code(read.tensor) if kept.kind == "int" else f"{module.code(read.tensor)}.detach()"
+        changes = [*torch, *edits.replace(module, read.call, tensor), *after]
+        for use in kept.reads:
+            changes += edits.replace(module, use, f"{kept.kind}({kept.name})")
+        caution = (
+            "adds up in the number format of the tensor" if not kept.is_list else "the list holds tensors meanwhile"
+        )
+        return Fix(
+            f"keep `{kept.name}` on the device while the loop runs", tuple(changes), Applicability.UNSAFE, caution
+        )
