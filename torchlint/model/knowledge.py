@@ -114,6 +114,11 @@ SIGNATURES = {
     "torch.set_grad_enabled": ("mode",),
     "torch.inference_mode": ("mode",),
     "torch.utils.data.Subset": ("dataset", "indices"),
+    "torch.utils.checkpoint.checkpoint_sequential": ("functions", "segments", "input", "use_reentrant"),
+    "torch.autograd.profiler.profile": ("enabled",),
+    "torch.autograd.profiler.emit_nvtx": ("enabled", "record_shapes"),
+    "torch.nn.DataParallel": ("module", "device_ids", "output_device", "dim"),
+    "torch.nn.parallel.data_parallel": ("module", "inputs", "device_ids", "output_device", "dim", "module_kwargs"),
     "torch.utils.data.random_split": ("dataset", "lengths", "generator"),
 }
 

@@ -36,15 +36,16 @@ from torchlint.model.precision import Precision
 from torchlint.model.regions import GradMode, Regions
 from torchlint.model.sizes import Sizes
 from torchlint.model.steps import Steps
+from torchlint.model.switches import Switches
+from torchlint.model.timing import Timing
 from torchlint.model.training import Training
 from torchlint.model.tree import Binding, Tree, dotted_name
 from torchlint.model.values import Value, Values
+from torchlint.model.zeroing import Zeroing
 from torchlint.parsing import ParseError, parse_tree
 
 if TYPE_CHECKING:
     from torchlint.rule import Option
-from torchlint.model.switches import Switches
-from torchlint.model.timing import Timing
 
 
 class Module:
@@ -82,6 +83,8 @@ class Module:
         self.outputs = Outputs(self)
         self.inference = Inference(self)
         self.no_grad = NoGrad(self)
+        self.zeroing = Zeroing(self)
+        self.timing = Timing(self)
         self.datasets = Datasets(self)
         self.loading = Loading(self, self.datasets)
         self.placement = Placement(self)
@@ -210,6 +213,18 @@ class Module:
             name = self.names.resolve(node.func)
             if name in wanted and name is not None:
                 yield Call(node, name)
+
+    def makers(self, *names: str) -> Iterator[Call]:
+        """The calls of a class with one of these canonical names, or of a class of the file derived from one."""
+        derived = [item for item in self.tree.classes if not set(names).isdisjoint(self.definitions.base_names(item))]
+        for node in self.tree.calls:
+            name = self.names.resolve(node.func)
+            if name is not None and name in names:
+                yield Call(node, name)
+            elif derived:
+                made = [item for item in self.definitions.called(node, self.values) if item in derived]
+                if made:
+                    yield Call(node, made[0].name.value)
 
     def methods(self, *names: str) -> Iterator[cst.Call]:
         """The calls ``<anything>.name(...)`` with one of these method names, in order."""
