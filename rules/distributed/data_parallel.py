@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint.rule import Diagnostic, Rule
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from torchlint.model.calls import Call
+    from torchlint.model.module import Module
+
+_CLASS = "torch.nn.DataParallel"
+_FUNCTION = "torch.nn.parallel.data_parallel"
+_SUCCESSORS = ("torch.nn.parallel.DistributedDataParallel", "apex.parallel.DistributedDataParallel")
+
+
+class DataParallel(Rule):
+    """One process drives all GPUs through `nn.DataParallel`.
+
+    ## What it does
+    Flags networks wrapped in `torch.nn.DataParallel`, in a class of the file derived from it, or run through
+    `torch.nn.parallel.data_parallel`. Left alone are wrappers of a single device, tests, and wrappers that are there to
+    load a checkpoint: unwrapped again with `.module`, or filled by `load_state_dict` in a file that trains nothing.
+
+    ## Why it is slow
+    `DataParallel` runs one thread per GPU in a single Python process, and those threads share one interpreter. At every
+    forward it copies the weights from the first GPU to all others, scatters the batch and gathers the outputs there;
+    at every backward the gradients are summed on the first GPU, which also computes the loss and takes the optimizer's
+    step while the others wait. `DistributedDataParallel` has one process per GPU, keeps a copy of the weights on each,
+    and exchanges gradients while the backward pass is still running. It works across machines, too.
+
+    ## Example
+    ```python
+    model = nn.DataParallel(model).cuda()
+    ```
+
+    ## Use instead
+    ```python
+    torch.distributed.init_process_group("nccl")
+    rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(rank)
+    model = nn.parallel.DistributedDataParallel(model.to(rank), device_ids=[rank])
+    loader = DataLoader(dataset, batch_size=per_gpu, sampler=DistributedSampler(dataset))
+    ```
+    Start it with `torchrun --nproc-per-node=gpu train.py`.
+
+    ## Fix safety
+    Advice: the script must be started in another way, its data must be shared out among the processes, and the batch
+    size counts per process. No measurement stands here: it takes several GPUs to show.
+
+    ## When to ignore
+    When there is only one GPU: the wrapper then passes its arguments on. When the network is so small, or runs so
+    seldom, that starting processes does not pay.
+
+    ## References
+    - [torch.nn.DataParallel](https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html)
+    - [Use DistributedDataParallel instead of DataParallel](https://docs.pytorch.org/docs/stable/notes/cuda.html#use-nn-parallel-distributeddataparallel-instead-of-multiprocessing-or-nn-dataparallel)
+    """
+
+    code = "TL811"
+    name = "data-parallel"
+    words = ("torch", (".DataParallel", " DataParallel", "data_parallel("))
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        if module.is_test:
+            return
+        successor = next(module.calls(*_SUCCESSORS), None)
+        notes = ("DistributedDataParallel runs one process per GPU; start the script with `torchrun`",)
+        if successor is not None:
+            row = module.row(successor.node)
+            notes = (f"line {row} can already train with DistributedDataParallel: start the script with `torchrun`",)
+        for call in module.makers(_CLASS, _FUNCTION):
+            if _one_device(call) or _only_loads(module, call.node):
+                continue
+            yield self.diagnostic(
+                module,
+                call.node,
+                "one process drives all GPUs",
+                label="copies the weights to every GPU at each forward",
+                notes=notes,
+            )
+
+
+def _one_device(call: Call) -> bool:
+    """Whether the call names a single device; the wrapper then does nothing."""
+    import libcst as cst
+
+    devices = call.argument("device_ids").value
+    if not isinstance(devices, (cst.List, cst.Tuple)) or len(devices.elements) != 1:
+        return False
+    return isinstance(devices.elements[0], cst.Element)
+
+
+def _only_loads(module: Module, call: cst.Call) -> bool:
+    """Whether the wrapper only fits the names in a checkpoint: filled from it, then unwrapped or never trained."""
+    import libcst as cst
+
+    statement = module.tree.statement_of(call)
+    if not isinstance(statement, cst.Assign):
+        return False
+    target = statement.targets[0].target
+    name = module.code(target)
+    loads = [
+        load.func for load in module.methods("load_state_dict") if module.tree.index(load) > module.tree.index(call)
+    ]
+    if not any(isinstance(load, cst.Attribute) and module.code(load.value) == name for load in loads):
+        return False
+    bound = [binding.value for binding in module.names.bindings(target)] if isinstance(target, cst.Name) else []
+    if any(value is not None and module.code(value) == f"{name}.module" for value in bound):
+        return True
+    return not any(module.methods("backward", "parameters", "train"))
