@@ -1,0 +1,1 @@
+"""Rules about what debugging and measuring left behind."""

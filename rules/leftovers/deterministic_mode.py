@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint.rule import Default, Diagnostic, Rule
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from torchlint.model.module import Module
+
+_FLAG = "torch.backends.cudnn.deterministic"
+_CALLS = ("torch.use_deterministic_algorithms", "torch.set_deterministic")
+_COMPARISONS = ("torch.testing.assert_close", "torch.testing.assert_allclose", "torch.autograd.gradcheck")
+
+
+class DeterministicMode(Rule):
+    """Deterministic algorithms are forced on every run.
+
+    ## What it does
+    Flags `torch.use_deterministic_algorithms(True)` and `torch.backends.cudnn.deterministic = True` where nothing asks
+    for them: no option, no seed that may be absent, no function named for it. Tests and code that compares results are
+    left alone, and so is what the file takes back.
+
+    ## Why it is slow
+    Where the fastest algorithm adds numbers in changing order, another one takes its place: scattered sums are sorted
+    first, some convolutions and their gradients use a slower kernel. In this mode `torch.empty` fills its memory, too.
+    A seed does not need it: seeding fixes the random numbers, this mode fixes the last digits of sums.
+
+    ## Example
+    ```python
+    torch.manual_seed(0)
+    torch.use_deterministic_algorithms(True)
+    ```
+
+    ## Use instead
+    ```python
+    torch.manual_seed(0)
+    if args.deterministic:
+        torch.use_deterministic_algorithms(True)
+    ```
+
+    ## Fix safety
+    Advice: only you can know whether runs must repeat to the last digit.
+
+    ## When to ignore
+    When they must: to find a bug, to compare two versions, or because a regulation says so.
+
+    ## References
+    - [Reproducibility](https://docs.pytorch.org/docs/stable/notes/randomness.html)
+    - [torch.use_deterministic_algorithms](https://docs.pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html)
+    """
+
+    code = "TL904"
+    name = "deterministic-mode"
+    default = Default.OPT_IN
+    words = ("torch", ("cudnn.deterministic", "use_deterministic_algorithms(", "set_deterministic("))
+    demo = ("GPU",)
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        if module.is_test or any(module.calls(*_COMPARISONS)):
+            return
+        places: list[cst.CSTNode] = []
+        for switch in module.switches.flags(_FLAG):
+            if switch.value == "True" and not switch.conditional:
+                places.append(switch.node)
+        calls = list(module.calls(*_CALLS))
+        if all(_literal(call.node) == "True" for call in calls):
+            places += [call.node for call in calls if not module.switches.conditional(call.node)]
+        for place in places:
+            function = module.function_of(place)
+            if function is not None and "determin" in function.name.value.lower():
+                continue
+            yield self.diagnostic(
+                module,
+                place,
+                "deterministic algorithms are forced on every run",
+                label="no option asks for it",
+            )
+
+
+def _literal(call: cst.Call) -> str | None:
+    """The name that is the first argument: `True`, `False`, or a variable."""
+    import libcst as cst
+
+    value = call.args[0].value if call.args else None
+    return value.value if isinstance(value, cst.Name) else None
