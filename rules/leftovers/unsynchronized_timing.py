@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint.rule import Default, Diagnostic, Rule
+
+if TYPE_CHECKING:
+    from torchlint.model.module import Module
+
+
+class UnsynchronizedTiming(Rule):
+    """GPU work is timed by a clock that does not wait for it.
+
+    ## What it does
+    Flags differences of `time.time()`, `time.perf_counter()` and their like around a call of a network, in a file that
+    uses CUDA, where nothing in between waits for the GPU: no `torch.cuda.synchronize()`, no `.item()`, `.cpu()` or
+    print, and no function that might do it out of sight.
+
+    ## Why it is slow
+    It is not: it misleads. A call of a network only queues its kernels and returns. The clock then shows how long
+    queueing took, and the work itself is counted where the program waits next. Decisions based on such figures make
+    programs slow.
+
+    ## Example
+    ```python
+    start = time.perf_counter()
+    outputs = model(images)
+    elapsed = time.perf_counter() - start
+    ```
+
+    ## Use instead
+    ```python
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    outputs = model(images)
+    torch.cuda.synchronize()
+    elapsed = time.perf_counter() - start
+    ```
+    Run the network a few times before, and take the median of many runs; or let `torch.utils.benchmark.Timer` do both.
+    In a loop that is meant to be quick, record two `torch.cuda.Event(enable_timing=True)` instead and read them later.
+
+    ## Fix safety
+    Advice: waiting has a price where the program is not a benchmark, and two calls are rarely all that is missing.
+
+    ## When to ignore
+    When the time to queue the work is what you want to know, or when the network runs on the CPU after all.
+
+    ## References
+    - [CUDA semantics: asynchronous execution](https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution)
+    - [torch.utils.benchmark](https://docs.pytorch.org/docs/stable/benchmark_utils.html)
+    """
+
+    code = "TL903"
+    name = "unsynchronized-timing"
+    default = Default.INFO
+    words = ("torch", "cuda", ("time(", "perf_counter", "monotonic", "default_timer", "now()"))
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        if not module.uses_cuda:
+            return
+        for stretch in module.timing.unfinished():
+            yield self.diagnostic(
+                module,
+                stretch.end,
+                "the clock is read before the GPU has finished",
+                label=f"nothing has waited for it since line {module.row(stretch.start)}",
+                notes=(f"the call at line {module.row(stretch.network)} only queues its work",),
+            )
