@@ -136,9 +136,9 @@ def is_step(call: cst.Call) -> bool:
     if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in ("step", "step_and_update_lr"):
         return False
     owner = (dotted_name(call.func.value) or "").lower()
-    return (
-        "optim" in owner or "opt" in owner.rpartition(".")[2] or "scaler" in owner or len(call.args) == 0
-    ) and not any(word in owner for word in _NO_OPTIMIZERS)
+    if owner == "p" or any(word in owner for word in _NO_OPTIMIZERS):  # `with profile() as p`
+        return False
+    return "optim" in owner or "opt" in owner.rpartition(".")[2] or "scaler" in owner or len(call.args) == 0
 
 
 _COUNTERS = re.compile(r"step|iter|batch|idx|count|epoch|^i$|^it$|^n$|^k$", re.IGNORECASE)

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint.model.loops import LoopKind
+from torchlint.rule import Default, Diagnostic, Rule
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from torchlint.model.calls import Call
+    from torchlint.model.loops import Loop
+    from torchlint.model.module import Module
+
+_SCHEDULED = ("torch.profiler.profile", "torch.profiler.profiler.profile")
+_SWITCHED = ("torch.autograd.profiler.profile", "torch.autograd.profiler.emit_nvtx")
+#: Functions that are there to profile.
+_PROFILES = re.compile(r"prof|bench|trace|nvtx|measure|flops|debug", re.IGNORECASE)
+#: So many rounds are a sample.
+_FEW_ROUNDS = re.compile(r"range\(\s*\d{1,3}\s*\)|.*\bislice\(.*", re.DOTALL)
+
+
+class ProfilerLeftOn(Rule):
+    """A profiler records all of the training.
+
+    ## What it does
+    Flags `with torch.profiler.profile(...)` without a schedule, `with torch.autograd.profiler.profile(...)` and
+    `emit_nvtx()` around a loop that trains or goes through a loader, or inside of one at each round. Left alone are
+    profilers that hang on an option, functions named for profiling, loops of few rounds and loops that are left early.
+
+    ## Why it is slow
+    The profiler notes every operation with its times, and with `record_shapes`, `with_stack` or `profile_memory` more
+    of each. All of it is kept until the end of the block and put in order there. That slows each step, and takes
+    memory that grows with the number of steps.
+
+    ## Example
+    ```python
+    with torch.profiler.profile(with_stack=True) as prof:
+        for images, labels in loader:
+            train_step(images, labels)
+    ```
+
+    ## Use instead
+    ```python
+    steps = torch.profiler.schedule(wait=10, warmup=2, active=5, repeat=1)
+    with torch.profiler.profile(schedule=steps, with_stack=True) as prof:
+        for images, labels in loader:
+            train_step(images, labels)
+            prof.step()
+    ```
+    Five steps in the middle tell as much as all of them. Without `prof.step()` a schedule never moves on.
+
+    ## Fix safety
+    Advice: only you know which steps are worth looking at, or whether the profiler can go.
+
+    ## When to ignore
+    When the script is there to be profiled.
+
+    ## References
+    - [torch.profiler](https://docs.pytorch.org/docs/stable/profiler.html)
+    - [PyTorch profiler recipe](https://docs.pytorch.org/tutorials/recipes/recipes/profiler_recipe.html)
+    """
+
+    code = "TL902"
+    name = "profiler-left-on"
+    default = Default.INFO
+    words = ("torch", ("profiler.profile", "import profile", ", profile", "emit_nvtx"))
+    demo = ("CPU",)
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        if module.is_test:
+            return
+        for call in module.calls(*_SCHEDULED, *_SWITCHED):
+            block = _block_of(module, call)
+            loop = None if block is None or not _always_on(call) else _recorded_loop(module, block)
+            function = module.function_of(call.node)
+            if loop is None or (function is not None and _PROFILES.search(function.name.value)):
+                continue
+            yield self.diagnostic(
+                module,
+                call.node,
+                "the profiler records the whole run",
+                label="no schedule ends it" if call.name in _SCHEDULED else "it is always on",
+                notes=(f"every round of the loop at line {module.row(loop.node)} is recorded",),
+            )
+
+
+def _block_of(module: Module, call: Call) -> cst.With | None:
+    """The `with` that the profiler is made for, if it hangs on no condition."""
+    import libcst as cst
+
+    item = module.tree.parent(call.node)
+    block = module.tree.parent(item) if isinstance(item, cst.WithItem) else None
+    return block if isinstance(block, cst.With) and not module.switches.conditional(block) else None
+
+
+def _always_on(call: Call) -> bool:
+    """Whether the call shows neither a schedule nor a switch."""
+    argument = call.argument("schedule" if call.name in _SCHEDULED else "enabled")
+    return argument.absent or argument.literal() in ("None", "True")
+
+
+def _recorded_loop(module: Module, block: cst.With) -> Loop | None:
+    """The loop over the data that is recorded: inside the block, in a function called there, or around it."""
+    around = module.hot_loop(block)
+    if around is not None and _is_long(module, around) and not _header(module, around).startswith("range("):
+        return around
+    places = [block.body]
+    for call in module.tree.calls_in(block.body):
+        places += [item.body for item in module.definitions.called(call, module.values)]
+    for loop in module.all_loops():
+        if any(module.tree.within(loop.node, place) for place in places) and _is_long(module, loop):
+            return loop
+    return None
+
+
+def _is_long(module: Module, loop: Loop) -> bool:
+    """Whether the loop trains or takes the batches of a loader, and goes through to its end."""
+    if loop.kind is LoopKind.OTHER or not (loop.loaders or module.gradients.trains(loop.node.body)):
+        return False
+    return "break" not in module.code(loop.node) and _FEW_ROUNDS.fullmatch(_header(module, loop)) is None
+
+
+def _header(module: Module, loop: Loop) -> str:
+    """What the loop goes through; empty for `while`."""
+    import libcst as cst
+
+    return module.code(loop.node.iter) if isinstance(loop.node, cst.For) else ""
