@@ -53,11 +53,15 @@ _RARE = re.compile(
     r"(^|_)(step|steps|iter|iters|iteration|epoch|epochs|idx|count|counter|batch_idx)$|^(i|it|n|k|t|j)$",
     re.IGNORECASE,
 )
-_EPOCHS = re.compile(r"epoch|^ep$", re.IGNORECASE)
+_EPOCHS = re.compile(r"(?<!per_)(?<!per)epoch|^ep$", re.IGNORECASE)
 _MEASURING = re.compile(r"^(bench|profil)|_(bench|benchmark|profile|profiler)\.py$")
 #: What an agent chose, which the environment is told on the host.
 _CHOICES = re.compile(r"action|^act$|^a$")
 _CHOOSING = frozenset({"sample", "argmax", "multinomial", "max", "topk"})
+#: What scripts call that run on the CPU as well.
+_NO_EVIDENCE = frozenset(
+    f"torch.cuda.{name}" for name in ("is_available", "manual_seed", "manual_seed_all", "device_count")
+)
 _OPTIMIZER = re.compile(r"opt|scaler|trainer|engine", re.IGNORECASE)
 
 
@@ -103,8 +107,10 @@ class HostReads:
         module = self._module
         if module.uses_cuda or module.uses_trainer or module.imports("torch.cuda"):
             return True
-        if any((module.name_of(node) or "").startswith("torch.cuda.") for node in self._tree.attributes):
-            return True
+        for node in self._tree.attributes:
+            name = module.name_of(node) or ""
+            if name.startswith("torch.cuda.") and name not in _NO_EVIDENCE:
+                return True
         return any(move.device != "cpu" for move in module.placement.moves) or any(
             item.keyword is not None
             and item.keyword.value == "device"
@@ -150,7 +156,9 @@ class HostReads:
                 break
             function = outer
         if loops:
-            return [] if self._is_epoch(loops[0].node) else [loops[0].node]
+            inner, *outer = loops  # around the parts of a batch stands the loop over the batches
+            rounds = [inner, *(loop for loop in outer if is_batch(loop.over))]
+            return [loop.node for loop in rounds if not self._is_epoch(loop.node)]
         if function is None or not self._is_step(function):
             return []
         return [function]
