@@ -113,7 +113,8 @@ def train(model: BertClassifier, loader: DataLoader, optimizer: torch.optim.Opti
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        losses.append(loss.item())
+        losses.append(loss.detach())
+    losses = torch.stack(losses).tolist()
     return losses
 
 

@@ -144,16 +144,16 @@ def work(state: tuple) -> list[float]:
         persistent_workers=True,
     )
     criterion = nn.BCEWithLogitsLoss()
-    scaler_g = torch.amp.GradScaler("cuda")
-    scaler_d = torch.amp.GradScaler("cuda")
+    scaler_g = torch.amp.GradScaler("cuda", enabled=False)
+    scaler_d = torch.amp.GradScaler("cuda", enabled=False)
     fixed_noise = torch.randn(64, NOISE, 1, 1, device=device)
     g_losses, d_losses, samples = [], [], []
 
     for _ in range(EPOCHS):
         for real in dataloader:
-            real = real.to(device)
-            real_label = torch.ones(batch_size).to(device)
-            fake_label = torch.zeros(batch_size).to(device)
+            real = real.to(device, non_blocking=True)
+            real_label = torch.ones(batch_size, device=device)
+            fake_label = torch.zeros(batch_size, device=device)
 
             # Discriminator: maximize log(D(x)) + log(1 - D(G(z)))
             optimizer_d.zero_grad()
@@ -175,11 +175,13 @@ def work(state: tuple) -> list[float]:
             scaler_g.step(optimizer_g)
             scaler_g.update()
 
-            g_losses.append(loss_g.item())
-            d_losses.append(loss_d.item())
+            g_losses.append(loss_g.detach())
+            d_losses.append(loss_d.detach())
 
         with torch.no_grad():
             samples.append(net_g(fixed_noise).detach().cpu())
+    d_losses = torch.stack(d_losses).tolist()
+    g_losses = torch.stack(g_losses).tolist()
 
     logger.info(f"drew {len(samples)} sheets of samples, between {samples[-1].min():.2f} and {samples[-1].max():.2f}")
     return g_losses + d_losses

@@ -114,8 +114,8 @@ def evaluate(model, data_loader, device):
     found, total = 0, 0
     overlaps = []
     for images, targets in data_loader:
-        images = torch.stack([image.to(device) for image in images])
-        targets = [{key: value.to(device) for key, value in target.items()} for target in targets]
+        images = torch.stack([image.to(device, non_blocking=True) for image in images])
+        targets = [{key: value.to(device, non_blocking=True) for key, value in target.items()} for target in targets]
         with autocast("cuda"):
             boxes, scores = model(images)
         for image_boxes, image_scores, target in zip(boxes, scores, targets):

@@ -121,16 +121,17 @@ def train_one_epoch(model, loader, criterion, optimizer, device):
     losses = []
     running_loss = 0.0
     for images, labels in loader:
-        images = images.to(device)
-        labels = labels.to(device)
+        images = images.to(device, non_blocking=True)
+        labels = labels.to(device, non_blocking=True)
         optimizer.zero_grad()
         with torch.autocast(device_type="cuda", dtype=torch.bfloat16):
             outputs = model(images)
             loss = criterion(outputs, labels)
         loss.backward()
         optimizer.step()
-        running_loss += loss.item()
+        running_loss += loss.detach()
         losses.append(loss.detach())
+    running_loss = float(running_loss)
     return running_loss / len(loader), torch.stack(losses)
 
 
@@ -140,8 +141,8 @@ def validate(model, loader, criterion, device):
     total_loss = 0.0
     correct = 0
     for images, labels in loader:
-        images = images.to(device)
-        labels = labels.to(device)
+        images = images.to(device, non_blocking=True)
+        labels = labels.to(device, non_blocking=True)
         outputs = model(images)
         total_loss += criterion(outputs, labels).item()
         correct += (outputs.argmax(dim=1) == labels).sum().item()

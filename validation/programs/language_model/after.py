@@ -126,16 +126,17 @@ class Trainer:
         self.model.train()
         losses = []
         for step, (x, y) in enumerate(loader):
-            x, y = x.to(self.device), y.to(self.device)
+            x, y = x.to(self.device, non_blocking=True), y.to(self.device, non_blocking=True)
             with torch.autocast(device_type="cuda", dtype=torch.bfloat16):
                 _, loss = self.model(x, y)
             self.optimizer.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
             self.optimizer.step()
-            losses.append(loss.item())
+            losses.append(loss.detach())
             if step % 10 == 0:
                 logger.info(f"step {step}: loss {loss.item():.4f}")
+        losses = torch.stack(losses).tolist()
         return losses
 
     @torch.no_grad()
