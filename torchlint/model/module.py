@@ -38,6 +38,7 @@ from torchlint.model.sizes import Sizes
 from torchlint.model.steps import Steps
 from torchlint.model.switches import Switches
 from torchlint.model.timing import Timing
+from torchlint.model.tokenizing import Tokenizing
 from torchlint.model.training import Training
 from torchlint.model.tree import Binding, Tree, dotted_name
 from torchlint.model.values import Value, Values
@@ -92,6 +93,7 @@ class Module:
         self.host_reads = HostReads(self)
         self.options = Options(self)
         self.epochs = Epochs(self)
+        self.tokenizing = Tokenizing(self)
 
     @classmethod
     def parse(
