@@ -57,7 +57,7 @@ class ZeroedGradients(Rule):
     name = "zeroed-gradients"
     words = (
         "torch",
-        ("set_to_none", "zero_grad(False", ".grad.zero_", ".grad.data.zero_"),
+        ("set_to_none=False", "set_to_none = False", "zero_grad(False", ".grad.zero_", ".grad.data.zero_"),
     )
     since = (2, 0)
     demo = ("GPU", "CPU")

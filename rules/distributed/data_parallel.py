@@ -110,4 +110,4 @@ def _only_loads(module: Module, call: cst.Call) -> bool:
     bound = [binding.value for binding in module.names.bindings(target)] if isinstance(target, cst.Name) else []
     if any(value is not None and module.code(value) == f"{name}.module" for value in bound):
         return True
-    return not any(module.methods("backward", "parameters", "train"))
+    return "optim" not in module.text and not any(module.methods("backward", "train"))

@@ -25,8 +25,9 @@ class DeterministicMode(Rule):
 
     ## Why it is slow
     Where the fastest algorithm adds numbers in changing order, another one takes its place: scattered sums are sorted
-    first, some convolutions and their gradients use a slower kernel. In this mode `torch.empty` fills its memory, too.
-    A seed does not need it: seeding fixes the random numbers, this mode fixes the last digits of sums.
+    first, some convolutions and their gradients use a slower kernel. `torch.use_deterministic_algorithms` also makes
+    `torch.empty` fill its memory. A seed does not need any of it: seeding fixes the random numbers, this mode fixes
+    the last digits of sums.
 
     ## Example
     ```python
