@@ -33,7 +33,8 @@ REVEALED = {
     "image_classifier": {"TL204"},
     "language_model": {"TL204"},
 }
-#: What no fix is offered for there: autocast is on for CUDA alone, and the service runs on the CPU as well.
+#: What no fix is offered for there: some rules only advise; and autocast is on for CUDA alone in the service, which
+#: runs on the CPU as well.
 ADVISED = {"detection_evaluation": {"TL811"}, "inference_service": {"TL308", "TL903"}}
 
 programs = pytest.mark.parametrize("name", WRONG)
