@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from torchlint.model.loops import LoopKind
 from torchlint.rule import Default, Diagnostic, Rule
 
 if TYPE_CHECKING:
@@ -118,6 +117,8 @@ def _recorded_loop(module: Module, block: cst.With) -> Loop | None:
 
 def _is_long(module: Module, loop: Loop) -> bool:
     """Whether the loop trains or takes the batches of a loader, and goes through to its end."""
+    from torchlint.model.loops import LoopKind
+
     if loop.kind is LoopKind.OTHER or not (loop.loaders or module.gradients.trains(loop.node.body)):
         return False
     return "break" not in module.code(loop.node) and _FEW_ROUNDS.fullmatch(_header(module, loop)) is None
