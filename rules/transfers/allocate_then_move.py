@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -8,8 +9,15 @@ from torchlint.model.knowledge import Kind
 from torchlint.rule import Applicability, Diagnostic, Fix, Rule
 
 if TYPE_CHECKING:
+    import libcst as cst
+
     from torchlint.model.module import Module
     from torchlint.model.placement import Fresh, Move
+
+_CHAINED = re.compile(
+    r"\b(?:zeros|ones|empty|full|eye|arange|linspace|logspace|rand|randn|randint|randperm)\("
+    r"(?:(?!device=|\n\n)[\s\S]){0,300}?\)\s*\.(?:to|cuda)\("
+)
 
 
 class AllocateThenMove(Rule):
@@ -50,15 +58,13 @@ class AllocateThenMove(Rule):
 
     code = "TL206"
     name = "allocate-then-move"
-    words = (
-        "torch",
-        (".cuda(", ".to("),
-        (
-            *("zeros(", "ones(", "empty(", "full(", "eye(", "arange(", "linspace(", "logspace("),
-            *("rand(", "randn(", "randint(", "randperm("),
-        ),
-    )
+    words = ("torch", (").cuda(", ").to("))
     demo = ("GPU",)
+
+    @classmethod
+    def may_concern(cls, text: str) -> bool:
+        """Whether a move follows a factory closely, too: many files use both, few in one expression."""
+        return super().may_concern(text) and _CHAINED.search(text) is not None
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         if module.is_test:
@@ -90,7 +96,7 @@ class AllocateThenMove(Rule):
         ]
         if not others:
             removed = edits.remove_method_call(module, move.call)
-        elif move.target is not None and not move.is_cuda:
+        elif move.target is not None and not move.is_cuda and all(self._may_stay(module, item) for item in others):
             removed = edits.remove_argument(module, move.call, move.target)
         else:
             return None
@@ -101,6 +107,15 @@ class AllocateThenMove(Rule):
             return Fix(message, (*added, *removed), Applicability.SAFE)
         caution = "draws other random numbers" if fresh.drawn else "may round the last digits differently"
         return Fix(message, (*added, *removed), Applicability.UNSAFE, caution)
+
+    def _may_stay(self, module: Module, argument: cst.Arg) -> bool:
+        """Whether ``to`` takes ``argument`` without a device before it."""
+        value = argument.value
+        return (
+            argument.keyword is not None
+            or module.value(value).kind is Kind.DTYPE
+            or module.code(value)[-6:] == ".dtype"
+        )
 
     def _device(self, module: Module, move: Move) -> str | None:
         """What to pass as ``device``."""

@@ -62,7 +62,7 @@ class HostReadInLoop(Rule):
 
     code = "TL201"
     name = "host-read-in-loop"
-    words = ("torch", ("backward(", ".step("), (".item()", "float(", "int("))
+    words = (("backward(", "def training_step(", "def compute_loss("), (".item()", "float("))
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

@@ -12,7 +12,7 @@ import libcst as cst
 
 from torchlint.model import running
 from torchlint.model.knowledge import Kind
-from torchlint.model.loops import is_backward, is_batch, is_step
+from torchlint.model.loops import is_backward
 from torchlint.model.tree import COMPREHENSIONS, Binding, dotted_name
 
 if TYPE_CHECKING:
@@ -28,32 +28,10 @@ _SHAPES = frozenset({"shape", "dtype", "device", "ndim", "is_cuda"})
 #: Methods and attributes between a tensor and its ``item()`` that are part of the read.
 _OF_THE_READ = frozenset({"detach", "cpu", "data", "clone"})
 _NUMBERS = frozenset(
-    f"builtins.{name}"
-    for name in (
-        "float",
-        "int",
-        "len",
-        "str",
-        "bool",
-        "round",
-        "isinstance",
-        "range",
-        "type",
-        "id",
-        "getattr",
-        "hasattr",
-    )
+    f"builtins.{name}" for name in "float int len str bool round isinstance range type id getattr hasattr".split()
 )
 #: Calls that ask what a number is worth in order to act on it.
 _ASKING = re.compile(r"(^|_)(isnan|isfinite|isinf|is_nan|early_?stop\w*|stopper|allclose)$|^(step|should_\w+)$")
-#: Names in a test that turn up at some steps only, or are turned on for a look.
-_RARE = re.compile(
-    r"verbose|debug|display|print|\blog\b|log_(freq|every|interval|now|step)|should|do_log|is_log|(^|_)rank$|"
-    r"main_process|is_master|master_process|is_main|is_rank|local_rank|"
-    r"(^|_)(step|steps|iter|iters|iteration|epoch|epochs|idx|count|counter|batch_idx)$|^(i|it|n|k|t|j)$",
-    re.IGNORECASE,
-)
-_EPOCHS = re.compile(r"(?<!per_)(?<!per)epoch|^ep$", re.IGNORECASE)
 _MEASURING = re.compile(r"^(bench|profil)|_(bench|benchmark|profile|profiler)\.py$")
 #: What an agent chose, which the environment is told on the host.
 _CHOICES = re.compile(r"action|^act$|^a$")
@@ -62,7 +40,6 @@ _CHOOSING = frozenset({"sample", "argmax", "multinomial", "max", "topk"})
 _NO_EVIDENCE = frozenset(
     f"torch.cuda.{name}" for name in ("is_available", "manual_seed", "manual_seed_all", "device_count")
 )
-_OPTIMIZER = re.compile(r"opt|scaler|trainer|engine", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +57,6 @@ class HostReads:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._tree = module.tree
-        self._decided: dict[tuple[cst.CSTNode, bool], bool] = {}
 
     @cached_property
     def found(self) -> list[HostRead]:
@@ -88,7 +64,7 @@ class HostReads:
         if self._module.is_test or self._measures(self._module.path) or not self._on_gpu:
             return []
         found: dict[cst.CSTNode, HostRead] = {}
-        for step in self._steps:
+        for step in self._module.rounds.steps:
             for call in self._calls_at_every_round(step, step, _DEPTH, set()):
                 tensor = self.read_by(call)
                 if tensor is None or call in found or self._decides(call, step):
@@ -124,73 +100,6 @@ class HostReads:
         """Whether a file is there to time things, and so waits on purpose."""
         return bool(_MEASURING.search(path.replace("\\", "/").rpartition("/")[2]))
 
-    # -- steps
-
-    @cached_property
-    def _steps(self) -> list[cst.CSTNode]:
-        """The innermost loops around backward passes and optimizer steps; else the functions that hold them."""
-        found: dict[cst.CSTNode, None] = {}
-        for call in self._tree.calls:
-            if not (is_backward(call) or self._steps_optimizer(call)):
-                continue
-            for place in self._rounds(call):
-                found[place] = None
-        return list(found)
-
-    def _steps_optimizer(self, call: cst.Call) -> bool:
-        if not is_step(call) or not isinstance(call.func, cst.Attribute):
-            return False
-        owner = call.func.value
-        return self._module.value(owner).kind in (Kind.OPTIMIZER, Kind.SCALER) or bool(
-            _OPTIMIZER.search(dotted_name(owner) or "")
-        )
-
-    def _rounds(self, call: cst.Call) -> list[cst.CSTNode]:
-        """What is run again for every ``call``: the loop around it, or its function where the loop is elsewhere."""
-        loops = self._module.loops.around(call)
-        function = self._module.function_of(call)
-        while not loops and function is not None and self._module.function_of(function) is not None:
-            loops = self._module.loops.around(function)  # a closure given to the optimizer
-            outer = self._module.function_of(function)
-            if loops or outer is None:
-                break
-            function = outer
-        if loops:
-            inner, *outer = loops  # around the parts of a batch stands the loop over the batches
-            rounds = [inner, *(loop for loop in outer if is_batch(loop.over))]
-            return [loop.node for loop in rounds if not self._is_epoch(loop.node)]
-        if function is None or not self._is_step(function):
-            return []
-        return [function]
-
-    def _is_epoch(self, loop: cst.For | cst.While) -> bool:
-        """Whether one step is one epoch: what is read once per epoch is left alone."""
-        if not isinstance(loop, cst.For) or is_batch(self._module.loops.of(loop).over):
-            return False
-        names = [node.value for node in self._tree.nodes_in(loop.target) if isinstance(node, cst.Name)]
-        if isinstance(loop.iter, cst.Call) and (dotted_name(loop.iter.func) or "").endswith("range"):
-            names += [
-                node.value if isinstance(node, cst.Name) else node.attr.value
-                for item in loop.iter.args
-                if item.keyword is None
-                for node in self._tree.nodes_in(item.value)
-                if isinstance(node, (cst.Name, cst.Attribute))
-            ]
-        return any(_EPOCHS.search(name) for name in names)
-
-    def _is_step(self, function: cst.FunctionDef) -> bool:
-        """Whether ``function`` is a training step: it runs forward and backward, and is called in a loop."""
-        calls = self._module.callers(function).calls
-        if any(_EPOCHS.search(param.name.value) for param in function.params.params):
-            return False  # a step that is an epoch
-        around = [loop for call in calls for loop in self._module.loops.around(call)[:1]]
-        if around:
-            return not all(self._is_epoch(loop.node) for loop in around)
-        if calls and all(self._module.runs_once(call) for call in calls):
-            return False
-        inside = self._tree.calls_in(function.body)
-        return any(is_backward(call) for call in inside) and any(self._steps_optimizer(call) for call in inside)
-
     # -- what runs at every round
 
     def _calls_at_every_round(
@@ -200,7 +109,7 @@ class HostReads:
         seen.add(body)
         inner = body.body if isinstance(body, (cst.For, cst.While, cst.FunctionDef)) else body
         for call in self._tree.calls_in(inner):
-            if not self.runs_at_every_round(call, body):
+            if not self._module.rounds.at_every_round(call, body):
                 continue
             yield call
             if depth <= 0:
@@ -212,111 +121,6 @@ class HostReads:
     def _feeds(self, call: cst.Call) -> bool:
         """Whether ``call`` hands on something of the step: a metric of outputs, not a pass over other data."""
         return any(self._is_tensor_of_step(argument.value) for argument in call.args)
-
-    def runs_at_every_round(self, node: cst.CSTNode, step: cst.CSTNode) -> bool:
-        """Whether nothing between ``step`` and ``node`` lets some rounds pass by."""
-        tree = self._tree
-        child = node
-        for above in tree.ancestors(node):
-            if isinstance(above, (cst.FunctionDef, cst.Lambda)) and above is not step and child is above.body:
-                return self._is_closure(above)
-            if isinstance(above, (cst.ExceptHandler, cst.Match)):
-                return False
-            if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test and self._is_rare(above, step):
-                return False
-            if isinstance(above, (cst.For, cst.While)) and above is not step and self._is_other_pass(above, child):
-                return False
-            if isinstance(above, cst.IndentedBlock) and self._behind_exit(above, child):
-                return False
-            if above is step:
-                return True
-            child = above
-        return False
-
-    def is_counted(self, node: cst.CSTNode, step: cst.CSTNode) -> bool:
-        """Whether ``node`` runs at every so many rounds of ``step`` only: under ``if i % 100 == 0``."""
-        child = node
-        for above in self._tree.ancestors(node):
-            if above is step:
-                return False
-            if isinstance(above, cst.If) and child is above.body and self._counts(above.test):
-                return True
-            child = above
-        return False
-
-    def _counts(self, test: cst.BaseExpression) -> bool:
-        return any(
-            isinstance(node, cst.BinaryOperation)
-            and isinstance(node.operator, cst.Modulo)
-            and not (isinstance(node.right, cst.Integer) and node.right.value in ("1", "2"))
-            for node in self._tree.nodes_in(test)
-        )
-
-    def _is_closure(self, function: cst.FunctionDef | cst.Lambda) -> bool:
-        return isinstance(function, cst.FunctionDef) and function.name.value == "closure"
-
-    def _is_rare(self, branch: cst.If | cst.IfExp, step: cst.CSTNode) -> bool:
-        """Whether the test of ``branch`` depends on a counter, a rank, a value of the round, or a wish to look."""
-        varying = self._bound_in(step)
-        for node in self._tree.nodes_in(branch.test):
-            if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
-                return self._counts(node)
-            name = (
-                node.value if isinstance(node, cst.Name) else node.attr.value if isinstance(node, cst.Attribute) else ""
-            )
-            if _RARE.search(name):
-                return True
-            if isinstance(node, cst.Name) and node.value in varying and not self._asks_for_type(node):
-                return True
-        return False
-
-    def _asks_for_type(self, name: cst.Name) -> bool:
-        """``isinstance(loss, float)``, ``scheduler is not None``, ``hasattr(outputs, "loss")``."""
-        parent = self._tree.parent(name)
-        if isinstance(parent, cst.Arg):
-            call = self._tree.parent(parent)
-            return isinstance(call, cst.Call) and (self._module.name_of(call.func) or "").rpartition(".")[2] in (
-                "isinstance",
-                "hasattr",
-                "callable",
-                "len",
-                "is_tensor",
-            )
-        return isinstance(parent, cst.Comparison) and any(
-            isinstance(item.comparator, cst.Name) and item.comparator.value == "None" for item in parent.comparisons
-        )
-
-    def _bound_in(self, step: cst.CSTNode) -> set[str]:
-        """The names that a round of ``step`` binds."""
-        return {
-            name
-            for scope in self._tree.scopes.values()
-            for name, bindings in scope.bindings.items()
-            if any(binding.kind != "param" and self._tree.within(binding.node, step) for binding in bindings)
-        }
-
-    def _is_other_pass(self, loop: cst.For | cst.While, child: cst.CSTNode) -> bool:
-        """Whether ``loop``, inside of a step, goes through other data: a validation pass."""
-        if child is not loop.body:
-            return False
-        return bool(self._module.loops.of(loop).loaders) and not any(
-            is_backward(call) for call in self._tree.calls_in(loop.body)
-        )
-
-    def _behind_exit(self, block: cst.IndentedBlock, child: cst.CSTNode) -> bool:
-        """Whether a ``continue`` under a counter stands before ``child`` in ``block``."""
-        for statement in block.body:
-            if statement is child:
-                return False
-            if isinstance(statement, cst.If) and self._ends_round(statement.body) and self._counts(statement.test):
-                return True
-        return False
-
-    def _ends_round(self, block: cst.BaseSuite) -> bool:
-        last = block.body[-1] if block.body else None
-        if isinstance(last, cst.SimpleStatementLine):
-            last = last.body[-1]
-        return isinstance(last, (cst.Continue, cst.Return))
 
     # -- what is read
 
@@ -460,7 +264,7 @@ class HostReads:
         if isinstance(node, cst.UnaryOperation):
             return self._added(node.expression)
         if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-            if node.func.attr.value == "scale" and node.args:
+            if node.func.attr.value in ("scale", "scale_loss") and node.args:
                 return self._added(node.args[0].value)
             if node.func.attr.value in ("mean", "sum", "squeeze"):
                 return self._added(node.func.value)

@@ -34,6 +34,7 @@ from torchlint.model.pinning import Pinning
 from torchlint.model.placement import Placement
 from torchlint.model.precision import Precision
 from torchlint.model.regions import GradMode, Regions
+from torchlint.model.rounds import Rounds
 from torchlint.model.sizes import Sizes
 from torchlint.model.steps import Steps
 from torchlint.model.switches import Switches
@@ -90,6 +91,7 @@ class Module:
         self.loading = Loading(self, self.datasets)
         self.placement = Placement(self)
         self.pinning = Pinning(self)
+        self.rounds = Rounds(self)
         self.host_reads = HostReads(self)
         self.options = Options(self)
         self.epochs = Epochs(self)

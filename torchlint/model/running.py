@@ -65,7 +65,7 @@ def _sum_of(module: Module, read: HostRead, loop: cst.For | cst.While, statement
     inside: list[cst.Name] = []
     for use in _uses(module, target.value, scope):
         if module.tree.within(use, loop) and not module.tree.within(use, statement) and not _binds(use, bindings):
-            if not module.host_reads.is_counted(use, loop):
+            if not module.rounds.is_counted(use, loop):
                 return None
             inside.append(use)
     return Running(target.value, loop, False, kind, tuple(inside))
