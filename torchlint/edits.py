@@ -203,6 +203,24 @@ def insert_before(module: Module, statement: cst.CSTNode, *lines: str) -> Edits 
     return (Edit(begin, begin, "".join(f"{indent}{line}{newline_of(module)}" for line in lines)),)
 
 
+def insert_behind_imports(module: Module, line: str) -> Edits | None:
+    """Put ``line`` on a row of its own behind the imports at the top of the file, a blank row between."""
+    import libcst as cst
+
+    last = None
+    for statement in module.root.body:
+        first = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+        if isinstance(first, (cst.Import, cst.ImportFrom)):
+            last = statement
+        elif last is not None or not isinstance(first, cst.Expr):
+            break
+    if last is None:
+        return None
+    newline = newline_of(module)
+    end = _row_end(module, statement_end(module, last))
+    return (Edit(end, end, f"{newline}{newline}{line}"),)
+
+
 def insert_after(module: Module, statement: cst.CSTNode, line: str) -> Edits | None:
     """Put ``line`` on a row of its own after ``statement`` and its comment, at its indentation."""
     start = module.span(statement)[0]

@@ -66,24 +66,7 @@ class MissingAutocast(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        precision = module.precision
-        if (
-            module.is_test
-            or not module.uses_cuda
-            or precision.is_chosen
-            or precision.is_double
-            or precision.plays_games
-        ):
-            return
-        if precision.loses_on_probabilities or precision.differentiates_twice or precision.defines_kernels:
-            return
-        if precision.needs_digits:
-            return
-        for step in module.steps.loops:
-            if module.regions.autocast(step.forward):
-                continue
-            if all(module.sizes.is_tiny(network) for network in module.steps.networks(step)):
-                continue
+        for step in module.precision.float32_training:
             yield self.diagnostic(
                 module,
                 step.forward,

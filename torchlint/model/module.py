@@ -23,6 +23,7 @@ from torchlint.model.gradients import Gradients
 from torchlint.model.host_reads import HostReads
 from torchlint.model.inference import Inference
 from torchlint.model.knowledge import Kind
+from torchlint.model.layers import NetworkLayers
 from torchlint.model.loading import Loading
 from torchlint.model.loops import Loop, LoopKind, Loops
 from torchlint.model.names import Names
@@ -33,6 +34,7 @@ from torchlint.model.outputs import Outputs
 from torchlint.model.pinning import Pinning
 from torchlint.model.placement import Placement
 from torchlint.model.precision import Precision
+from torchlint.model.reasons import Reasons
 from torchlint.model.regions import GradMode, Regions
 from torchlint.model.rounds import Rounds
 from torchlint.model.sizes import Sizes
@@ -81,6 +83,8 @@ class Module:
         self.autocasts = Autocasts(self)
         self.sizes = Sizes(self)
         self.switches = Switches(self.tree, self.names)
+        self.layers = NetworkLayers(self)
+        self.reasons = Reasons(self)
         self.steps = Steps(self)
         self.outputs = Outputs(self)
         self.inference = Inference(self)

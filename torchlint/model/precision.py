@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.model.knowledge import Kind
-from torchlint.model.tree import dotted_name
+from torchlint.model.tree import COMPREHENSIONS, dotted_name
 
 if TYPE_CHECKING:
+    from torchlint.model.calls import Call
     from torchlint.model.module import Module
+    from torchlint.model.steps import TrainingLoop
 
 #: Words that speak of low precision wherever they stand in an identifier, a keyword, an import or a string.
 _WORDS = re.compile(
@@ -55,6 +57,10 @@ _PROBABILITY_LOSSES = frozenset(
     {"torch.nn.BCELoss", "torch.nn.functional.binary_cross_entropy", "torch.nn.modules.loss.BCELoss"}
 )
 
+#: Of smaller layers, the time goes into launching kernels: 1024 x 1024.
+_LARGE = 1 << 20
+_HALVES = frozenset({"torch.float16", "torch.half", "torch.bfloat16"})
+
 
 class Precision:
     """Answers for one file."""
@@ -94,6 +100,59 @@ class Precision:
                 found.add(text)
         for word in found:
             yield _CAMEL.sub("_", word).lower()
+
+    @cached_property
+    def float32_training(self) -> list[TrainingLoop]:
+        """The training loops that compute in float32 on CUDA and that autocast would serve."""
+        module = self._module
+        if module.is_test or not module.uses_cuda or self.is_chosen or self.is_double or self.plays_games:
+            return []
+        if self.loses_on_probabilities or self.differentiates_twice or self.defines_kernels or self.needs_digits:
+            return []
+        return [
+            step
+            for step in module.steps.loops
+            if not module.regions.autocast(step.forward)
+            and not all(module.sizes.is_tiny(network) for network in module.steps.networks(step))
+        ]
+
+    @cached_property
+    def float32_product(self) -> tuple[cst.Call, Call] | None:
+        """The first forward in a loop whose network multiplies matrices in float32, and the layer that does."""
+        module = self._module
+        if not module.uses_cuda or self.is_chosen or self.is_double or self.plays_games or self.needs_digits:
+            return None
+        for call in module.tree.calls:
+            repeated = module.loops.around(call) or any(
+                isinstance(above, COMPREHENSIONS) for above in module.tree.ancestors(call)
+            )
+            if not repeated or not module.runs_network(call):
+                continue
+            owner = module.tree.class_of(module.function_of(call) or call)
+            if owner is not None and module.values.instance(owner).kind is Kind.MODULE:
+                continue  # a part of a network, which others run
+            network = module.network_of(call)
+            layers = module.layers.of(network)
+            largest = module.sizes.largest(network)
+            if layers is None or module.value(network).device == "cpu" or (largest is not None and largest < _LARGE):
+                continue
+            found = layers.product
+            if found is not None:
+                return call, found
+        return None
+
+    def is_halved(self, network: cst.BaseExpression) -> bool:
+        """Whether the file puts ``network`` into 16 bits."""
+        module = self._module
+        text = dotted_name(network)
+        for call in module.methods("half", "bfloat16", "to"):
+            assert isinstance(call.func, cst.Attribute)
+            if call.func.attr.value == "to" and not any(module.name_of(item.value) in _HALVES for item in call.args):
+                continue
+            target = call.func.value
+            if dotted_name(target) == text or module.value(target).origins & module.value(network).origins:
+                return True
+        return False
 
     @cached_property
     def is_double(self) -> bool:

@@ -38,6 +38,12 @@ class Sizes:
         sizes = [self._largest(call, set()) for call in made or ()]
         return bool(sizes) and all(size is not None and size <= _TINY for size in sizes)
 
+    def largest(self, network: cst.BaseExpression) -> int | None:
+        """The weights of the largest layer of ``network``; None if the file does not show them all."""
+        sizes = [self._largest(call, set()) for call in self._module.value(network).origins]
+        known = [size for size in sizes if size is not None]
+        return max(known) if known and len(known) == len(sizes) else None
+
     def _largest(self, place: cst.CSTNode, seen: set[cst.CSTNode]) -> int | None:
         """The weights of the largest layer built in ``place``; None if one of them is not known."""
         largest = 0
