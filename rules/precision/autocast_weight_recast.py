@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint import edits
+from torchlint.rule import Applicability, Diagnostic, Fix, Rule
+
+if TYPE_CHECKING:
+    from torchlint.model.autocasts import Recast
+    from torchlint.model.module import Module
+
+
+class AutocastWeightRecast(Rule):
+    """Autocast rounds the same float32 weights again at each call of a network that is only used.
+
+    ## What it does
+    Flags a forward under autocast in a file that trains nothing, where a network made there in float32 answers one
+    item after the other: in a loop that decodes, or in a function that is called for each request. Loops over batches
+    are left alone, for the more there is to compute, the less the weights weigh; so are networks of convolutions, and
+    networks whose format cannot be seen.
+
+    ## Why it is slow
+    Autocast keeps the weights in float32 and rounds them to 16 bits when a layer needs them. It remembers the rounded
+    weights until the outermost autocast is left. In inference mode it remembers nothing, nor for parameters that do
+    not require gradients: every layer then reads its float32 weights and writes and reads their 16-bit copy at each
+    call, several times the traffic of weights that are 16 bits wide to begin with. With few rows per call, traffic is
+    all there is.
+
+    ## Example
+    ```python
+    @torch.inference_mode()
+    def generate(model, tokens, length):
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            for _ in range(length):
+                logits = model(tokens)
+                tokens = torch.cat([tokens, logits[:, -1:].argmax(-1)], dim=1)
+        return tokens
+    ```
+
+    ## Use instead
+    ```python
+    model.to(torch.bfloat16)  # once, where the model is made
+    ```
+    Autocast may stay around it: it then finds nothing to round but inputs.
+
+    ## Fix safety
+    Unsafe: everything in the network that is float32 is rounded, also what autocast leaves alone, such as the weights
+    of norms and tables of positions; what runs outside autocast meets 16-bit weights. The fix puts the network into
+    the format of autocast before it is used. It is offered where autocast and the network are sure to be on the same
+    device, since where autocast is off, float32 inputs would meet 16-bit weights.
+
+    ## When to ignore
+    When weights must stay in float32, because parts of the network need the digits or the file shares the network
+    with code that trains it.
+
+    ## References
+    - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#autocasting)
+    - [Why inference mode and the cache of autocast do not go together](https://github.com/pytorch/pytorch/pull/165068)
+    """
+
+    code = "TL308"
+    name = "autocast-weight-recast"
+    words = ("autocast", ("Linear", "Attention", "Transformer", "dot_product_attention"))
+    since = (1, 10)
+    demo = ("GPU", "CPU")
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        for recast in module.autocasts.recasts:
+            yield self.diagnostic(
+                module,
+                recast.region.forward,
+                "autocast rounds the same float32 weights at every call",
+                label=f"of `{module.code(recast.region.model)}`, which nothing here trains",
+                notes=(
+                    f"under autocast at line {module.row(recast.autocast.call.node)}: {recast.reason}",
+                    f"`{recast.layer.name}` is made in float32 at line {module.row(recast.layer.node)}",
+                ),
+                fix=_fix(module, recast),
+            )
+
+
+def _fix(module: Module, recast: Recast) -> Fix | None:
+    """Put the network into the format of autocast: in the constructor that makes it, or before it is used."""
+    import libcst as cst
+
+    region, dtype = recast.region, recast.autocast.dtype
+    cast = f"{module.code(region.model)}.to({dtype})"
+    place = module.inference.construction(region)
+    if place is not None:
+        changed = edits.insert_after(module, place, cast)
+    else:
+        place = module.inference.first_statement(region) if isinstance(region.model, cst.Name) else None
+        changed = edits.insert_before(module, place, cast) if place is not None else None
+    if not changed or not module.autocasts.is_beside_network(recast):
+        return None
+    if edits.import_module(module, "torch", region.forward) != ():
+        return None
+    return Fix(
+        f"put the network into {dtype.rpartition('.')[2]} once",
+        changed,
+        Applicability.UNSAFE,
+        "rounds all weights, those of norms and tables too",
+    )
