@@ -15,6 +15,7 @@ from torchlint.model import knowledge
 from torchlint.model.autocasts import Autocasts
 from torchlint.model.calls import Call
 from torchlint.model.compiled import Compiled
+from torchlint.model.convolutions import Convolutions
 from torchlint.model.datasets import Datasets
 from torchlint.model.definitions import Callers, Definitions
 from torchlint.model.epochs import Epochs
@@ -84,6 +85,7 @@ class Module:
         self.sizes = Sizes(self)
         self.switches = Switches(self.tree, self.names)
         self.layers = NetworkLayers(self)
+        self.convolutions = Convolutions(self)
         self.reasons = Reasons(self)
         self.steps = Steps(self)
         self.outputs = Outputs(self)

@@ -1,0 +1,1 @@
+"""Rules about layers and the kernels that run them."""

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint import edits
+from torchlint.rule import Applicability, Default, Diagnostic, Fix, Rule
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from torchlint.model.module import Module
+
+_FLAG = "torch.backends.cudnn.benchmark"
+
+
+class UntunedConvolution(Rule):
+    """Convolutions of images of one size run with the kernels that cuDNN guesses, not with those that are fastest.
+
+    ## What it does
+    Flags the first forward of a loop on CUDA that runs a convolutional network, where transforms or the data set show
+    that all images have one size and nothing in the file sets `torch.backends.cudnn.benchmark`. In a file with such a
+    loop, also flags `torch.backends.cudnn.benchmark = False` and `torch.backends.cudnn.enabled = False` where no
+    comment, condition, seed or wish for determinism says why.
+
+    ## Why it is slow
+    cuDNN has many kernels for one convolution and picks one by rules of thumb. With `benchmark` on, it runs them all
+    when it first meets a shape, and keeps the fastest. For shapes that keep changing, this costs more than it gains.
+
+    ## Example
+    ```python
+    transform = transforms.Compose([transforms.RandomCrop(32, padding=4), transforms.ToTensor()])
+    for images, labels in loader:
+        loss = criterion(model(images.cuda()), labels.cuda())
+    ```
+
+    ## Use instead
+    ```python
+    torch.backends.cudnn.benchmark = True
+    ```
+    Leave the last, smaller batch out (`drop_last=True`) where it costs a second search.
+
+    ## Fix safety
+    Unsafe: other kernels round differently, the choice may differ from run to run, and some kernels need more memory.
+    The setting is put behind the imports of a file that is run as a script; in other files no fix is offered.
+
+    ## When to ignore
+    When sizes vary, when every run must give the same digits, or when the first step must be quick.
+
+    ## References
+    - [torch.backends.cudnn](https://docs.pytorch.org/docs/stable/backends.html#module-torch.backends.cudnn)
+    - [Reproducibility](https://docs.pytorch.org/docs/stable/notes/randomness.html#cuda-convolution-benchmarking)
+    """
+
+    code = "TL706"
+    name = "untuned-convolution"
+    default = Default.OPT_IN
+    words = (
+        "cuda",
+        ("Conv2d", "ConvTranspose2d", "torchvision", "timm", "segmentation_models"),
+        ("cudnn.benchmark", "cudnn.enabled", "CIFAR", "SVHN", "STL10", "PCAM", "EuroSAT", "Crop(", "Resize("),
+    )
+    demo = ("GPU",)
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        runs = module.convolutions.forwards
+        if not runs or module.convolutions.varies or module.reasons.is_reproducible:
+            return
+        for switch, value in module.reasons.switched_off(_FLAG, "torch.backends.cudnn.enabled"):
+            yield self.diagnostic(
+                module,
+                switch.node,
+                f"`{switch.name}` is switched off",
+                label="convolutions run with kernels that are not the fastest",
+                fix=Fix(
+                    "switch it on",
+                    edits.replace(module, value, "True"),
+                    Applicability.UNSAFE,
+                    "runs other kernels, which round differently and may differ from run to run",
+                ),
+            )
+        if module.uses_trainer or module.convolutions.sets_tuning or module.convolutions.one_size is None:
+            return
+        for call, _ in runs[:1]:
+            yield self.diagnostic(
+                module,
+                call,
+                "convolutions of one size run without looking for the fastest kernels",
+                label="cuDNN guesses",
+                notes=(
+                    f"line {module.row(module.convolutions.one_size)} gives all images one size",
+                    f"nothing in this file sets `{_FLAG}`",
+                ),
+                fix=_tune(module, call),
+            )
+
+
+def _tune(module: Module, call: cst.Call) -> Fix | None:
+    """Put the setting behind the imports, if the file is a script."""
+    script = module.has_main_guard or module.function_of(call) is None
+    placed = edits.insert_behind_imports(module, f"{_FLAG} = True") if script else None
+    if not placed or edits.import_module(module, "torch", call) != ():
+        return None
+    return Fix(
+        "let cuDNN look for the fastest kernels",
+        placed,
+        Applicability.UNSAFE,
+        "runs other kernels, which round differently and may differ from run to run",
+    )
