@@ -258,7 +258,7 @@ def test_an_interrupted_run_keeps_what_it_measured(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    twice = vars(campaign)["measure"]
+    twice: Callable[[Sides, float], Measurement] = vars(campaign)["measure"]
 
     def interrupted(sides: Sides, limit: float) -> Measurement:
         if quick:
