@@ -122,7 +122,7 @@ def _repeated(module: Module, site: Compile) -> tuple[cst.CSTNode, str] | None:
         return None
     if any(isinstance(node, cst.Yield) for node in module.tree.nodes_in(function.body)):
         return None
-    if function in module.compiled.traced:
+    if function in module.traced.functions:
         return None  # compiled from outside
     if _is_step(module, function):
         return function, f"`{function.name.value}`"

@@ -58,15 +58,6 @@ class Compile:
         return None
 
 
-@dataclass(frozen=True, eq=False)
-class Traced:
-    """A function that runs compiled."""
-
-    function: cst.FunctionDef
-    site: Compile  #: where it is compiled, or what calls it is
-    call: cst.Call | None = None  #: by which the compiled function runs it; None if it is compiled itself
-
-
 #: A function that may be called.
 Function = cst.FunctionDef | cst.Lambda
 
@@ -145,30 +136,18 @@ class Compiled:
             if not self._tree.within(site.node, node):
                 yield from ((call, site) for call in self._runs[site] if self._tree.within(call, node))
 
-    @cached_property
-    def traced(self) -> dict[cst.FunctionDef, Traced]:
-        """The functions of the file that run compiled, be it not always: what is compiled, and what that calls."""
-        found: dict[cst.FunctionDef, Traced] = {}
-        for site in self.sites:
-            for item in self._contents[site]:
-                if isinstance(item, cst.FunctionDef) and not self._is_hidden(item, site):
-                    found.setdefault(item, Traced(item, site))
-        for outer in list(found.values()):
-            for call in self._tree.calls_in(outer.function.body):
-                if SEALED in self._objects.of(call.func):
-                    continue
-                if self._tree.function_of(call) is not outer.function or self._knows_it_is_compiled(call):
-                    continue
-                for item in self._executed.get(call, ()):
-                    if isinstance(item, cst.FunctionDef) and not self._objects.is_sealed(item):
-                        found.setdefault(item, Traced(item, outer.site, call))
-        return found
+    def contents_of(self, site: Compile) -> Objects:
+        """What a site compiles: the objects, and the functions that run when these are called."""
+        if isinstance(site.target, cst.FunctionDef):
+            return frozenset({site.target})
+        return self._called_through(self._objects.of(site.target))
 
-    def _is_hidden(self, function: cst.FunctionDef, site: Compile) -> bool:
-        return function is not site.target and self._objects.is_sealed(function)
+    def run_by(self, call: cst.Call) -> Objects:
+        """The compiled objects and the functions of the file that a call runs."""
+        return self._executed.get(call, frozenset())
 
-    def leaves_graph(self, node: cst.CSTNode) -> bool:
-        """Whether ``node`` stands where a compiler does not look: behind a question whether it is compiling."""
+    def asks_whether_compiling(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` stands in, or behind, a branch that asks whether the code is being compiled."""
         return self._knows_it_is_compiled(node)
 
     # -- what is compiled for nothing
@@ -256,13 +235,7 @@ class Compiled:
     @cached_property
     def _contents(self) -> dict[Compile, Objects]:
         """What each site compiles: the objects, and the functions that run when these are called."""
-        found: dict[Compile, Objects] = {}
-        for site in self.sites:
-            if isinstance(site.target, cst.FunctionDef):
-                found[site] = frozenset({site.target})
-            else:
-                found[site] = self._called_through(self._objects.of(site.target))
-        return found
+        return {site: self.contents_of(site) for site in self.sites}
 
     def _called_through(self, found: Objects) -> Objects:
         """``found``, and what calling an instance of a class of the file runs."""

@@ -44,6 +44,7 @@ from torchlint.model.switches import Switches
 from torchlint.model.timing import Timing
 from torchlint.model.tokenizing import Tokenizing
 from torchlint.model.training import Training
+from torchlint.model.traced import TracedCode
 from torchlint.model.tree import Binding, Tree, dotted_name
 from torchlint.model.values import Value, Values
 from torchlint.model.zeroing import Zeroing
@@ -79,6 +80,7 @@ class Module:
         self.compiled = Compiled(self.tree, self.names, self.definitions, self.values, self.objects, self.gates)
         self.regions = Regions(self.tree, self.names, self.definitions, self.values)
         self.training = Training(self.tree, self.names, self.definitions, self.values)
+        self.traced = TracedCode(self)
         self.gradients = Gradients(self.tree, self.names, self.definitions, self.values)
         self.precision = Precision(self)
         self.autocasts = Autocasts(self)

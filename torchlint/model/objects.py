@@ -59,6 +59,7 @@ _OPAQUE = (
     "torch.compiler.allow_in_graph",
     "torch._dynamo.allow_in_graph",
     "torch.compiler.assume_constant_result",
+    "torch._dynamo.assume_constant_result",
     "torch.library.",
     "torch.jit.",
     "torch.fx.wrap",

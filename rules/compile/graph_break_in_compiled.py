@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint import edits
+from torchlint.rule import Applicability, Diagnostic, Fix, Rule
+
+if TYPE_CHECKING:
+    from torchlint.model.module import Module
+    from torchlint.model.traced import Break
+
+#: What is wrong, and what to do about it.
+_MESSAGES = {
+    "read": ("`{code}` reads a value off a tensor in compiled code", "keep it a tensor"),
+    "branch": ("compiled code branches on the values of a tensor", "`torch.where` or `torch.cond` stay in the graph"),
+    "shape": ("the shape of `{code}` depends on the values, in compiled code", "a mask keeps the shape"),
+    "output": ("compiled code prints or logs", "move it out of the compiled code"),
+    "python": ("compiled code calls `{name}`, which no graph can hold", "call it outside, pass the result in"),
+    "layer": ("compiled code makes a layer with parameters", "make it in the constructor"),
+    "recurrent": ("compiled code runs a recurrent layer, which no graph takes in", "what follows may stay eager too"),
+}
+
+
+class GraphBreakInCompiled(Rule):
+    """Compiled code does something that cannot be part of a graph, so it falls into pieces.
+
+    ## What it does
+    Flags, in functions that run compiled and in what these call, what makes torch 2.13 end the graph: a value read
+    off a tensor (`.item()`, `float(t)`), `if` and `while` on the values of a tensor, operators whose result has a shape
+    that depends on the values (`nonzero`, `unique`, `x[x > 0]`, `one_hot` without the number of classes), `print`,
+    logging and warnings, clocks, `random.random()`, `numpy.random`, files, `torch.manual_seed`, a layer with
+    parameters made on the spot, and calls of `nn.LSTM`, `nn.GRU` and `nn.RNN`.
+
+    What does not break the graph is left alone: NumPy on tensors, `no_grad`, autocast, `assert`, `if` on a shape,
+    `x[mask] = 0`. So is what stands under a condition of its own or behind `torch.compiler.is_compiling()`, and all of
+    it with `fullgraph=True`, which raises instead. `loss.backward()` and `optimizer.step()` in a compiled step are left
+    alone too: graphs end there in any case.
+
+    ## Why it is slow
+    At a break the graph so far runs, Python does the one step itself, and the rest is compiled as another graph.
+    Operators before and after are no longer fused, tensors between them go through memory, CUDA graphs are cut, and
+    each piece checks anew whether it still fits. Reading a value makes the host wait for the GPU as well. With a call of
+    a recurrent layer, more of the function than that call stays eager.
+
+    ## Example
+    ```python
+    @torch.compile
+    def step(x):
+        y = x.sin()
+        print(y.shape)
+        return y.cos()
+    ```
+
+    ## Use instead
+    ```python
+    @torch.compile
+    def step(x):
+        return x.sin().cos()
+    ```
+    `TORCH_LOGS="graph_breaks"` shows where a program breaks. `fullgraph=True` makes a break an error, and takes in
+    `.item()` and operators with shapes that depend on values.
+
+    ## Fix safety
+    Unsafe where there is a fix: a `print`, a message to the log or a warning is deleted. For the rest, advice.
+
+    ## When to ignore
+    When the break is in code that runs once, or at the very end of the compiled function.
+
+    ## References
+    - [Working with graph breaks](https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/compile/programming_model.graph_breaks_index.html)
+    """
+
+    code = "TL504"
+    name = "graph-break-in-compiled"
+    words = (
+        "torch",
+        ("torch.compile", "th.compile", "import compile", ".compile("),
+    )
+    since = (2, 0)
+    demo = ("GPU",)
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        if module.is_test:
+            return
+        for found in module.traced.breaks():
+            message, label = _MESSAGES[found.kind]
+            text = " ".join(module.code(found.node).split())
+            shown = text if len(text) <= 40 else f"{text[:37]}..."
+            name = module.name_of(module.callee(found.node)) or ""
+            yield self.diagnostic(
+                module,
+                found.node,
+                message.format(code=shown, name=name.removeprefix("builtins.")),
+                label=label,
+                notes=tuple(_notes(module, found)),
+                fix=_fix(module, found),
+            )
+
+
+def _notes(module: Module, found: Break) -> Iterator[str]:
+    traced = found.traced
+    name, row = traced.function.name.value, module.row(traced.site.node)
+    if traced.call is None:
+        yield f"`{name}` is compiled at line {row}"
+    else:
+        yield f"`{name}` is called at line {module.row(traced.call)} by what is compiled at line {row}"
+
+
+def _fix(module: Module, found: Break) -> Fix | None:
+    """Delete a statement that only tells something."""
+    import libcst as cst
+
+    statement = module.tree.statement_of(found.node)
+    if found.kind != "output" or not (isinstance(statement, cst.Expr) and statement.value is found.node):
+        return None
+    edited = edits.delete_statement(module, statement)
+    return None if edited is None else Fix("delete it", edited, Applicability.UNSAFE, "it is no longer shown")
