@@ -49,6 +49,7 @@ class CompileInHotPath(Rule):
     ```python
     compiled_activation = torch.compile(activation)
 
+
     def forward(self, x):
         return compiled_activation(x)
     ```

@@ -39,6 +39,7 @@ class NestedCompile(Rule):
             super().__init__()
             self.blocks = torch.compile(Blocks(), mode="reduce-overhead")
 
+
     model = torch.compile(Network())
     ```
 
@@ -48,6 +49,7 @@ class NestedCompile(Rule):
         def __init__(self):
             super().__init__()
             self.blocks = Blocks()
+
 
     model = torch.compile(Network(), mode="reduce-overhead")
     ```

@@ -41,6 +41,7 @@ class CudaInDataset(Rule):
         def __getitem__(self, index):
             return self.images[index], self.labels[index]
 
+
     for images, labels in loader:
         images = images.to(device, non_blocking=True)
         labels = labels.to(device, non_blocking=True)
