@@ -49,8 +49,9 @@ class HostReadInLoop(Rule):
 
     ## Fix safety
     Unsafe: the sum is added up in the number format of the tensor, most often float32, instead of in double precision,
-    and a list holds tensors until the loop is done. The fix is offered for a local sum that starts as a number and for
-    a local list, where nothing else reads them at every step; they are turned into numbers behind the loop.
+    and a list holds tensors until the loop is done and must not be empty then. The fix is offered for a local sum that
+    starts as a number and for a local list, where nothing else reads them at every step; they are turned into numbers
+    behind the loop.
 
     ## When to ignore
     When a step takes so long that one wait does not matter, or when something must react to each loss at once.
