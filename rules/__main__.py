@@ -117,7 +117,7 @@ def scaffold(root: Path, code: str, name: str, family: str) -> list[Path]:
     """Write the files of a new rule below ``root`` and return them. Raises ValueError if one cannot be made."""
     if not re.fullmatch(r"TL[1-9]\d\d", code):
         raise ValueError(f"{code}: a code is TL and three digits, as in TL407")
-    if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)+", name):
+    if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
         raise ValueError(f"{name}: a name is lower-case words joined by hyphens, as in zeroed-gradients")
     folder = root / "rules" / family
     if not folder.is_dir():

@@ -18,7 +18,7 @@ from torchlint.rule import Rule
 BUILTIN_PACK = "torchlint_rules"
 
 _CODE = re.compile(r"[A-Z]{2,4}\d{3}")
-_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)+")
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 class RegistryError(Exception):

@@ -40,8 +40,8 @@ class GraphBreakInCompiled(Rule):
     ## Why it is slow
     At a break the graph so far runs, Python does the one step itself, and the rest is compiled as another graph.
     Operators before and after are no longer fused, tensors between them go through memory, CUDA graphs are cut, and
-    each piece checks anew whether it still fits. Reading a value makes the host wait for the GPU as well. With a call of
-    a recurrent layer, more of the function than that call stays eager.
+    each piece checks anew whether it still fits. Reading a value makes the host wait for the GPU as well. Around a call
+    of a recurrent layer, more of the function than that call may stay eager.
 
     ## Example
     ```python
