@@ -203,16 +203,18 @@ def insert_before(module: Module, statement: cst.CSTNode, *lines: str) -> Edits 
     return (Edit(begin, begin, "".join(f"{indent}{line}{newline_of(module)}" for line in lines)),)
 
 
-def insert_behind_imports(module: Module, line: str) -> Edits | None:
-    """Put ``line`` on a row of its own behind the imports at the top of the file, a blank row between."""
+def insert_behind_imports(module: Module, name: str, line: str) -> Edits | None:
+    """Put ``line`` behind the import of ``name`` at the top level and those that follow it, a blank row between."""
     import libcst as cst
 
+    scope = module.tree.module_scope
+    imported = {binding.node for binding in scope.bindings.get(name, ()) if binding.imported == name}
     last = None
     for statement in module.root.body:
         first = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
-        if isinstance(first, (cst.Import, cst.ImportFrom)):
+        if first in imported or (last is not None and isinstance(first, (cst.Import, cst.ImportFrom))):
             last = statement
-        elif last is not None or not isinstance(first, cst.Expr):
+        elif last is not None:
             break
     if last is None:
         return None

@@ -98,8 +98,8 @@ class UntunedConvolution(Rule):
 def _tune(module: Module, call: cst.Call) -> Fix | None:
     """Put the setting behind the imports, if the file is a script."""
     script = module.has_main_guard or module.function_of(call) is None
-    placed = edits.insert_behind_imports(module, f"{_FLAG} = True") if script else None
-    if not placed or edits.import_module(module, "torch", call) != ():
+    placed = edits.insert_behind_imports(module, "torch", f"{_FLAG} = True") if script else None
+    if not placed:
         return None
     return Fix(
         "let cuDNN look for the fastest kernels",

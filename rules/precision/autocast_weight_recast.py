@@ -56,7 +56,7 @@ class AutocastWeightRecast(Rule):
 
     ## References
     - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#autocasting)
-    - [Why inference mode and the cache of autocast do not go together](https://github.com/pytorch/pytorch/pull/165068)
+    - [Inference mode](https://docs.pytorch.org/docs/stable/notes/autograd.html#inference-mode)
     """
 
     code = "TL308"

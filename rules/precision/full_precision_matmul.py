@@ -95,9 +95,8 @@ class FullPrecisionMatmul(Rule):
 def _allow(module: Module, at: cst.CSTNode) -> Fix | None:
     """Put the setting behind the imports, if the file is a script."""
     script = module.has_main_guard or module.function_of(at) is None
-    placed = edits.insert_behind_imports(module, _SETTING) if script else None
-    imported = edits.import_module(module, "torch", at)
-    if not placed or imported is None or imported:
+    placed = edits.insert_behind_imports(module, "torch", _SETTING) if script else None
+    if not placed:
         return None
     return Fix(
         "allow TF32 for matrix products",

@@ -43,7 +43,8 @@ class MissingAutocast(Rule):
     ```
     Only forward and loss belong under autocast; the backward pass uses the types of the forward by itself. With
     bfloat16 no gradient scaler is needed. GPUs before Ampere have no fast bfloat16: use float16 and
-    `torch.amp.GradScaler("cuda")` there.
+    `torch.amp.GradScaler("cuda")` there. Where everything must stay in float32,
+    `torch.set_float32_matmul_precision("high")` lets at least matrix products use the tensor cores (TL302).
 
     ## Fix safety
     Unsafe: outputs and losses are rounded to fewer digits, and outputs become bfloat16, which NumPy does not know.
