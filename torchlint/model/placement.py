@@ -84,13 +84,13 @@ class Placement:
     def _moves(self) -> Iterator[Move]:
         for call in self._module.methods("to", "cuda"):
             assert isinstance(call.func, cst.Attribute)
-            if call.func.attr.value == "cuda":
-                if self._module.name_of(call.func) is None and not any(item.star for item in call.args):
-                    yield Move(call, call.func.value, next(iter(call.args), None), "cuda")
-                continue
             target = next((item for item in call.args if item.keyword and item.keyword.value == "device"), None)
             if target is None and call.args and call.args[0].keyword is None and not call.args[0].star:
                 target = call.args[0]
+            if call.func.attr.value == "cuda":
+                if self._module.name_of(call.func) is None and not any(item.star for item in call.args):
+                    yield Move(call, call.func.value, target, "cuda")
+                continue
             if target is not None and self.is_device(target.value):
                 device = self._module.values.device_of(target.value)
                 sure = device != "cpu" or self._module.value(target.value).sure  # `given if available else "cpu"`
