@@ -38,6 +38,7 @@ from torchlint.model.precision import Precision
 from torchlint.model.reasons import Reasons
 from torchlint.model.regions import GradMode, Regions
 from torchlint.model.rounds import Rounds
+from torchlint.model.samples import Samples
 from torchlint.model.sizes import Sizes
 from torchlint.model.steps import Steps
 from torchlint.model.switches import Switches
@@ -103,6 +104,7 @@ class Module:
         self.host_reads = HostReads(self)
         self.options = Options(self)
         self.epochs = Epochs(self)
+        self.samples = Samples(self)
         self.tokenizing = Tokenizing(self)
 
     @classmethod
