@@ -7,8 +7,8 @@ from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Rule
 
 if TYPE_CHECKING:
-    from torchlint.model.autocasts import Recast
     from torchlint.model.module import Module
+    from torchlint.model.recasts import Recast
 
 
 class AutocastWeightRecast(Rule):
@@ -66,7 +66,7 @@ class AutocastWeightRecast(Rule):
     demo = ("GPU", "CPU")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        for recast in module.autocasts.recasts:
+        for recast in module.recasts.all:
             yield self.diagnostic(
                 module,
                 recast.region.forward,
@@ -92,7 +92,7 @@ def _fix(module: Module, recast: Recast) -> Fix | None:
     else:
         place = module.inference.first_statement(region) if isinstance(region.model, cst.Name) else None
         changed = edits.insert_before(module, place, cast) if place is not None else None
-    if not changed or not module.autocasts.is_beside_network(recast):
+    if not changed or not module.recasts.is_beside_network(recast):
         return None
     if edits.import_module(module, "torch", region.forward) != ():
         return None

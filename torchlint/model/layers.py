@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torchlint.model.module import Module
 
 #: Libraries whose networks are made of convolutions, unless the name says otherwise ...
-_CONVOLUTIONAL = ("torchvision.models.", "timm.", "segmentation_models_pytorch.", "pretrainedmodels.")
+_CONVOLUTIONAL = ("torchvision.models.", "timm.create_model", "timm.models.", "segmentation_models_pytorch.")
 #: ... as these do.
 _TRANSFORMERS = ("vit", "swin", "deit", "beit", "transformer", "former", "mixer", "gmlp", "clip", "dino", "eva", "mvit")
 
@@ -42,7 +42,6 @@ class Layers:
     """What is seen inside one network."""
 
     calls: tuple[Call, ...]  #: the calls that make its layers, and those that compute in it
-    complete: bool  #: whether nothing of it is made in another file
 
     def any(self, *names: str) -> bool:
         """Whether one of the calls is of a class or function of torch.nn that is called so."""
@@ -97,32 +96,17 @@ class NetworkLayers:
             return None
         if made not in self._known:
             seen: set[cst.CSTNode] = set()
-            calls: list[Call] = []
-            outside = False
-            for place in sorted(made, key=self._module.tree.index):
-                for found in self._inside(place, seen):
-                    if found is None:
-                        outside = True
-                    else:
-                        calls.append(found)
-            self._known[made] = Layers(tuple(calls), not outside)
+            places = sorted(made, key=self._module.tree.index)
+            self._known[made] = Layers(tuple(call for place in places for call in self._inside(place, seen)))
         return self._known[made]
 
-    def _inside(self, place: cst.CSTNode, seen: set[cst.CSTNode]) -> Iterator[Call | None]:
-        """The calls of libraries in ``place`` and in what it calls; None for what another file makes."""
+    def _inside(self, place: cst.CSTNode, seen: set[cst.CSTNode]) -> Iterator[Call]:
+        """The calls of libraries in ``place`` and in what it calls."""
         module = self._module
-        if isinstance(place, cst.ClassDef):
-            known = ("torch.nn.", "builtins.", "abc.", "typing.", "pytorch_lightning.")
-            for base in module.definitions.base_names(place):
-                if not base.startswith(known):
-                    yield None
         for call in module.tree.calls_in(place):
             name = module.name_of(call.func)
-            if name is not None:
-                if name.startswith(("torch.", *_CONVOLUTIONAL)):
-                    yield Call(call, name)
-                elif name.rpartition(".")[2][:1].isupper() and not name.startswith("builtins."):
-                    yield None
+            if name is not None and name.startswith(("torch.", *_CONVOLUTIONAL)):
+                yield Call(call, name)
             for item in call.args:  # Sequential(*layers)
                 for made in module.objects.elements(item.value) if item.star == "*" else ():
                     if isinstance(made, cst.Call) and made not in seen and not module.tree.within(made, place):

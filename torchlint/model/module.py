@@ -36,6 +36,7 @@ from torchlint.model.pinning import Pinning
 from torchlint.model.placement import Placement
 from torchlint.model.precision import Precision
 from torchlint.model.reasons import Reasons
+from torchlint.model.recasts import Recasts
 from torchlint.model.regions import GradMode, Regions
 from torchlint.model.rounds import Rounds
 from torchlint.model.samples import Samples
@@ -90,6 +91,7 @@ class Module:
         self.layers = NetworkLayers(self)
         self.convolutions = Convolutions(self)
         self.reasons = Reasons(self)
+        self.recasts = Recasts(self)
         self.steps = Steps(self)
         self.outputs = Outputs(self)
         self.inference = Inference(self)
