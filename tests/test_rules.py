@@ -175,5 +175,32 @@ def test_one_run_fixes_the_six_patterns_in_one_script() -> None:
     assert {item.code for item in outcome.applied} >= {"TL101", "TL102", "TL105", "TL301", "TL401", "TL402", "TL501"}
 
 
+def test_the_fixes_of_one_loader_make_one_valid_call() -> None:
+    text = """\
+import torch
+from torch.utils.data import DataLoader
+from photos import Photos
+
+
+def main(model, optimizer, device="cuda"):
+    loader = DataLoader(Photos("train"), batch_size=64)
+    for epoch in range(10):
+        for images in loader:
+            loss = model(images.to(device)).mean()
+            loss.backward()
+            optimizer.step()
+"""
+    wanted = ["TL101", "TL102", "TL103", "TL204"]
+    settings = torchlint.load_settings(None, {"select": wanted, "unsafe-fixes": True})
+    outcome = fix(Source.from_text(text, "case.py"), settings)
+    assert {item.code for item in outcome.applied} == set(wanted)
+    assert outcome.diagnostics == []
+    assert (
+        'DataLoader(Photos("train"), batch_size=64, num_workers=min(8, os.cpu_count() or 1), '
+        "pin_memory=torch.cuda.is_available(), persistent_workers=True)"
+    ) in outcome.source.text
+    assert "images.to(device, non_blocking=True)" in outcome.source.text
+
+
 def _pair(name: str, side: str) -> str:
     return Path(FIXTURES / name / f"{side}.py").read_bytes().decode("utf-8")

@@ -63,7 +63,10 @@ def count(module: Module, node: cst.BaseExpression | None, depth: int = _DEPTH) 
 def _counted(module: Module, node: cst.Call, depth: int) -> Workers:
     """``min(8, os.cpu_count() or 1)``, ``int(args.workers)``, ``len(os.sched_getaffinity(0))``."""
     name = module.name_of(node.func)
-    found = [count(module, item.value, depth - 1) for item in node.args if item.star == ""]
+    given = [item.value for item in node.args if item.star == ""]
+    if len(given) == 1 and isinstance(given[0], (cst.List, cst.Tuple)):  # `min([os.cpu_count(), 8])`
+        given = [element.value for element in given[0].elements]
+    found = [count(module, item, depth - 1) for item in given]
     if name in _COUNTS:
         return Workers.SOME
     if name == "builtins.int" and len(found) == 1:
