@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _PER_STEP = frozenset({"forward", "__call__", "training_step", "validation_step", "test_step", "predict_step", "step"})
 #: Functions that measure, where compiling anew is what is measured.
 _MEASURES = re.compile(r"bench|profil|time|timing|test|sweep|measur|compar|autotune", re.I)
+#: Loop variables that stand for one setting a round.
+_CONFIGURATION = re.compile(r"size|len|shape|dim|mode|backend|dtype|conf|cfg|model|device|fn|func|seed|name", re.I)
 _MEMO = frozenset({"functools.lru_cache", "functools.cache", "functools.cached_property"})
 
 
@@ -112,7 +114,7 @@ def _repeated(module: Module, site: Compile) -> tuple[cst.CSTNode, str] | None:
     around = module.loops.around(site.node)
     if around:
         loop = around[0]
-        again = loop.kind is LoopKind.HOT or _counts(module, loop.node)
+        again = loop.kind is LoopKind.HOT or _counts(module, loop.node) or _is_run_per_item(module, site, loop.node)
         if again and _is_unconditional(module, site.node, loop.node) and _is_invariant(module, site, loop.node):
             if any(module.tree.within(call, loop.node) for call in runs) and not _measures(module, site.node):
                 return loop.node, "the loop"
@@ -145,6 +147,19 @@ def _counts(module: Module, loop: cst.For | cst.While) -> bool:
     if not isinstance(loop.iter, cst.Call) or module.name_of(loop.iter.func) != "builtins.range":
         return False
     return isinstance(loop.target, cst.Name) and loop.target.value in ("_", "i", "it", "t", "step", "iteration", "iter")
+
+
+def _is_run_per_item(module: Module, site: Compile, loop: cst.For | cst.While) -> bool:
+    """`for p in parameters: torch.compile(update)(p)`: one item after the other, not one setting after the other."""
+    import libcst as cst
+
+    above = module.tree.parent(site.node)
+    if not (isinstance(above, cst.Call) and above.func is site.node) or not isinstance(loop, cst.For):
+        return False
+    if not isinstance(loop.iter, (cst.Name, cst.Attribute)):
+        return False
+    names = [node.value for node in module.tree.nodes_in(loop.target) if isinstance(node, cst.Name)]
+    return not any(_CONFIGURATION.search(name) for name in names)
 
 
 def _is_unconditional(module: Module, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
