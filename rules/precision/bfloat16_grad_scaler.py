@@ -86,7 +86,7 @@ class Bfloat16GradScaler(Rule):
                 module,
                 scaler.node,
                 "a gradient scaler serves float16, and autocast computes in bfloat16",
-                label="scales for nothing, and waits for the GPU at each step",
+                label="reads all gradients at each step, for nothing",
                 notes=(f"autocast into bfloat16 at line {module.row(entered[0].call.node)}",),
                 fix=Fix(
                     "switch the scaler off",

@@ -44,8 +44,8 @@ class FullPrecisionMatmul(Rule):
     ...
     ```
     One setting holds for the whole process. Do not mix `torch.backends.cuda.matmul.allow_tf32` with the newer
-    `fp32_precision` attributes: reading a state that they contradict each other on raises an error. The function above
-    agrees with both.
+    `fp32_precision` attributes: where the two disagree, reading the setting raises an error. The function above agrees
+    with both.
 
     ## Fix safety
     Unsafe: products are rounded to fewer digits, in the whole process. The setting is put behind the imports of a
