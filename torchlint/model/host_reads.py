@@ -149,10 +149,8 @@ class HostReads:
 
     def _is_of_step(self, call: cst.Call, tensor: cst.BaseExpression) -> bool:
         value = self._module.value(tensor)
-        if value.sure and value.kind in (Kind.NUMBER, Kind.STRING, Kind.ARRAY, Kind.SEQUENCE, Kind.NONE, Kind.OTHER):
-            return False
-        if isinstance(call.func, cst.Attribute):
-            return self._is_tensor_of_step(tensor)
+        if isinstance(call.func, cst.Attribute):  # a number has no `item()`, an array has
+            return self._is_term(tensor) or (value.kind is not Kind.ARRAY and self._is_tensor_of_step(tensor))
         # `float(x)` may as well read a text or a number: `x` must be a tensor beyond doubt
         if not self.is_loss(tensor) and not (value.kind is Kind.TENSOR and value.sure):
             return False

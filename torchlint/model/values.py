@@ -269,6 +269,9 @@ class Values:
         if binding.kind == "class" and isinstance(binding.node, cst.ClassDef):
             return Value(Kind.CLASS, definition=binding.node)
         if binding.kind == "augment":
+            added = self.of(binding.node.value) if isinstance(binding.node, cst.AugAssign) else NONE
+            if added.kind is Kind.TENSOR and added.role != "batch":
+                return Value(Kind.TENSOR, device=added.device, role=added.role, sure=added.sure)  # ``loss += part``
             return NONE  # leaves the kind as it was
         return UNKNOWN
 
