@@ -8,6 +8,8 @@ from torchlint import edits
 from torchlint.edits import Edits
 from torchlint.rule import Applicability, Default, Diagnostic, Edit, Fix, Rule
 
+from .compile_words import COMPILES
+
 if TYPE_CHECKING:
     import libcst as cst
 
@@ -61,7 +63,7 @@ class FragmentedCompile(Rule):
     code = "TL509"
     name = "fragmented-compile"
     default = Default.OPT_IN
-    words = ("torch", ("torch.compile", "th.compile", "import compile", ".compile("), ("nn", "modules()", "children()"))
+    words = ("torch", COMPILES, ("nn", "modules()", "children()"))
     since = (2, 0)
     demo = ("GPU", "CPU")
     options = {"layers": 8}

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Rule
 
+from .compile_words import COMPILES
+
 if TYPE_CHECKING:
     from torchlint.model.module import Module
     from torchlint.model.traced import Break
@@ -73,10 +75,7 @@ class GraphBreakInCompiled(Rule):
 
     code = "TL504"
     name = "graph-break-in-compiled"
-    words = (
-        "torch",
-        ("torch.compile", "th.compile", "import compile", ".compile("),
-    )
+    words = ("torch", COMPILES)
     since = (2, 0)
     demo = ("GPU",)
 

@@ -7,6 +7,8 @@ from torchlint import edits
 from torchlint.edits import Edits
 from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Rule
 
+from .compile_words import COMPILES
+
 if TYPE_CHECKING:
     import libcst as cst
 
@@ -70,18 +72,7 @@ class NestedCompile(Rule):
 
     code = "TL501"
     name = "nested-compile"
-    words = (
-        "torch",
-        (
-            "torch.compile",
-            "th.compile",
-            "import compile",
-            *(
-                f".compile({first}"
-                for first in (")", "mode", "full", "dynamic", "backend", "options", "**", "\n", "\r")
-            ),
-        ),
-    )
+    words = ("torch", COMPILES)
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

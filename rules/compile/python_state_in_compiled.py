@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Rule
 
+from .compile_words import COMPILES
+
 if TYPE_CHECKING:
     import libcst as cst
 
@@ -69,7 +71,7 @@ class PythonStateInCompiled(Rule):
     name = "python-state-in-compiled"
     words = (
         "torch",
-        ("torch.compile", "th.compile", "import compile", ".compile("),
+        COMPILES,
         ("+=", "-=", ".append(", ".extend(", ".insert("),
     )
     since = (2, 0)
