@@ -45,8 +45,8 @@ from torchlint.model.steps import Steps
 from torchlint.model.switches import Switches
 from torchlint.model.timing import Timing
 from torchlint.model.tokenizing import Tokenizing
-from torchlint.model.training import Training
 from torchlint.model.traced import TracedCode
+from torchlint.model.training import Training
 from torchlint.model.tree import Binding, Tree, dotted_name
 from torchlint.model.values import Value, Values
 from torchlint.model.zeroing import Zeroing
@@ -78,16 +78,16 @@ class Module:
         self.values = Values(self.tree, self.names, self.definitions)
         self.loops = Loops(self.tree, self.values)
         self.gates = Gates(self.tree, self.names)
+        self.switches = Switches(self.tree, self.names)
         self.objects = ObjectFlow(self.tree, self.names, self.definitions, self.values)
         self.compiled = Compiled(self.tree, self.names, self.definitions, self.values, self.objects, self.gates)
+        self.traced = TracedCode(self)
         self.regions = Regions(self.tree, self.names, self.definitions, self.values)
         self.training = Training(self.tree, self.names, self.definitions, self.values)
-        self.traced = TracedCode(self)
         self.gradients = Gradients(self.tree, self.names, self.definitions, self.values)
         self.precision = Precision(self)
         self.autocasts = Autocasts(self)
         self.sizes = Sizes(self)
-        self.switches = Switches(self.tree, self.names)
         self.layers = NetworkLayers(self)
         self.convolutions = Convolutions(self)
         self.reasons = Reasons(self)
