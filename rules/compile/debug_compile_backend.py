@@ -20,7 +20,6 @@ _VARIABLES = {
     "TORCH_COMPILE_DISABLE": ("1", "nothing is compiled"),
     "TORCH_COMPILE_DEBUG": ("1", "every compile writes its traces to disk"),
     "TORCHDYNAMO_SUPPRESS_ERRORS": (None, "what fails to compile runs eagerly, without an error"),
-    "TORCHDYNAMO_REPRO_AFTER": (None, "every graph is checked by the minifier"),
 }
 _FLAGS = {
     "torch._dynamo.config.disable": ("True", "nothing is compiled"),
@@ -38,8 +37,7 @@ class DebugCompileBackend(Rule):
     Flags what is there to find errors of the compiler, where it stays in force: `backend="eager"` and
     `backend="aot_eager"` (and their relatives), `disable=True`, `torch._dynamo.config.disable = True`,
     `torch._dynamo.config.suppress_errors = True`, and the environment variables `TORCHDYNAMO_DISABLE`,
-    `TORCH_COMPILE_DISABLE`, `TORCH_COMPILE_DEBUG`, `TORCHDYNAMO_SUPPRESS_ERRORS` and `TORCHDYNAMO_REPRO_AFTER`, set in
-    code.
+    `TORCH_COMPILE_DISABLE`, `TORCH_COMPILE_DEBUG` and `TORCHDYNAMO_SUPPRESS_ERRORS`, set in code.
 
     Tests are left alone, and so is a switch that hangs on a condition, that is set back later in the file, or that
     stands beside a compile of the same thing with another back end (a comparison).
@@ -96,7 +94,6 @@ class DebugCompileBackend(Rule):
             "TORCHDYNAMO_DISABLE",
             "TORCH_COMPILE_D",
             "TORCHDYNAMO_SUPPRESS_ERRORS",
-            "TORCHDYNAMO_REPRO_AFTER",
         ),
     )
     since = (2, 0)

@@ -34,8 +34,9 @@ class FragmentedCompile(Rule):
 
     ## Why it is slow
     A layer by itself holds one operator or two: there is nothing to fuse it with. But each call of a compiled layer
-    checks whether its code still fits, and starts it anew. For small layers that costs more than the layer. The limit
-    on versions of one function (`torch._dynamo.config.recompile_limit`) is also soon reached where layers differ.
+    checks whether its code still fits, and starts it anew. For small layers that costs more than the layer. The
+    versions for all layers of a class also count together: of layers that differ in size, the ninth runs eagerly
+    (`torch._dynamo.config.recompile_limit`).
 
     ## Example
     ```python

@@ -31,7 +31,8 @@ class PythonStateInCompiled(Rule):
     ## Why it is slow
     The compiler takes whole numbers of modules, global numbers and the length of lists as fixed, and checks them
     before each call. When one has changed, the function is compiled again, even if the value is never used. After
-    eight versions (`torch._dynamo.config.recompile_limit`) it gives up, and the function runs eagerly from then on.
+    eight versions (`torch._dynamo.config.recompile_limit`) it gives up, and the function runs eagerly from then on;
+    with `fullgraph=True` it raises.
 
     ## Example
     ```python
