@@ -103,7 +103,7 @@ def _notes(module: Module, found: Break) -> Iterator[str]:
     if traced.call is None:
         yield f"`{name}` is compiled at line {row}"
     else:
-        yield f"`{name}` is called at line {module.row(traced.call)} by what is compiled at line {row}"
+        yield f"`{name}` is called at line {module.row(traced.call)}, under the compile at line {row}"
 
 
 def _fix(module: Module, found: Break) -> Fix | None:

@@ -70,11 +70,7 @@ class PythonStateInCompiled(Rule):
 
     code = "TL505"
     name = "python-state-in-compiled"
-    words = (
-        "torch",
-        COMPILES,
-        ("+=", "-=", ".append(", ".extend(", ".insert("),
-    )
+    words = ("torch", COMPILES)
     since = (2, 0)
     demo = ("GPU", "CPU")
 

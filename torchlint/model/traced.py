@@ -92,6 +92,8 @@ _RECURRENT = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"})
 _HARMLESS = ("Sequential", "ModuleList", "ModuleDict", "Buffer", "Identity")
 #: Conditions under which a place is as good as always reached.
 _USUAL = re.compile(r"(not )?self\.training|[\w.]+ is not None|isinstance\([\w.]+, (torch\.)?Tensor\)|__name__.*")
+#: How many calls deep compiled code is followed: a model, its blocks, their layers.
+_DEPTH = 3
 _GROWS = frozenset({"append", "extend", "insert", "appendleft"})
 
 
@@ -114,12 +116,17 @@ class TracedCode:
             for item in module.compiled.contents_of(site):
                 if isinstance(item, cst.FunctionDef) and (item is site.target or not module.objects.is_sealed(item)):
                     found.setdefault(item, Traced(item, site))
-        for outer in list(found.values()):
-            for call in self._calls(outer):
-                for item in module.compiled.run_by(call):
-                    if isinstance(item, cst.FunctionDef) and not module.objects.is_sealed(item):
-                        found.setdefault(item, Traced(item, outer.site, call))
+        latest = list(found.values())
+        for _ in range(_DEPTH):
+            latest = [item for outer in latest for item in self._called_by(outer) if item.function not in found]
+            found.update({item.function: item for item in reversed(latest)})
         return found
+
+    def _called_by(self, outer: Traced) -> Iterator[Traced]:
+        for call in self._calls(outer):
+            for item in self._module.compiled.run_by(call):
+                if isinstance(item, cst.FunctionDef) and not self._module.objects.is_sealed(item):
+                    yield Traced(item, outer.site, call)
 
     def _calls(self, traced: Traced) -> Iterator[cst.Call]:
         """The calls that a traced function always makes."""
@@ -279,7 +286,7 @@ class TracedCode:
         found: list[Mutation] = []
         for traced in self.functions.values():
             for node in self._module.tree.nodes_in(traced.function.body):
-                if not isinstance(node, (cst.AugAssign, cst.Expr)):
+                if not isinstance(node, (cst.Assign, cst.AugAssign, cst.Expr)):
                     continue
                 changed = self._changed(node)
                 if changed is None or not self._is_reached(node, traced.function):
@@ -291,8 +298,16 @@ class TracedCode:
                     found.append(Mutation(node, traced, self._module.code(target), made, str(kind)))
         yield from sorted(found, key=lambda item: self._module.tree.index(item.node))
 
-    def _changed(self, node: cst.AugAssign | cst.Expr) -> tuple[cst.BaseExpression, tuple[str, ...]] | None:
+    def _changed(
+        self, node: cst.Assign | cst.AugAssign | cst.Expr
+    ) -> tuple[cst.BaseExpression, tuple[str, ...]] | None:
         """What a statement counts up, or adds to; and of which kinds it must be."""
+        if isinstance(node, cst.Assign):
+            target, value = node.targets[0].target, node.value
+            if not isinstance(value, cst.BinaryOperation) or not isinstance(value.operator, (cst.Add, cst.Subtract)):
+                return None
+            same = self._module.code(value.left) == self._module.code(target)
+            return (target, ("number",)) if same and self._module.value(value.right).kind is Kind.NUMBER else None
         if isinstance(node, cst.AugAssign):
             if not isinstance(node.operator, (cst.AddAssign, cst.SubtractAssign)):
                 return None
@@ -313,7 +328,8 @@ class TracedCode:
             if scope is not tree.module_scope:
                 return None
             bound = [item for item in scope.bindings[target.value] if item.kind == "assign"]
-            return bound[0] if len(bound) == 1 else None
+            outside = [item for item in bound if self._module.function_of(item.node) is None]
+            return outside[0] if len(outside) == 1 else None
         if not isinstance(target, cst.Attribute) or not isinstance(target.value, cst.Name):
             return None
         owner = tree.class_of(traced.function)
@@ -328,19 +344,29 @@ class TracedCode:
                 where = self._module.function_of(item.node)
                 if item.kind == "assign" and where is not None and where.name.value == "__init__":
                     return item
+            for item in tree.scopes[definition].bindings.get(target.attr.value, []):
+                if item.kind == "assign":
+                    return item
         return None
+
+    def _counts_on(self, statement: cst.CSTNode) -> bool:
+        """``x += 1``, or ``x = x + 1``."""
+        if isinstance(statement, cst.Assign) and isinstance(statement.value, cst.BinaryOperation):
+            return self._module.code(statement.value.left) == self._module.code(statement.targets[0].target)
+        return isinstance(statement, cst.AugAssign)
 
     def _starts_anew(self, target: cst.BaseExpression, made: Binding, traced: Traced) -> bool:
         """Whether the compiled code, or for a list anything, sets it back: it then takes few values."""
         tree, name = self._module.tree, made.name
         if isinstance(target, cst.Name):
-            return any(item.kind == "assign" and item is not made for item in tree.module_scope.bindings[name])
+            others = [item for item in tree.module_scope.bindings[name] if item.kind == "assign" and item is not made]
+            return any(not self._counts_on(item.node) for item in others)
         stores = [
             statement
             for stored, _, statement in tree.stores
             if isinstance(stored, cst.Attribute) and stored.attr.value == name and statement is not made.node
         ]
-        stores = [statement for statement in stores if not isinstance(statement, cst.AugAssign)]
+        stores = [statement for statement in stores if not self._counts_on(statement)]
         if _kind_of_value(made.value) != "number":
             clears = [call for call in self._module.methods("clear", "pop") if _last(call.func) == name]
             return bool(stores or clears)
