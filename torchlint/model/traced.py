@@ -145,11 +145,18 @@ class TracedCode:
                 return True
             if isinstance(above, (cst.ExceptHandler, cst.MatchCase, cst.Raise, cst.Assert)):
                 return False
+            if isinstance(above, cst.BooleanOperation) and child is above.right and not self._goes_on(above):
+                return False
             if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
                 if child is not above.body or not _USUAL.fullmatch(module.code(above.test)):
                     return False
             child = above
         return False
+
+    def _goes_on(self, test: cst.BooleanOperation) -> bool:
+        """Whether the right side is looked at as a rule: ``mask is None and x.any()``, not ``debug and x.any()``."""
+        text = self._module.code(test.left)
+        return _USUAL.fullmatch(text) is not None or text.endswith(" is None") or self._asks_a_tensor(test.left)
 
     # -- what ends a graph
 
@@ -255,7 +262,7 @@ class TracedCode:
         if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
             return self._asks_a_tensor(test.expression)
         if isinstance(test, cst.BooleanOperation):
-            return self._asks_a_tensor(test.left) or self._asks_a_tensor(test.right)
+            return self._asks_a_tensor(test.left) or (self._goes_on(test) and self._asks_a_tensor(test.right))
         if isinstance(test, cst.Comparison):
             operators = (cst.Is, cst.IsNot, cst.In, cst.NotIn)
             sides = [test.left, *(item.comparator for item in test.comparisons)]
