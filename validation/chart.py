@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 from .table import ratio
 
 WIDTH, LEFT, RIGHT, ROW, TOP = 960, 300, 220, 28, 86
-TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)
+TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 
 #: Legible on white and on black; verdicts differ in shape too, not in colour alone.
 STYLE = """
