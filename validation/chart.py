@@ -72,7 +72,9 @@ def svg(title: str, groups: Sequence[tuple[str, Sequence[Bar]]]) -> str:
             y += ROW
     bottom = y - ROW / 2
     axis = []
-    for tick in TICKS:
+    # Over more than two decades, only the powers of ten have room for a label.
+    ticks = TICKS if high / low <= 100 else [tick for tick in TICKS if math.log10(tick).is_integer()]
+    for tick in ticks:
         if low <= tick <= high:
             kind = "one" if tick == 1 else "grid"
             axis.append(
