@@ -119,7 +119,7 @@ def _device(results: Results, codes: Mapping[str, str], pairs: Mapping[str, Pair
         facts += [f"CUDA {environment['cuda']}", f"driver {environment['driver']}", environment["cpu"]]
     yield f"{', '.join(facts)}.\n"
     if environment["type"] == "cpu":
-        yield f"{ONE_CORE}\n"
+        yield ONE_CORE
     yield f"![Speed-ups with their intervals on {results.device}](evidence/{picture(results)})\n"
     yield "### Rules\n"
     yield "| rule | size | time of a run | speed-up | 95 % interval | peak memory | verdict |"
@@ -151,26 +151,23 @@ def _rule_row(label: str, result: Result, one: Measurement, pair: Pair | None) -
 
 def _program_row(result: Result, pair: Pair) -> str:
     one = result.main
-    rates = [
-        side["items"] / side["time"] if "items" in side and "time" in side else None for side in (one.before, one.after)
-    ]
-    found = sorted(
-        {
-            diagnostic.code
-            for diagnostic in check_text((pair.folder / "before.py").read_text(encoding="utf-8"))
-            if diagnostic.fix
-        }
-    )
+    found = check_text((pair.folder / "before.py").read_text(encoding="utf-8"))
     return _row(
-        f"{pair.name}",
+        pair.name,
         one.label,
-        " → ".join(f"{rate:.3g}" for rate in rates if rate) + f" {pair.unit}/s" if all(rates) else "",
+        _throughput(one, pair.unit),
         ratio(one.speedup) if not result.stale(pair) else "stale",
         interval(one) or one.reason,
         change_of(one, "peak memory", mebibytes),
         f"{one.difference:.1g} ({one.tolerance:g})" if one.difference is not None else one.verdict,
-        ", ".join(found),
+        ", ".join(sorted({diagnostic.code for diagnostic in found if diagnostic.fix})),
     )
+
+
+def _throughput(one: Measurement, unit: str) -> str:
+    """``72 → 89 images/s``."""
+    rates = [side["items"] / side["time"] for side in (one.before, one.after) if {"items", "time"} <= set(side)]
+    return " → ".join(f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}" for rate in rates) + f" {unit}/s" if rates else ""
 
 
 def _verdict(result: Result, one: Measurement, pair: Pair | None) -> str:
