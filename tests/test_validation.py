@@ -296,7 +296,7 @@ def test_other_sizes_do_not_overwrite_the_results(
 def test_the_list_measures_nothing_and_tells_what_is_stale(
     quick: list[tuple[str, float]], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "300")
     output = tmp_path / "cpu.json"
     pair = next(pair for pair in find_pairs() if pair.name == "missing-eval")
     one = Measurement(next(iter(pair.sizes["cpu"])), 0.1, "confirmed", "", 2.0, 1.9, 2.1, 8)
