@@ -186,7 +186,9 @@ def work(state: tuple) -> list[float]:
 
     logger.info(f"drew {len(samples)} sheets of samples, between {samples[-1].min():.2f} and {samples[-1].max():.2f}")
     steps = len(g_losses) // EPOCHS
-    curves = [losses[start : start + steps] for losses in (g_losses, d_losses) for start in range(0, len(losses), steps)]
+    curves = [
+        losses[start : start + steps] for losses in (g_losses, d_losses) for start in range(0, len(losses), steps)
+    ]
     return [sum(curve) / len(curve) for curve in curves]
 
 
