@@ -55,7 +55,7 @@ class ReentrantCheckpoint(Rule):
     code = "TL411"
     name = "reentrant-checkpoint"
     default = Default.OPT_IN
-    words = ("torch", ("utils.checkpoint", "utils import checkpoint", ", checkpoint"))
+    words = ("torch.utils", ("utils.checkpoint", "utils import checkpoint", ", checkpoint"))
     since = (2, 1)
     demo = ("CPU",)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -54,6 +54,20 @@ from torchlint.parsing import ParseError, parse_tree
 
 if TYPE_CHECKING:
     from torchlint.rule import Option
+
+
+class _Wrapper(MetadataWrapper):
+    """libcst walks the whole tree again after a provider that needs no visitor, which takes as long as the provider."""
+
+    def visit_batched(
+        self,
+        visitors: Iterable[cst.BatchableCSTVisitor],
+        before_visit: Callable[[cst.CSTNode], None] | None = None,
+        after_leave: Callable[[cst.CSTNode], None] | None = None,
+    ) -> cst.CSTNode:
+        """Walk the tree if there is anybody to walk it for."""
+        asked = list(visitors)
+        return super().visit_batched(asked, before_visit, after_leave) if asked else self.module
 
 
 class Module:
@@ -195,8 +209,7 @@ class Module:
 
     @cached_property
     def _spans(self) -> Mapping[cst.CSTNode, CodeSpan]:
-        wrapper = MetadataWrapper(self.root, unsafe_skip_copy=True)
-        return wrapper.resolve(ByteSpanPositionProvider)
+        return _Wrapper(self.root, unsafe_skip_copy=True).resolve(ByteSpanPositionProvider)
 
     @cached_property
     def _byte_offsets(self) -> list[int] | None:
