@@ -271,9 +271,7 @@ def drop_method_call(module: Module, call: cst.Call) -> Edits | None:
         deleted = delete_statement(module, statement)
         if deleted is not None:
             return deleted
-    start = module.text.rindex(".", module.span(func.value)[1], module.span(func.attr)[0])
-    end = module.span(call)[1]
-    return None if "#" in module.text[start:end] else (Edit(start, end, ""),)
+    return remove_method_call(module, call)
 
 
 def delete_statement(module: Module, statement: cst.CSTNode) -> Edits | None:

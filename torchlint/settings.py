@@ -206,7 +206,7 @@ def _look_in(
     folder: str, above: tuple[str | None, tuple[int, int] | None]
 ) -> tuple[str | None, tuple[int, int] | None]:
     file, target = above
-    requirements: list[Any] = listed_in(folder)
+    requirements: list[Any] | None = None
     pyproject = os.path.join(folder, "pyproject.toml")
     try:
         with open(pyproject, "rb") as stream:
@@ -225,7 +225,9 @@ def _look_in(
         if "project" in table:
             target = None
             dependencies = _table(table["project"]).get("dependencies")
-            requirements = dependencies if isinstance(dependencies, list) else requirements
+            requirements = dependencies if isinstance(dependencies, list) else None
+    if requirements is None:
+        requirements = listed_in(folder)
     if requirements:
         target = lower_bound(requirements)
     own = os.path.join(folder, "torchlint.toml")

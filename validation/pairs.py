@@ -7,7 +7,7 @@ import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 ROOT = Path(__file__).resolve().parent.parent
 SIDES = ("before", "after")
@@ -16,7 +16,6 @@ SIDES = ("before", "after")
 CONSTANTS = ("SIZES", "METRIC", "UNIT")
 
 #: What a pair may be judged by. All but the first two are counts in one run, where less is better.
-METRICS = ("time", "first run", "host synchronizations", "deprecation warnings", "graphs", "peak memory")
 Metric = Literal["time", "first run", "host synchronizations", "deprecation warnings", "graphs", "peak memory"]
 
 
@@ -65,8 +64,8 @@ def _read(folder: Path, kind: Literal["rule", "program"]) -> Pair:
             if (name := statement.targets[0].id) in CONSTANTS:
                 constants[name] = ast.literal_eval(statement.value)
     metric = constants.get("METRIC", "time")
-    if metric not in METRICS:
-        raise ValueError(f"{path}: METRIC is {metric!r}; it must be one of {', '.join(METRICS)}")
+    if metric not in get_args(Metric):
+        raise ValueError(f"{path}: METRIC is {metric!r}; it must be one of {', '.join(get_args(Metric))}")
     sizes = constants.get("SIZES")
     if not isinstance(sizes, dict) or not all(sizes.values()) or not set(sizes) <= {"cuda", "cpu"}:
         raise ValueError(f'{path}: SIZES must say what to measure, as in {{"cuda": {{"512 photos": 1.0}}}}')

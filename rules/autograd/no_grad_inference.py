@@ -21,7 +21,7 @@ class NoGradInference(Rule):
 
     ## Why it is slow
     `no_grad` still counts the versions of every tensor and tracks views, so that a graph could be recorded later.
-    `inference_mode` leaves that out too. The gain is small, a few per cent at most, and only where many small
+    `inference_mode` leaves that out too. The gain is small, and shows only where many small
     operations run.
 
     ## Example

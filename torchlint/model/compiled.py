@@ -229,10 +229,6 @@ class Compiled:
         return found
 
     @cached_property
-    def _in_place(self) -> list[tuple[Compile, Objects]]:
-        return [(site, self._objects.of(_expression(site))) for site in self.sites if site.in_place]
-
-    @cached_property
     def _contents(self) -> dict[Compile, Objects]:
         """What each site compiles: the objects, and the functions that run when these are called."""
         return {site: self.contents_of(site) for site in self.sites}

@@ -202,19 +202,7 @@ class HostReads:
                 return True
             value = self._module.value(part)
             return value.kind is Kind.TENSOR and value.role in ("output", "loss") and value.device != "cpu"
-            return self._runs_network_elsewhere(part)
         return isinstance(part, (cst.Name, cst.Attribute)) and self._is_term(part)
-
-    def _runs_network_elsewhere(self, call: cst.Call) -> bool:
-        """``compute_loss(model, images)``, a function of another file."""
-        name = self._module.name_of(call.func) or ""
-        if name.startswith(("torch.", "builtins.")) or self._module.definitions.called(call, self._module.values):
-            return False
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value[:1].isupper():
-            return False
-        return any(self._module.value(item.value).kind is Kind.MODULE for item in call.args) and isinstance(
-            self._tree.parent(call), (cst.Assign, cst.AnnAssign)
-        )
 
     def is_loss(self, node: cst.CSTNode) -> bool:
         """Whether a backward pass of the function around ``node`` starts from the name ``node``."""
@@ -225,24 +213,23 @@ class HostReads:
         return (dotted_name(node), self._module.function_of(node)) in self._terms
 
     @cached_property
-    def _losses(self) -> set[tuple[str | None, cst.FunctionDef | None]]:
-        return {
-            (dotted_name(part), self._module.function_of(part))
-            for call in self._tree.calls
-            if is_backward(call) and isinstance(call.func, cst.Attribute)
-            for root in (call.func.value, *(item.value for item in call.args[:1]))
-            for part in self._added(root)
-        }
-
-    @cached_property
-    def _terms(self) -> set[tuple[str | None, cst.FunctionDef | None]]:
-        waiting = [
+    def _backward_roots(self) -> list[cst.CSTNode]:
+        """The names that the backward passes of the file start from."""
+        return [
             part
             for call in self._tree.calls
             if is_backward(call) and isinstance(call.func, cst.Attribute)
             for root in (call.func.value, *(item.value for item in call.args[:1]))
             for part in self._added(root)
         ]
+
+    @cached_property
+    def _losses(self) -> set[tuple[str | None, cst.FunctionDef | None]]:
+        return {(dotted_name(part), self._module.function_of(part)) for part in self._backward_roots}
+
+    @cached_property
+    def _terms(self) -> set[tuple[str | None, cst.FunctionDef | None]]:
+        waiting = list(self._backward_roots)
         found: dict[cst.CSTNode, None] = {}
         while waiting:
             part = waiting.pop()

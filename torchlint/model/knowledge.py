@@ -332,7 +332,6 @@ VERBS = tuple(
 LOSS_NAMES = ("criterion", "loss_fn", "loss_func", "loss_function", "criterions", "crit")
 
 #: transformers and diffusers hand their models out in evaluation mode.
-EVAL_BY_DEFAULT = ("from_pretrained", "pipeline")
 EVAL_BY_DEFAULT_PACKAGES = ("transformers.", "diffusers.", "sentence_transformers.", "peft.")
 
 #: Methods of a network, other than its forward, that run it with the caller's grad mode ...

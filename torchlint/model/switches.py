@@ -23,9 +23,7 @@ class Switch:
 
     node: cst.CSTNode  #: the statement
     name: str  #: of the variable, or dotted of the flag
-    value: (
-        str | None
-    )  #: the string given to a variable, the text of a literal given to a flag; None if it is no literal
+    value: str | None  #: a variable's string, the text of a flag's literal; None if it is no literal
     conditional: bool  #: whether it hangs on a condition, or is there for when something fails
 
 
@@ -51,7 +49,9 @@ class Switches:
             name = self._variable(target)
             if name is not None:
                 text = value.evaluated_value if isinstance(value, cst.SimpleString) else None
-                found.append(Switch(statement, name, text if isinstance(text, str) else None, self._depends(statement)))
+                found.append(
+                    Switch(statement, name, text if isinstance(text, str) else None, self.conditional(statement))
+                )
         return found
 
     @cached_property
@@ -62,7 +62,7 @@ class Switches:
             if name is not None:
                 literal = isinstance(value, (cst.Name, cst.Integer, cst.SimpleString))
                 text = self._tree.root.code_for_node(value) if literal and value is not None else None
-                found.append(Switch(statement, name, text, self._depends(statement)))
+                found.append(Switch(statement, name, text, self.conditional(statement)))
         return found
 
     def _variable(self, node: cst.CSTNode) -> str | None:
@@ -93,16 +93,12 @@ class Switches:
                     found.add(text)
         return found
 
-    def conditional(self, node: cst.CSTNode) -> bool:
-        """Whether ``node``, a call that sets something for good, hangs on a condition."""
-        return self._depends(node)
-
     def _asks_for_device(self, test: cst.BaseExpression) -> bool:
         """``torch.cuda.is_available()``, ``args.cuda``: a condition that holds wherever it matters."""
         words = re.findall(r"[A-Za-z_]\w*", self._tree.root.code_for_node(test))
         return any("cuda" in word or word == "cudnn" for word in words) and set(words) <= _DEVICE_WORDS
 
-    def _depends(self, node: cst.CSTNode) -> bool:
+    def conditional(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` stands under a condition (other than the main guard), or in an ``except``."""
         child = node
         for above in self._tree.ancestors(node):

@@ -97,9 +97,6 @@ _FIELDS: dict[type[cst.CSTNode], tuple[str, ...]] = {
 
 COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)
 
-#: A statement: a small one (``x = 1``) or a compound one (``for ...:``).
-Statement = cst.CSTNode
-
 
 @dataclass(eq=False)
 class Binding:
