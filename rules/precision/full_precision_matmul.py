@@ -27,7 +27,7 @@ class FullPrecisionMatmul(Rule):
     ## Why it is slow
     Since Ampere, tensor cores multiply float32 numbers after rounding them to TF32: the range of float32, with 10 bits
     after the point instead of 23. PyTorch allows this for convolutions, and forbids it for matrix products unless
-    asked: they then run on the ordinary cores, which are several times slower.
+    asked: they then run on the ordinary cores, which are slower.
 
     ## Example
     ```python

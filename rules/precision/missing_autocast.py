@@ -23,7 +23,7 @@ class MissingAutocast(Rule):
     network, and files that need the digits: second derivatives, log-determinants, matrix decompositions, spectra.
 
     ## Why it is slow
-    The tensor cores of a GPU multiply 16-bit numbers several times faster than 32-bit ones, and 16-bit activations
+    The tensor cores of a GPU multiply 16-bit numbers faster than 32-bit ones, and 16-bit activations
     need half the memory and half the traffic. Autocast runs the operations that gain from it in bfloat16 and leaves
     those that need the range or the digits, such as losses, in float32. The weights stay in float32.
 
