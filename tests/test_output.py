@@ -29,6 +29,13 @@ def found(source: str, span: str, *, occurrence: int = 0, **details: object) -> 
     return Result("a.py", (diagnostic,), Source.from_text(source, "a.py"))
 
 
+def written(form: ModuleType, results: list[Result], unsafe: bool = False) -> str:
+    """What a format writes."""
+    out = io.StringIO()
+    form.write(results, out, unsafe=unsafe)
+    return out.getvalue()
+
+
 def frame(result: Result, width: int = 80) -> list[str]:
     """The lines of the full format."""
     assert result.source is not None
@@ -131,19 +138,14 @@ def test_a_file_that_is_not_text_has_no_frame() -> None:
 
 
 def test_colour_only_where_it_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
-    def written() -> str:
-        out = io.StringIO()
-        full.write([found("call\n", "call")], out)
-        return out.getvalue()
-
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.delenv("FORCE_COLOR", raising=False)
-    plain = written()
-    assert "\x1b" not in plain
+    results = [found("call\n", "call")]
+    assert "\x1b" not in written(full, results)
     monkeypatch.setenv("FORCE_COLOR", "1")
-    assert "\x1b[" in written()
+    assert "\x1b[" in written(full, results)
     monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b[3" not in written()
+    assert "\x1b[3" not in written(full, results)
 
 
 @pytest.fixture
@@ -171,7 +173,7 @@ def test_what_was_measured_is_said_and_nothing_else(measured: Callable[..., None
     measured(FULL_SIZE, SMALL_SIZE, on_cpu)
     result = found("call\n", "call")
     assert frame(result)[-2] == "  = measured: 3.4x [3.3, 3.5], NVIDIA H200, torch 2.11; 0.80x for 48 photos"
-    (item,) = json.loads(json_format.report([result]))
+    (item,) = json.loads(written(json_format, [result]))
     assert item["evidence"] == {
         "speedup": 3.41,
         "ci_low": 3.3,
@@ -187,7 +189,7 @@ def test_stale_evidence_is_called_so(measured: Callable[..., None]) -> None:
     measured({**FULL_SIZE, "stale": True})
     result = found("call\n", "call")
     assert "stale: the programs have changed since" in " ".join(" ".join(frame(result)).split())
-    (item,) = json.loads(json_format.report([result]))
+    (item,) = json.loads(written(json_format, [result]))
     assert item["evidence"] is None
 
 
@@ -212,14 +214,14 @@ def test_ratios_are_as_precise_as_they_need_to_be(value: float, shown: str) -> N
 def test_concise_is_one_line_each_and_marks_what_fix_fixes() -> None:
     fix = Fix("do", (Edit(0, 4, ""),), Applicability.UNSAFE)
     result = found("call\n", "call", fix=fix)
-    assert list(concise.lines([result], unsafe=False)) == ["a.py:1:1: AB101 some-name: it is so"]
-    assert list(concise.lines([result], unsafe=True)) == ["a.py:1:1: AB101 [*] some-name: it is so"]
+    assert written(concise, [result]) == "a.py:1:1: AB101 some-name: it is so\n"
+    assert written(concise, [result], unsafe=True) == "a.py:1:1: AB101 [*] some-name: it is so\n"
 
 
 def test_json_has_the_agreed_shape() -> None:
     fix = Fix("add it", (Edit(8, 8, ", y"), Edit(0, 0, "z\n")), Applicability.SAFE, "")
     result = found("é = f(x)\nb\n", "f(x)", fix=fix, severity=Severity.INFO, rows=(1, 1))
-    (item,) = json.loads(json_format.report([result]))
+    (item,) = json.loads(written(json_format, [result]))
     assert item.pop("filename").endswith("a.py")
     assert item == {
         "cell": None,
@@ -241,7 +243,7 @@ def test_json_has_the_agreed_shape() -> None:
         "url": None,
         "evidence": None,
     }
-    assert json.loads(json_format.report([])) == []
+    assert json.loads(written(json_format, [])) == []
 
 
 def test_the_summary_counts_what_is_left_and_what_can_be_fixed() -> None:
@@ -266,7 +268,9 @@ def test_statistics_are_ordered_by_frequency() -> None:
     other = Diagnostic("AB102", "other-name", "", 0, 1)
     results = [found("call\n", "call"), found("call\n", "call"), Result("b.py", (other,), Source.from_text("x"))]
     assert text.statistics_lines(results) == ["2  AB101  [ ]  some-name", "1  AB102  [ ]  other-name"]
-    assert json.loads(json_format.report_statistics(results))[0] == {
+    out = io.StringIO()
+    json_format.write_statistics(results, out)
+    assert json.loads(out.getvalue())[0] == {
         "code": "AB101",
         "name": "some-name",
         "count": 2,

@@ -13,68 +13,11 @@ from typing import Any
 
 from torchlint.engine_rules import ENGINE_RULES, InvalidSyntax
 from torchlint.globs import Glob, matches
+from torchlint.keys import DEFAULT_EXCLUDE, KEYS
+from torchlint.output import FORMATS
 from torchlint.registry import RegistryError, find_rule, load_rules
 from torchlint.requirements import listed_in, lower_bound
 from torchlint.rule import Default, Option, Rule
-
-#: Folders that hold no code of the project's own; the list is ruff's.
-DEFAULT_EXCLUDE = (
-    ".bzr",
-    ".direnv",
-    ".eggs",
-    ".git",
-    ".git-rewrite",
-    ".hg",
-    ".ipynb_checkpoints",
-    ".mypy_cache",
-    ".nox",
-    ".pants.d",
-    ".pyenv",
-    ".pytest_cache",
-    ".pytype",
-    ".ruff_cache",
-    ".svn",
-    ".tox",
-    ".venv",
-    ".vscode",
-    "__pypackages__",
-    "_build",
-    "buck-out",
-    "dist",
-    "node_modules",
-    "site-packages",
-    "venv",
-)
-
-OUTPUT_FORMATS = ("full", "concise", "json")
-
-_BOOL, _STRING, _STRINGS, _CODES, _CODE_TABLE, _TABLES = "bool", "string", "strings", "codes", "code table", "tables"
-_KEYS = {
-    "exclude": _STRINGS,
-    "extend": _STRING,
-    "extend-exclude": _STRINGS,
-    "extend-select": _CODES,
-    "fix": _BOOL,
-    "force-exclude": _BOOL,
-    "ignore": _CODES,
-    "output-format": _STRING,
-    "per-file-ignores": _CODE_TABLE,
-    "plugins": _STRINGS,
-    "respect-gitignore": _BOOL,
-    "rules": _TABLES,
-    "select": _CODES,
-    "show-fixes": _BOOL,
-    "target-torch": _STRING,
-    "unsafe-fixes": _BOOL,
-}
-_EXPECTED = {
-    _BOOL: "true or false",
-    _STRING: "a string",
-    _STRINGS: "a list of strings",
-    _CODES: "a list of rule codes, prefixes or names",
-    _CODE_TABLE: "a table from file patterns to lists of rule codes",
-    _TABLES: "a table of tables, one per rule",
-}
 
 
 class SettingsError(Exception):
@@ -243,29 +186,16 @@ def inline_layer(text: str) -> Layer:
 def layer_of(table: Mapping[str, Any], where: str, folder: str) -> Layer:
     """Settings as a table, checked for keys and types. Raises SettingsError."""
     for key, value in table.items():
-        if key not in _KEYS:
-            raise SettingsError(f"{where}: unknown setting `{key}`{_nearest(key, _KEYS)}")
-        if not _is_a(value, _KEYS[key]):
-            raise SettingsError(f"{where}: `{key}` must be {_EXPECTED[_KEYS[key]]}, not {value!r}")
-    if table.get("output-format", "full") not in OUTPUT_FORMATS:
+        if key not in KEYS:
+            raise SettingsError(f"{where}: unknown setting `{key}`{_nearest(key, KEYS)}")
+        if not KEYS[key].kind.admits(value):
+            raise SettingsError(f"{where}: `{key}` must be {KEYS[key].kind.value}, not {value!r}")
+    if table.get("output-format", "full") not in FORMATS:
         name = table["output-format"]
-        raise SettingsError(f"{where}: unknown `output-format` {name!r}{_nearest(name, OUTPUT_FORMATS)}")
+        raise SettingsError(f"{where}: unknown `output-format` {name!r}{_nearest(name, FORMATS)}")
     if not re.fullmatch(r"\d+\.\d+(\.\d+)*", table.get("target-torch", "2.0")):
         raise SettingsError(f'{where}: `target-torch` must be a version such as "2.4", not {table["target-torch"]!r}')
     return Layer(where, folder, table)
-
-
-def _is_a(value: object, kind: str) -> bool:
-    if kind == _BOOL:
-        return isinstance(value, bool)
-    if kind == _STRING:
-        return isinstance(value, str)
-    if kind in (_STRINGS, _CODES):
-        return isinstance(value, list) and all(isinstance(item, str) for item in value)
-    of = _CODES if kind == _CODE_TABLE else "table"
-    return isinstance(value, dict) and all(
-        isinstance(item, dict) if of == "table" else _is_a(item, of) for item in value.values()
-    )
 
 
 def _chain(file: str) -> list[Layer]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import TextIO
 
 from torchlint.fixer import applicable
 from torchlint.output.text import location, printable
 from torchlint.runner import Result
 
 
-def lines(results: Sequence[Result], unsafe: bool) -> Iterator[str]:
+def write(results: Sequence[Result], out: TextIO, *, unsafe: bool) -> None:
     """``path:row:column: CODE name: message``; ``[*]`` marks what ``--fix`` would fix."""
     for result in results:
         for diagnostic in result.diagnostics:
             assert result.source is not None
             mark = "[*] " if applicable(diagnostic, unsafe) else ""
             place = location(result.source, diagnostic)
-            yield f"{place}: {diagnostic.code} {mark}{diagnostic.name}: {printable(diagnostic.message)}"
+            line = f"{place}: {diagnostic.code} {mark}{diagnostic.name}: {printable(diagnostic.message)}"
+            print(line, file=out)

@@ -26,7 +26,7 @@ _GUTTER = "blue"
 _BOLD = "bold"
 
 
-def write(results: Sequence[Result], out: TextIO) -> None:
+def write(results: Sequence[Result], out: TextIO, *, unsafe: bool = False) -> None:
     """Write all findings, in colour where ``out`` is a terminal (or as NO_COLOR and FORCE_COLOR say)."""
     if not any(result.diagnostics for result in results):
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from torchlint.evidence import evidence_for
 from torchlint.output.text import statistics
@@ -14,23 +14,21 @@ from torchlint.runner import Result
 from torchlint.source import Source
 
 
-def report(results: Sequence[Result]) -> str:
-    """All findings."""
+def write(results: Sequence[Result], out: TextIO, *, unsafe: bool = False) -> None:
+    """Write all findings."""
     items = [
         item(result.source, diagnostic) for result in results if result.source for diagnostic in result.diagnostics
     ]
-    return json.dumps(items, indent=2)
+    print(json.dumps(items, indent=2), file=out)
 
 
-def report_statistics(results: Sequence[Result]) -> str:
-    """How often each rule was violated."""
-    return json.dumps(
-        [
-            {"code": code, "name": name, "count": count, "fixable": fixable > 0}
-            for count, code, name, fixable in statistics(results)
-        ],
-        indent=2,
-    )
+def write_statistics(results: Sequence[Result], out: TextIO) -> None:
+    """Write how often each rule was violated."""
+    rows = [
+        {"code": code, "name": name, "count": count, "fixable": fixable > 0}
+        for count, code, name, fixable in statistics(results)
+    ]
+    print(json.dumps(rows, indent=2), file=out)
 
 
 def item(source: Source, diagnostic: Diagnostic) -> dict[str, Any]:

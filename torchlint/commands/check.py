@@ -1,0 +1,140 @@
+"""``torchlint [check] PATH...``: find, fix, report."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TextIO
+
+from torchlint.commands import CLEAN, FAULT, FINDINGS, UsageError, complain, settings_for
+from torchlint.commands.arguments import parser, resolver
+
+if TYPE_CHECKING:
+    from torchlint.runner import Mode, Result
+    from torchlint.settings import Resolver, Settings
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Check, and if asked for fix, files and folders; report; and tell by the status whether findings remain."""
+    options = parser().parse_args(arguments)
+    if options.paths[:1] == ["check"] and not os.path.exists("check"):
+        options.paths = options.paths[1:]  # `torchlint --quiet check src`
+    found_by = resolver(options)
+    if "-" in options.paths:
+        if options.paths != ["-"]:
+            raise UsageError("`-` (standard input) cannot be checked together with other paths")
+        return _check_stdin(options, settings_for(found_by, os.path.dirname(options.stdin_filename or "")))
+    return check_paths(options, found_by, sys.stdout)
+
+
+def check_paths(options: argparse.Namespace, found_by: Resolver, out: TextIO) -> int:
+    """One run over the files that ``options`` name."""
+    from torchlint.files import find_files
+    from torchlint.output.progress import ProgressBar
+    from torchlint.runner import run
+
+    settings = settings_for(found_by, "")
+    mode = _mode(options, settings)
+    found = find_files(options.paths or ["."], found_by.for_folder)
+    for error in found.errors:
+        complain(error)
+    if not found.files and not found.errors and not options.quiet:
+        print("warning: no Python files found under the given paths", file=sys.stderr)
+    with ProgressBar(len(found.files)) as progress:
+        results = run(found.files, mode, progress=progress)
+    failed = _complain_about(results) or bool(found.errors)
+    _report(options, settings, mode, results, out)
+    return FAULT if failed else _status(options, mode, results)
+
+
+def _check_stdin(options: argparse.Namespace, settings: Settings) -> int:
+    from torchlint.checker import unreadable
+    from torchlint.files import is_excluded
+    from torchlint.runner import Mode, Result, run_source
+    from torchlint.source import Source, SourceError
+
+    mode = _mode(options, settings)
+    path = options.stdin_filename or "-"
+    data = sys.stdin.buffer.read()
+    if settings.force_exclude and options.stdin_filename and is_excluded(path, settings):
+        if mode is Mode.FIX:
+            sys.stdout.buffer.write(data)
+        return CLEAN
+    try:
+        source = Source.from_bytes(data, path)
+        result, fixed = run_source(source, settings, mode)
+        content = data if fixed is source else fixed.encode(fixed.text)
+    except SourceError as error:
+        content = data
+        result = Result(path, tuple(unreadable(path, error, settings)), Source.from_text("", path))
+    failed = _complain_about([result])
+    if mode is Mode.FIX:  # standard output is the file now; what is left to say goes to standard error
+        sys.stdout.buffer.write(content)
+    _report(options, settings, mode, [result], sys.stderr if mode is Mode.FIX else sys.stdout)
+    return FAULT if failed else _status(options, mode, [result])
+
+
+def _mode(options: argparse.Namespace, settings: Settings) -> Mode:
+    from torchlint.runner import Mode
+
+    if options.diff:
+        return Mode.DIFF
+    return Mode.FIX if settings.fix or options.fix_only else Mode.CHECK
+
+
+def _report(
+    options: argparse.Namespace, settings: Settings, mode: Mode, results: Sequence[Result], out: TextIO
+) -> None:
+    from torchlint import output
+    from torchlint.output import text
+    from torchlint.runner import Mode
+
+    if mode is Mode.DIFF:
+        for result in results:
+            out.write(result.diff)
+        count = sum(len(result.applied) for result in results)
+        if not options.quiet:
+            would = f"Would fix {text.plural(count, 'finding')}." if count else "No fixes to make."
+            print(would, file=sys.stderr)
+        return
+    if options.fix_only:
+        results = [_without_findings(result) for result in results]
+    if options.statistics:
+        output.write_statistics(settings.output_format, results, out)
+    else:
+        output.write(settings.output_format, results, out, unsafe=settings.unsafe_fixes)
+    if options.quiet or settings.output_format not in output.FOR_PEOPLE:
+        return
+    if settings.show_fixes:
+        for line in text.applied_lines(results):
+            print(line, file=out)
+    print(text.summary(results, settings.unsafe_fixes), file=out)
+
+
+def _without_findings(result: Result) -> Result:
+    from dataclasses import replace
+
+    return replace(result, diagnostics=(), source=None)
+
+
+def _status(options: argparse.Namespace, mode: Mode, results: Sequence[Result]) -> int:
+    from torchlint.runner import Mode
+
+    if options.exit_zero:
+        return CLEAN
+    if mode is Mode.DIFF:
+        return FINDINGS if any(result.diff for result in results) else CLEAN
+    if options.exit_non_zero_on_fix and any(result.applied for result in results):
+        return FINDINGS
+    if options.fix_only:
+        return CLEAN
+    return FINDINGS if any(result.diagnostics for result in results) else CLEAN
+
+
+def _complain_about(results: Sequence[Result]) -> bool:
+    errors = [error for result in results for error in result.errors]
+    for error in errors:
+        complain(error)
+    return bool(errors)

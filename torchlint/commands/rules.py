@@ -1,0 +1,27 @@
+"""``torchlint rules``: all rules, one line each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from torchlint.commands import CLEAN, Parser, known_rules
+
+
+def parser() -> Parser:
+    """Its arguments."""
+    parser = Parser(prog="torchlint rules", description="List the rules.", allow_abbrev=False)
+    parser.add_argument("--output-format", choices=("text", "json"), default="text")
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    """List the rules."""
+    from torchlint.output.pages import table_json, write_table
+
+    options = parser().parse_args(arguments)
+    if options.output_format == "json":
+        print(table_json(known_rules()))
+    else:
+        write_table(known_rules(), sys.stdout)
+    return CLEAN
