@@ -1,0 +1,172 @@
+/** The running `torchlint server`: found, started, stopped, and its state shown. */
+
+import * as readline from "node:readline";
+
+import * as vscode from "vscode";
+import { CloseAction, type DocumentSelector, ErrorAction, LanguageClient, State } from "vscode-languageclient/node";
+
+import { askVersion, candidates, type Command, firstThatRuns } from "./command";
+import { notFound, notStarted, type Problem, shown } from "./messages";
+import type { Interpreters } from "./python";
+import { initializationOptions, readSettings, type Settings } from "./settings";
+
+/** What is linted. Cells are named by their notebook, so that torchlint sees the whole of it. */
+const DOCUMENTS: DocumentSelector = [
+  { scheme: "file", language: "python" },
+  { scheme: "untitled", language: "python" },
+  { notebook: "jupyter-notebook", language: "python" },
+];
+
+export class Server {
+  private client: LanguageClient | undefined;
+  private settings: Settings | undefined;
+  private folder: vscode.WorkspaceFolder | undefined;
+
+  constructor(
+    private readonly log: vscode.LogOutputChannel,
+    private readonly status: vscode.LanguageStatusItem,
+    private readonly interpreters: Interpreters | undefined,
+    private readonly home: string,
+  ) {}
+
+  /** Whether another interpreter would be another server. */
+  dependsOnInterpreter(): boolean {
+    return this.settings !== undefined && this.settings.enable && !this.settings.path && !this.settings.interpreter;
+  }
+
+  /** Whether the folder that the settings are read for is another one now. */
+  dependsOnFolder(): boolean {
+    return firstFolder()?.uri.toString() !== this.folder?.uri.toString();
+  }
+
+  async restart(): Promise<void> {
+    await this.stop();
+    this.folder = firstFolder();
+    const configuration = vscode.workspace.getConfiguration("torchlint", this.folder);
+    this.settings = readSettings((key) => configuration.get(key), {
+      workspaceFolder: this.folder?.uri.fsPath,
+      env: process.env,
+    });
+    if (!this.settings.enable) {
+      this.log.info("Disabled by torchlint.enable.");
+      this.show("disabled");
+      return;
+    }
+    this.show("starting", { busy: true });
+    const interpreter = this.dependsOnInterpreter() ? await this.activeInterpreter() : undefined;
+    const attempts = await firstThatRuns(candidates(this.settings, interpreter), (command) =>
+      askVersion(command, this.home),
+    );
+    for (const { command, answer } of attempts) {
+      this.log.info(`${shown(command)} (${command.origin}): ${JSON.stringify(answer)}`);
+    }
+    const last = attempts.at(-1);
+    if (last?.answer.kind !== "version") {
+      this.fail(notFound(attempts));
+      return;
+    }
+    await this.start(last.command, last.answer.version, this.settings);
+  }
+
+  async stop(): Promise<void> {
+    const client = this.client;
+    this.client = undefined;
+    try {
+      await client?.dispose();
+    } catch (error) {
+      this.log.warn(`The server did not stop properly: ${String(error)}`); // it may have ended by itself
+    }
+  }
+
+  private async start(command: Command, version: string, settings: Settings): Promise<void> {
+    let stderr = "";
+    let started = false;
+    const client: LanguageClient = new LanguageClient(
+      "torchlint",
+      "torchlint",
+      { command: command.executable, args: [...command.args, "server"], options: { cwd: this.home } },
+      {
+        documentSelector: DOCUMENTS,
+        initializationOptions: initializationOptions(settings),
+        outputChannel: this.log,
+        stdioOptions: {
+          stdout: () => undefined, // the protocol's own
+          stderr: (stream) => {
+            readline.createInterface({ input: stream }).on("line", (line) => {
+              this.log.info(line);
+              if (!started) {
+                stderr += `${line}\n`;
+              }
+            });
+          },
+        },
+        // Until the server has started, what is wrong is told once, by `fail`.
+        initializationFailedHandler: () => false,
+        errorHandler: {
+          error: (error, message, count) =>
+            started ? ifRunning.error(error, message, count) : { action: ErrorAction.Shutdown, handled: true },
+          closed: () => (started ? ifRunning.closed() : { action: CloseAction.DoNotRestart, handled: true }),
+        },
+      },
+    );
+    const ifRunning = client.createDefaultErrorHandler();
+    try {
+      await client.start();
+    } catch (error) {
+      this.fail(notStarted(command, stderr, error));
+      await client.dispose().catch(() => undefined);
+      return;
+    }
+    started = true;
+    this.client = client;
+    this.show(version, { detail: shown(command) });
+    client.onDidChangeState(({ newState }) => {
+      if (this.client !== client) {
+        return;
+      }
+      if (newState === State.Running) {
+        this.show(version, { detail: shown(command) });
+      } else if (newState === State.Stopped) {
+        this.show("not running", { error: "The server ended; the log may tell why." });
+      }
+    });
+  }
+
+  private async activeInterpreter(): Promise<string | undefined> {
+    try {
+      return await this.interpreters?.active(this.folder);
+    } catch (error) {
+      this.log.warn(`The Python extension did not tell the interpreter: ${String(error)}`);
+      return undefined;
+    }
+  }
+
+  private fail(problem: Problem): void {
+    const text = problem.install === undefined ? problem.text : `${problem.text} To install it: ${problem.install}`;
+    this.log.error(text);
+    this.show("not running", { error: problem.text });
+    const copy = "Copy Install Command";
+    const logs = "Show Logs";
+    const actions = problem.install === undefined ? [logs] : [copy, logs];
+    void vscode.window.showErrorMessage(text, ...actions).then(async (action) => {
+      if (action === copy) {
+        await vscode.env.clipboard.writeText(problem.install ?? "");
+      } else if (action === logs) {
+        this.log.show();
+      }
+    });
+  }
+
+  private show(text: string, more: { busy?: boolean; detail?: string; error?: string } = {}): void {
+    this.status.text = `torchlint ${text}`;
+    this.status.busy = more.busy ?? false;
+    this.status.detail = more.error ?? more.detail;
+    this.status.severity =
+      more.error === undefined ? vscode.LanguageStatusSeverity.Information : vscode.LanguageStatusSeverity.Error;
+  }
+}
+
+/** One server serves all folders; the first one's settings and interpreter say which. */
+function firstFolder(): vscode.WorkspaceFolder | undefined {
+  return vscode.workspace.workspaceFolders?.find((folder) => folder.uri.scheme === "file");
+}

@@ -1,0 +1,55 @@
+/** What the user set, and what of it the server is told. */
+
+import * as os from "node:os";
+import * as path from "node:path";
+
+/** The settings of `package.json` that the extension itself acts on. */
+export interface Settings {
+  readonly enable: boolean;
+  /** The torchlint executable; empty: not set. */
+  readonly path: string;
+  /** The Python interpreter that torchlint is installed for; empty: not set. */
+  readonly interpreter: string;
+  /** The settings file to use for all files; empty: the nearest one of each file. */
+  readonly configuration: string;
+}
+
+/** What the variables in a setting stand for. */
+export interface Variables {
+  /** The folder that is open, if one is. */
+  readonly workspaceFolder: string | undefined;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+/** The settings, with variables replaced; `get` answers for a key without the prefix `torchlint.`. */
+export function readSettings(get: (key: string) => unknown, variables: Variables): Settings {
+  const text = (key: string): string => {
+    const value = get(key);
+    return typeof value === "string" ? expand(value.trim(), variables) : "";
+  };
+  const configuration = text("configuration");
+  return {
+    enable: get("enable") !== false,
+    path: text("path"),
+    interpreter: text("interpreter"),
+    // The server need not run in the folder that is open, so it is told a whole path.
+    configuration: configuration && path.resolve(variables.workspaceFolder ?? os.homedir(), configuration),
+  };
+}
+
+/** Replaces `~`, `${userHome}`, `${workspaceFolder}` and `${env:NAME}`, as VS Code does in its own settings. */
+export function expand(text: string, variables: Variables): string {
+  return text
+    .replace(/^~(?=$|[/\\])/, () => os.homedir())
+    .replace(/\$\{(userHome|workspaceFolder|env:([^}]+))\}/g, (whole, name: string, variable?: string) => {
+      if (variable !== undefined) {
+        return variables.env[variable] ?? "";
+      }
+      return name === "userHome" ? os.homedir() : (variables.workspaceFolder ?? whole);
+    });
+}
+
+/** What the server is told when it starts; a setting that is not set is left out. */
+export function initializationOptions(settings: Settings): object {
+  return { settings: settings.configuration ? { configuration: settings.configuration } : {} };
+}
