@@ -1,0 +1,51 @@
+"""``--add-noqa``: the edits that put ``# noqa`` comments where they suppress findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torchlint.engine_rules import InvalidSyntax
+from torchlint.rule import Diagnostic, Edit
+from torchlint.source import Source
+from torchlint.suppressions import CommentRows, Suppression, find_suppressions
+
+
+def suppress_edit(source: Source, diagnostic: Diagnostic, reason: str = "") -> Edit | None:
+    """The edit that suppresses one finding by a comment; None where no comment can."""
+    return next(iter(suppress_edits(source, [diagnostic], reason)), None)
+
+
+def suppress_edits(source: Source, diagnostics: Iterable[Diagnostic], reason: str = "") -> list[Edit]:
+    """The edits that suppress ``diagnostics``, in order: one for each row that gets or already has a comment.
+
+    The comment goes to the end of the row in which the finding starts, or where a string or a backslash forbids that,
+    to the next row that can take it. A file that is not Python takes none.
+    """
+    rows = CommentRows(source)
+    wanted: dict[int, set[str]] = {}
+    for diagnostic in diagnostics:
+        if diagnostic.code != InvalidSyntax.code:
+            first, last = diagnostic.rows
+            row = min(max(source.location(diagnostic.start)[0], first), last)
+            wanted.setdefault(rows.first_from(row), set()).add(diagnostic.code)
+    if not wanted:
+        return []
+    there = {comment.row: comment for comment in reversed([*find_suppressions(source)]) if comment.codes}
+    return [_edit(source, row, codes, there.get(row), reason) for row, codes in sorted(wanted.items())]
+
+
+def _edit(source: Source, row: int, codes: set[str], there: Suppression | None, reason: str) -> Edit:
+    """Add ``codes`` to the comment that is there, or add a comment to the row. Other text in it stays."""
+    start = source.line_starts[row - 1]
+    line = source.line(row)
+    end = start + len(line.rstrip())
+    # Behind a `#` of its own no word of a reason can be taken for a code: "A100" looks like one.
+    because = f"  # {reason}" if reason else ""
+    if there is None:
+        return Edit(end, start + len(line), f"  # noqa: {', '.join(sorted(codes))}{because}")
+    named = {source.text[slice(*span)].upper(): source.text[slice(*span)] for span in there.spans}
+    merged = [named.get(code, code) for code in sorted({*named, *codes})]
+    behind = source.text[there.spans[-1][1] : end]
+    if not reason or reason in behind:
+        return Edit(there.spans[0][0], there.spans[-1][1], ", ".join(merged))
+    return Edit(there.spans[0][0], end, ", ".join(merged) + behind + because)
