@@ -43,8 +43,8 @@ def check(
     enabled = settings.rules(source.path)
     judged = {rule.code for rule in enabled}
     diagnostics: list[Diagnostic] = []
+    rules = [rule for rule in enabled if rule.may_concern(source.text)]
     try:
-        rules = [rule for rule in enabled if rule.may_concern(source.text)]
         if rules:
             with garbage_collection_paused():
                 module = _model(source, settings, rules)
@@ -55,7 +55,7 @@ def check(
                         on_crash(crash)
                         judged.discard(rule.code)
         elif syntax and settings.enabled(InvalidSyntax.code, source.path):
-            check_syntax(source.text)
+            check_syntax(source.code)
     except ParseError as error:
         diagnostics, judged = [], set()
         if settings.enabled(InvalidSyntax.code, source.path):
@@ -63,10 +63,14 @@ def check(
     except InternalError as crash:
         on_crash(crash)
         return []
+    if (rules or syntax) and source.broken:
+        judged = set()
+        if settings.enabled(InvalidSyntax.code, source.path):
+            diagnostics += [_invalid_syntax(source, error, "this cell") for error in source.broken]
     if not settings.ignore_noqa:
         report_unused = settings.enabled(UnusedSuppression.code, source.path)
         diagnostics = suppress(source, diagnostics, judged, report_unused)
-    return sorted(diagnostics, key=lambda found: (found.start, found.code, found.end))
+    return sorted(map(source.adapted, diagnostics), key=lambda found: (found.start, found.code, found.end))
 
 
 def unreadable(path: str, error: SourceError, settings: Settings) -> list[Diagnostic]:
@@ -81,7 +85,7 @@ def _model(source: Source, settings: Settings, rules: Sequence[Rule]) -> Module:
 
     try:
         return Module.parse(
-            source.text,
+            source.code,
             path=source.path,
             options=settings.options_of(rules),
             target_torch=settings.target_torch,
@@ -114,14 +118,14 @@ def _rows(source: Source, diagnostic: Diagnostic) -> tuple[int, int]:
     return source.location(diagnostic.start)[0], source.location(max(diagnostic.start, diagnostic.end - 1))[0]
 
 
-def _invalid_syntax(source: Source, error: ParseError) -> Diagnostic:
+def _invalid_syntax(source: Source, error: ParseError, what: str = "the file") -> Diagnostic:
     row = min(error.row, len(source.line_starts))  # Python may complain of what lies behind the end
     line_start = source.line_starts[row - 1]
     start = min(line_start + error.column - 1, line_start + len(source.line(row)))
     return Diagnostic(
         code=InvalidSyntax.code,
         name=InvalidSyntax.name,
-        message=f"the file cannot be checked: {error.reason}",
+        message=f"{what} cannot be checked: {error.reason}",
         start=start,
         end=min(start + 1, len(source.text)),
         rows=(row, row),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
+import re
 import tempfile
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -87,14 +88,14 @@ def fix(
                 errors.append(f"{source.path}: the fix of {diagnostic.code} was left out: its edits overlap")
         if not sound:
             continue
-        text = apply(current.text, edits_of(sound))
+        current = current.edited(edits_of(sound))
+        text = current.text
         applied += sound
         if text in seen or len(seen) > MAX_ROUNDS:
             turning = applied[seen.get(text, len(applied) - len(sound)) :]
             codes = ", ".join(sorted({diagnostic.code for diagnostic in turning}))
             return Fixed(source, first, (), (f"{source.path}: the fixes of {codes} do not settle; nothing was fixed",))
         seen[text] = len(applied)
-        current = current.with_text(text)
         found = look(current)
 
 
@@ -122,19 +123,17 @@ def edits_of(diagnostics: Iterable[Diagnostic]) -> list[Edit]:
     return sorted(edits, key=_place)
 
 
-def apply(text: str, edits: Sequence[Edit]) -> str:
-    """``text`` with sorted edits that do not overlap made in it."""
-    parts: list[str] = []
-    position = 0
-    for edit in edits:
-        parts += text[position : edit.start], edit.content
-        position = edit.end
-    return "".join([*parts, text[position:]])
-
-
 def unified_diff(before: Source, after: Source) -> str:
-    """The change as a unified diff; empty if there is none."""
-    name = before.path
+    """The change as a unified diff, in a notebook one for each changed cell; empty if there is none."""
+    if not before.cells:
+        return _diff(before.path, before.text, after.text)
+    return "".join(
+        _diff(f"{before.path}:cell {old.index}", before.text[old.start : old.end], after.text[new.start : new.end])
+        for old, new in zip(before.cells, after.cells, strict=True)
+    )
+
+
+def _diff(name: str, before: str, after: str) -> str:
     lines = difflib.unified_diff(_lines(before), _lines(after), name, name)
     return "".join(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines)
 
@@ -143,8 +142,8 @@ def write(before: Source, after: Source) -> None:
     """Replace the file by the fixed text, wholly or not at all. Raises WriteError."""
     path = os.path.realpath(before.path)
     try:
-        original = before.encode(before.text)
-        content = after.encode(after.text)
+        original = before.to_bytes()
+        content = after.to_bytes()
         if not os.access(path, os.W_OK):
             raise WriteError(f"{before.path}: not fixed: the file is read-only")
         with open(path, "rb") as file:
@@ -175,25 +174,21 @@ def _replace(path: str, content: bytes, status: os.stat_result) -> None:
         raise
 
 
-def _lines(source: Source) -> list[str]:
-    starts = [*source.line_starts, len(source.text)]
-    lines = [source.text[start:end] for start, end in pairwise(starts)]
-    return [line for line in lines if line]
+def _lines(text: str) -> list[str]:
+    return re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+", text)
 
 
 def _sound(source: Source, chosen: list[Diagnostic]) -> list[Diagnostic]:
     """Those of ``chosen`` that leave the text Python: all of them, or else what can be kept one by one."""
-    python = compiles(source.text)  # an older interpreter than the project's may not know its grammar
+    # An older interpreter than the project's may not know its grammar.
+    units = [(unit, compiles(unit)) for unit in source.units]
 
     def valid(diagnostics: list[Diagnostic]) -> bool:
-        text = apply(source.text, edits_of(diagnostics))
-        if python:
-            return compiles(text)
-        try:
-            check_syntax(text)
-        except ParseError:
-            return False
-        return True
+        edited = source.edited(edits_of(diagnostics)).units
+        return all(
+            before == after or (compiles(after) if python else _parses(after))
+            for (before, python), after in zip(units, edited, strict=True)
+        )
 
     if valid(chosen):
         return chosen
@@ -202,6 +197,14 @@ def _sound(source: Source, chosen: list[Diagnostic]) -> list[Diagnostic]:
         if valid([*sound, diagnostic]):
             sound.append(diagnostic)
     return sound
+
+
+def _parses(text: str) -> bool:
+    try:
+        check_syntax(text)
+    except ParseError:
+        return False
+    return True
 
 
 def _identity(source: Source, diagnostic: Diagnostic) -> object:

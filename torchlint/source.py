@@ -7,11 +7,19 @@ import os
 import re
 import stat
 from bisect import bisect_right
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from torchlint.parsing import ParseError
+    from torchlint.rule import Diagnostic, Edit
 
 #: Larger files hold data, not programs; parsing one would take minutes and gigabytes.
 MAX_BYTES = 10 * 1024 * 1024
+#: Notebooks hold the pictures that their cells drew.
+MAX_NOTEBOOK_BYTES = 100 * 1024 * 1024
 
 # PEP 263: in a comment on one of the first two lines, the first of which is a comment or blank.
 _COOKIE = re.compile(rb"[ \t\f]*#[^\r\n]*?coding[:=][ \t]*([-\w.]+)")
@@ -24,14 +32,40 @@ class SourceError(Exception):
     """The content of a file is not Python source text; the text is a one-line reason."""
 
 
+class Position(NamedTuple):
+    """A place as users name it: row and column from 1, in a notebook those of the cell."""
+
+    cell: int | None  #: counted from 1 over all cells of the notebook; None: no notebook
+    row: int
+    column: int
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Where the text of a notebook's code cell lies in the text of its source: the characters ``[start, end)``."""
+
+    index: int  #: counted from 1 over all cells of the notebook, those with prose as well
+    start: int
+    end: int
+
+
+def is_notebook(path: str) -> bool:
+    """Whether a file is a Jupyter notebook, by its name."""
+    return path.lower().endswith(".ipynb")
+
+
 @dataclass(frozen=True)
 class Source:
-    """The text of one file as it stands there: newlines kept, byte-order mark set aside."""
+    """The text of one file as it stands there: newlines kept, byte-order mark set aside.
+
+    Of a notebook (``torchlint.notebook.Notebook``) it is the text of the code cells, with a newline between them.
+    """
 
     path: str
     text: str
     encoding: str = "utf-8"
     bom: bool = False
+    cells: tuple[Cell, ...] = ()  #: the code cells of a notebook, in order
 
     @classmethod
     def read(cls, path: str) -> Source:
@@ -40,12 +74,33 @@ class Source:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise OSError(f"not a regular file (standard input is read with `-`): {path}")
-            if status.st_size > MAX_BYTES:
-                raise SourceError(f"the file is too large: {status.st_size:,} bytes (the limit is {MAX_BYTES:,})")
+            limit = MAX_NOTEBOOK_BYTES if is_notebook(path) else MAX_BYTES
+            if status.st_size > limit:
+                raise SourceError(f"the file is too large: {status.st_size:,} bytes (the limit is {limit:,})")
             return cls.from_bytes(file.read(), path)
 
     @classmethod
     def from_bytes(cls, data: bytes, path: str = "-") -> Source:
+        """The source of a file with this content: a notebook if ``path`` says so, else Python. Raises SourceError."""
+        source = cls._decoded(data, path)
+        if not is_notebook(path):
+            return source
+        from torchlint.ipynb import read_notebook
+
+        return read_notebook(source)
+
+    @classmethod
+    def from_content(cls, content: str, path: str) -> Source:
+        """The same for a file that is already decoded."""
+        source = cls.from_text(content, path)
+        if not is_notebook(path):
+            return source
+        from torchlint.ipynb import read_notebook
+
+        return read_notebook(source)
+
+    @classmethod
+    def _decoded(cls, data: bytes, path: str) -> Source:
         """Decode as Python does: byte-order mark, PEP 263 cookie, else UTF-8. Raises SourceError."""
         bom = data.startswith(codecs.BOM_UTF8)
         body = data[len(codecs.BOM_UTF8) :] if bom else data
@@ -63,16 +118,43 @@ class Source:
             raise SourceError(f"the file is not {encoding}: byte 0x{body[error.start]:02x} on line {row}") from error
         except (UnicodeError, ValueError) as error:
             raise SourceError(f"the file is not {encoding}: {error}") from error
-        return cls(path, text, encoding, bom)
+        return Source(path, text, encoding, bom)
 
     @classmethod
     def from_text(cls, text: str, path: str = "-") -> Source:
-        """A source that is already decoded."""
-        return cls(path, text)
+        """Python text that is already decoded."""
+        return Source(path, text)
 
-    def with_text(self, text: str) -> Source:
-        """The same file with another text."""
-        return Source(self.path, text, self.encoding, self.bom)
+    # -- what is analysed
+
+    @property
+    def code(self) -> str:
+        """The text as it is analysed: as long as ``text``, the same but for what is no Python in a notebook."""
+        return self.text
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """The pieces of ``code`` that are Python each by itself: the cells of a notebook, else all of it."""
+        return (self.code,)
+
+    @property
+    def broken(self) -> tuple[ParseError, ...]:
+        """Why cells of a notebook are left out of ``code``, with rows of the whole text."""
+        return ()
+
+    # -- fixes
+
+    def adapted(self, diagnostic: Diagnostic) -> Diagnostic:
+        """A diagnostic as this kind of file can take it."""
+        return diagnostic
+
+    def edited(self, edits: Sequence[Edit]) -> Source:
+        """The same file with sorted edits, which do not overlap, made in it."""
+        return replace(self, text=apply(self.text, edits))
+
+    def to_bytes(self) -> bytes:
+        """The content of the file. Raises SourceError if the text does not fit into the encoding."""
+        return self.encode(self.text)
 
     def encode(self, text: str) -> bytes:
         """``text`` as this file's bytes. Raises SourceError if it does not fit into the encoding."""
@@ -81,6 +163,8 @@ class Source:
         except UnicodeError as error:
             raise SourceError(f"the text does not fit into {self.encoding}: {error}") from error
         return codecs.BOM_UTF8 + body if self.bom else body
+
+    # -- places
 
     @cached_property
     def line_starts(self) -> tuple[int, ...]:
@@ -92,11 +176,58 @@ class Source:
         row = bisect_right(self.line_starts, offset)
         return row, offset - self.line_starts[row - 1] + 1
 
+    def offset(self, row: int, column: int) -> int:
+        """The offset of a place given as ``location`` gives it."""
+        return self.line_starts[row - 1] + column - 1
+
+    def cell_at(self, offset: int) -> Cell | None:
+        """The cell that holds a character, or ends before it; None if this is no notebook."""
+        return (
+            self.cells[max(bisect_right(self.cells, offset, key=lambda cell: cell.start) - 1, 0)]
+            if self.cells
+            else None
+        )
+
+    def cell(self, index: int) -> Cell:
+        """The code cell with this number. Raises KeyError."""
+        for cell in self.cells:
+            if cell.index == index:
+                return cell
+        raise KeyError(index)
+
+    def position(self, offset: int) -> Position:
+        """The place of a character as users name it."""
+        row, column = self.location(offset)
+        cell = self.cell_at(offset)
+        return Position(cell.index if cell else None, row - self.rows_at(offset)[0] + 1, column)
+
+    def offset_of(self, position: Position) -> int:
+        """The offset of a place as users name it."""
+        above = 0 if position.cell is None else self.location(self.cell(position.cell).start)[0] - 1
+        return self.offset(position.row + above, position.column)
+
+    def rows_at(self, offset: int) -> tuple[int, int]:
+        """First and last row of the cell that holds a character; of the whole text, if this is no notebook."""
+        cell = self.cell_at(offset)
+        if cell is None:
+            return 1, len(self.line_starts)
+        return self.location(cell.start)[0], self.location(cell.end)[0]
+
     def line(self, row: int) -> str:
         """The text of a row (from 1), without its newline."""
         start = self.line_starts[row - 1]
         end = self.line_starts[row] if row < len(self.line_starts) else len(self.text)
         return self.text[start:end].rstrip("\r\n")
+
+
+def apply(text: str, edits: Sequence[Edit]) -> str:
+    """``text`` with sorted edits that do not overlap made in it."""
+    parts: list[str] = []
+    position = 0
+    for edit in edits:
+        parts += text[position : edit.start], edit.content
+        position = edit.end
+    return "".join([*parts, text[position:]])
 
 
 def _encoding(body: bytes) -> str:

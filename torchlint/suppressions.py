@@ -7,20 +7,13 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from torchlint.engine_rules import UnusedSuppression
+from torchlint.lexemes import COMMENT, STRING
 from torchlint.rule import Applicability, Diagnostic, Edit, Fix
 from torchlint.source import Source
 
-# Strings are matched only to be stepped over, so that a `#` within one is no comment. An unfinished string ends with
-# its line, a triple-quoted one with the file: no text makes this fail, whatever Python thinks of it.
-_LEXEME = re.compile(
-    r"""(?P<comment>\#[^\r\n]*)
-    | \"\"\"[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*(?:\"\"\"|\Z)
-    | '''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*(?:'''|\Z)
-    | "(?:[^"\\\r\n]|\\(?:\r\n|.))*"?
-    | '(?:[^'\\\r\n]|\\(?:\r\n|.))*'?
-    """,
-    re.VERBOSE | re.DOTALL,
-)
+# Strings are matched only to be stepped over, so that a `#` within one is no comment.
+_LEXEME = re.compile(rf"(?P<comment>{COMMENT}) | {STRING}", re.VERBOSE | re.DOTALL)
+_BACKSLASH = re.compile(r"\\(?=\r|\n|\Z)")
 _CODE = r"[A-Z]+[0-9]+\b"
 _DIRECTIVE = re.compile(
     rf"""\#[ \t]*(?P<whole>torchlint[ \t]*:[ \t]*)?noqa\b
@@ -42,11 +35,38 @@ class Suppression:
     spans: tuple[tuple[int, int], ...]
     used: set[str] = field(default_factory=set)
 
-    def covers(self, diagnostic: Diagnostic) -> bool:
-        """Whether the comment silences ``diagnostic``."""
+    def covers(self, diagnostic: Diagnostic, last: int) -> bool:
+        """Whether the comment silences ``diagnostic``; ``last`` is the last row on which a comment counts for it."""
         if self.codes and diagnostic.code not in self.codes:
             return False
-        return self.row == 0 or diagnostic.rows[0] <= self.row <= diagnostic.rows[1]
+        return self.row == 0 or diagnostic.rows[0] <= self.row <= last
+
+
+class CommentRows:
+    """Which rows of a file can end with a comment: not those that end inside a string, nor with a backslash.
+
+    Where one cannot, the comment on the next row that can counts for it, as in ruff.
+    """
+
+    def __init__(self, source: Source) -> None:
+        commented: set[int] = set()
+        self._closed: set[int] = set()
+        for lexeme in _LEXEME.finditer(source.code):
+            first = source.location(lexeme.start())[0]
+            if lexeme["comment"] is not None:
+                commented.add(first)
+            else:
+                self._closed.update(range(first, source.location(lexeme.end())[0]))
+        for match in _BACKSLASH.finditer(source.code):
+            row = source.location(match.start())[0]
+            if row not in commented:
+                self._closed.add(row)
+
+    def first_from(self, row: int) -> int:
+        """The first row, from ``row`` on, that can end with a comment."""
+        while row in self._closed:
+            row += 1
+        return row
 
 
 def suppress(
@@ -59,9 +79,11 @@ def suppress(
     if not diagnostics and not (report_unused and _names_one_of(text, judged)):
         return []
     suppressions = list(find_suppressions(source))
+    rows = CommentRows(source)
     left = []
     for diagnostic in diagnostics:
-        covering = [suppression for suppression in suppressions if suppression.covers(diagnostic)]
+        last = rows.first_from(diagnostic.rows[1])
+        covering = [suppression for suppression in suppressions if suppression.covers(diagnostic, last)]
         for suppression in covering:
             suppression.used.add(diagnostic.code)
         if not covering:
@@ -74,28 +96,28 @@ def suppress(
 
 def find_suppressions(source: Source) -> Iterator[Suppression]:
     """The suppression comments of a file, in order. Text in strings is none, whatever it says."""
-    for lexeme in _LEXEME.finditer(source.text):
+    for lexeme in _LEXEME.finditer(source.code):
         if lexeme["comment"] is None:
             continue
-        match = _DIRECTIVE.search(source.text, lexeme.start(), lexeme.end())
-        if match is None or (match["colon"] and not match["codes"]):
-            continue  # a colon, but no code behind it: no suppression, as in ruff
-        row, column = source.location(match.start())
-        if match["whole"] and source.line(row)[: column - 1].strip():
-            continue  # a comment for the whole file stands on its own line, as in ruff
-        codes = list(_EACH_CODE.finditer(source.text, *match.span("codes"))) if match["codes"] else []
-        yield Suppression(
-            row=0 if match["whole"] else row,
-            start=match.start(),
-            end=match.end(),
-            codes=tuple(code[0].upper() for code in codes),
-            spans=tuple(code.span() for code in codes),
-        )
+        for match in _DIRECTIVE.finditer(source.code, lexeme.start(), lexeme.end()):
+            if match["colon"] and not match["codes"]:
+                continue  # a colon, but no code behind it: no suppression, as in ruff
+            row, column = source.location(match.start())
+            if match["whole"] and source.line(row)[: column - 1].strip():
+                continue  # a comment for the whole file stands on its own line, as in ruff
+            codes = list(_EACH_CODE.finditer(source.code, *match.span("codes"))) if match["codes"] else []
+            yield Suppression(
+                row=0 if match["whole"] else row,
+                start=match.start(),
+                end=match.end(),
+                codes=tuple(code[0].upper() for code in codes),
+                spans=tuple(code.span() for code in codes),
+            )
 
 
 def _silences_report(suppression: Suppression, unused: Diagnostic) -> bool:
     # A bare suppression on a line is not meant to hide that another comment there is stale.
-    return suppression.covers(unused) and bool(suppression.codes or suppression.row == 0)
+    return suppression.covers(unused, unused.rows[1]) and bool(suppression.codes or suppression.row == 0)
 
 
 def _names_one_of(text: str, codes: Collection[str]) -> bool:

@@ -1,0 +1,175 @@
+"""A notebook as one source: the texts of its code cells, one after the other, analysed as one module.
+
+Nothing here knows how notebooks are stored: an editor hands over cells one by one. Their file is the business of
+``torchlint.ipynb``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import groupby
+
+from torchlint.magics import Masked, blank, mask
+from torchlint.parsing import ParseError, check_syntax
+from torchlint.rule import Diagnostic, Edit
+from torchlint.source import Cell, Source, SourceError, apply
+
+#: What stands between two cells.
+_BORDER = "\n"
+# How notes name rows: "at line 3", "the loaders at lines 3, 5 and 8".
+_ROWS = re.compile(r"\blines? \d+(?:(?:, | and )\d+\b)*")
+_NUMBER = re.compile(r"\d+")
+
+
+@dataclass(frozen=True)
+class Notebook(Source):
+    """The code cells of a notebook, joined by newlines."""
+
+    document: str | None = None  #: the file as it was read; None if the cells did not come from a file
+
+    @classmethod
+    def from_cells(cls, path: str, cells: Iterable[tuple[int, str]]) -> Notebook:
+        """A notebook of code cells, each with its number, counted from 1 over all cells of the notebook."""
+        texts = list(cells)
+        return cls(path, _BORDER.join(text for _, text in texts), cells=_layout(texts))
+
+    def cell_text(self, cell: Cell) -> str:
+        """What a cell holds."""
+        return self.text[cell.start : cell.end]
+
+    # -- what is analysed
+
+    @cached_property
+    def code(self) -> str:
+        """The text with magics masked, and cells that hold no Python blank."""
+        return _BORDER.join(self.units)
+
+    @cached_property
+    def units(self) -> tuple[str, ...]:
+        """The same cell by cell."""
+        broken = self._errors
+        return tuple(
+            blank(masked.code) if cell.index in broken else masked.code
+            for cell, masked in zip(self.cells, self._masked, strict=True)
+        )
+
+    @cached_property
+    def broken(self) -> tuple[ParseError, ...]:
+        """Why cells cannot be parsed. The others are analysed without them."""
+        errors = []
+        for index, error in self._errors.items():
+            first, last = self.rows_at(self.cell(index).start)
+            errors.append(ParseError(error.reason, min(error.row + first - 1, last), error.column))
+        return tuple(errors)
+
+    @cached_property
+    def _masked(self) -> tuple[Masked, ...]:
+        return tuple(mask(self.cell_text(cell)) for cell in self.cells)
+
+    @cached_property
+    def _errors(self) -> dict[int, ParseError]:
+        errors = {}
+        for cell, masked in zip(self.cells, self._masked, strict=True):
+            try:
+                check_syntax(masked.code)
+            except ParseError as error:
+                errors[cell.index] = error
+        return errors
+
+    # -- fixes
+
+    def adapted(self, diagnostic: Diagnostic) -> Diagnostic:
+        """The diagnostic with every edit within one cell, and with rows named by their cells.
+
+        A fix that would touch a magic, or a cell that is not analysed, is left out.
+        """
+        here = self.cell_at(diagnostic.start)
+
+        def in_cells(text: str) -> str:
+            return _ROWS.sub(lambda rows: _NUMBER.sub(lambda row: self._row(int(row[0]), here), rows[0]), text)
+
+        fix = diagnostic.fix
+        edits = self._within_cells(fix.edits) if fix else None
+        if fix and edits:
+            fix = replace(fix, message=in_cells(fix.message), caution=in_cells(fix.caution), edits=edits)
+        return replace(
+            diagnostic,
+            message=in_cells(diagnostic.message),
+            label=in_cells(diagnostic.label),
+            notes=tuple(map(in_cells, diagnostic.notes)),
+            fix=fix if edits else None,
+        )
+
+    def edited(self, edits: Sequence[Edit]) -> Notebook:
+        """The same notebook with sorted edits, each within one cell, made in it."""
+        texts = []
+        for cell in self.cells:
+            own = [
+                Edit(edit.start - cell.start, edit.end - cell.start, edit.content)
+                for edit in edits
+                if cell.start <= edit.start <= cell.end
+            ]
+            if any(edit.end > cell.end - cell.start for edit in own):
+                raise ValueError(f"an edit crosses the end of cell {cell.index}")
+            texts.append((cell.index, apply(self.cell_text(cell), own)))
+        return replace(self, text=_BORDER.join(text for _, text in texts), cells=_layout(texts))
+
+    def to_bytes(self) -> bytes:
+        """The notebook file, the lines of changed cells apart as it was read. Raises SourceError."""
+        from torchlint.ipynb import with_cells
+
+        if self.document is None:
+            raise SourceError("the cells did not come from a file")
+        return self.encode(with_cells(self.document, {cell.index: self.cell_text(cell) for cell in self.cells}))
+
+    def _row(self, row: int, here: Cell | None) -> str:
+        if row > len(self.line_starts):
+            return str(row)
+        position = self.position(self.line_starts[row - 1])
+        return f"{position.row}" if here and position.cell == here.index else f"{position.row} of cell {position.cell}"
+
+    def _within_cells(self, edits: Sequence[Edit]) -> tuple[Edit, ...] | None:
+        """The edits, none of which touches the newline between two cells; None where that cannot be."""
+        fitted = []
+        for edit in edits:
+            cell = self.cell_at(edit.start)
+            if cell is None or not 0 <= edit.start <= edit.end <= cell.end + len(_BORDER):
+                return None
+            fitted.append(self._trimmed(edit, cell, edits))
+        fitted.sort(key=lambda edit: (edit.start, edit.end))
+        for index, own in groupby(dict.fromkeys(fitted), key=lambda edit: self._position_of_cell(edit.start)):
+            cell = self.cells[index]
+            changed = [Edit(edit.start - cell.start, edit.end - cell.start, edit.content) for edit in own]
+            before, after = self._masked[index], mask(apply(self.cell_text(cell), changed))
+            if before.foreign or cell.index in self._errors or before.magics != after.magics:
+                return None
+        return tuple(fitted)
+
+    def _position_of_cell(self, offset: int) -> int:
+        cell = self.cell_at(offset)
+        return self.cells.index(cell) if cell else -1
+
+    def _trimmed(self, edit: Edit, cell: Cell, edits: Sequence[Edit]) -> Edit:
+        """The edit without the newline behind the cell's last row, in place of which that before the row goes."""
+        start, end, content = edit.start, min(edit.end, cell.end), edit.content
+        if edit.end > cell.end:
+            content = re.sub(r"(?:\r\n|\r|\n)\Z", "", content)
+        if content or end < cell.end or edit.start == edit.end:
+            return Edit(start, end, content)
+        newline = re.search(r"(?:\r\n|\r|\n)\Z", self.text[cell.start : start])
+        if newline and not any(other != edit and other.start <= start <= other.end + 2 for other in edits):
+            start -= len(newline[0])
+        return Edit(start, end, content)
+
+
+def _layout(texts: Sequence[tuple[int, str]]) -> tuple[Cell, ...]:
+    """Where the cells lie once they are joined."""
+    cells = []
+    start = 0
+    for index, text in texts:
+        cells.append(Cell(index, start, start + len(text)))
+        start += len(text) + len(_BORDER)
+    return tuple(cells)
