@@ -17,6 +17,7 @@ from torchlint.registry import load_rules
 from validation import __main__ as command_line
 from validation import campaign, report, worker
 from validation import measure as measuring
+from validation.chart import LEFT, RIGHT, WIDTH
 from validation.document import chart, document
 from validation.measure import Sides, Task, measure
 from validation.pairs import ROOT, Pair, find_pairs
@@ -400,7 +401,7 @@ def test_the_page_sets_what_gpus_gave_beside_the_claims() -> None:
     assert "Nothing was measured on a GPU yet" in page
 
 
-def test_the_chart_is_an_svg_with_a_row_for_every_pair() -> None:
+def test_the_chart_is_an_svg_with_a_row_for_every_result_and_the_number_of_those_missing() -> None:
     from xml.etree import ElementTree
 
     pairs = {pair.name: pair for pair in find_pairs()}
@@ -410,12 +411,22 @@ def test_the_chart_is_an_svg_with_a_row_for_every_pair() -> None:
     texts = {
         "".join(text.itertext()) for text in ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}text")
     }
-    for name, pair in pairs.items():
-        assert any(name in text for text in texts), pair
+    assert any("missing-eval" in text for text in texts)
+    shown = {rule.name for rule in rules if rule.name in pairs} | {n for n, p in pairs.items() if p.kind == "program"}
+    assert f"{len(shown) - 1} of {len(shown)} were not measured on this device" in texts
     assert any("NVIDIA H200" in text for text in texts)
     circles = list(ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}circle"))
     assert len(circles) == 1
-    assert 300 <= float(circles[0].attrib["cx"]) <= 960
+    assert LEFT <= float(circles[0].attrib["cx"]) <= WIDTH - RIGHT
+
+
+def test_the_page_names_what_was_not_measured() -> None:
+    pairs = {pair.name: pair for pair in find_pairs()}
+    page = document(load_rules(), [a_device(result(pairs["missing-eval"]))], pairs)
+    (line,) = [line for line in page.splitlines() if line.startswith("Not measured on this device: ")]
+    missing = {name.split()[-1] for name in line.rstrip(".").partition(": ")[2].split(", ")}
+    assert {"missing-no-grad", "language_model"} <= missing
+    assert "missing-eval" not in missing
 
 
 def test_figures_read_well() -> None:

@@ -17,10 +17,14 @@ class UnusedSuppression(Rule):
     It is not: a stale suppression hides the next real finding on its line, which may be slow.
 
     ## Example
-        loader = DataLoader(data, num_workers=4)  # noqa: TL101
+    ```python
+    loader = DataLoader(data, num_workers=4)  # noqa: TL101
+    ```
 
     ## Use instead
-        loader = DataLoader(data, num_workers=4)
+    ```python
+    loader = DataLoader(data, num_workers=4)
+    ```
 
     ## Fix safety
     Safe: the fix removes the code, or the comment if nothing else is left of it. Codes of other tools and other text
@@ -51,10 +55,14 @@ class InvalidSyntax(Rule):
     It is not: what cannot be read cannot be checked.
 
     ## Example
-        print "epoch", epoch
+    ```python
+    print "epoch", epoch
+    ```
 
     ## Use instead
-        print("epoch", epoch)
+    ```python
+    print("epoch", epoch)
+    ```
 
     ## Fix safety
     There is no fix.

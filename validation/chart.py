@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 
 from .table import ratio
 
-WIDTH, LEFT, RIGHT, ROW, TOP = 960, 300, 220, 28, 86
+WIDTH, LEFT, RIGHT, ROW, TOP = 780, 268, 204, 25, 86
 TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 
 #: Legible on white and on black; verdicts differ in shape too, not in colour alone.
@@ -51,8 +51,8 @@ class Bar:
     change: str = ""  #: what the pair is judged by, where that is not time
 
 
-def svg(title: str, groups: Sequence[tuple[str, Sequence[Bar]]]) -> str:
-    """The chart: groups of rows under headings. Colours follow the reader's light or dark scheme."""
+def svg(title: str, groups: Sequence[tuple[str, Sequence[Bar]]], note: str = "") -> str:
+    """The chart: groups of rows under headings, a note below. Colours follow the reader's light or dark scheme."""
     bars = [bar for _, group in groups for bar in group]
     figures = [value for bar in bars for value in (bar.speedup, bar.low, bar.high) if value]
     low, high = _range(figures)
@@ -81,8 +81,9 @@ def svg(title: str, groups: Sequence[tuple[str, Sequence[Bar]]]) -> str:
                 f'<line x1="{x(tick):.1f}" y1="{TOP - 14}" x2="{x(tick):.1f}" y2="{bottom:.0f}" class="{kind}"/>'
             )
             axis.append(f'<text x="{x(tick):.1f}" y="{TOP - 22}" text-anchor="middle" class="muted">{tick:g}x</text>')
-    height = bottom + 34
-    legend = "dot: time before the fix over time after it; bar: 95 % interval; right of the line is quicker"
+    legend = ["dot: time before the fix over time after it; bar: 95 % interval; right of the line is quicker"]
+    legend += [note] if note else []
+    height = bottom + 16 + 20 * len(legend)
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" role="img">',
@@ -92,7 +93,10 @@ def svg(title: str, groups: Sequence[tuple[str, Sequence[Bar]]]) -> str:
             f'<text x="16" y="28" class="title">{escape(title)}</text>',
             *axis,
             *body,
-            f'<text x="16" y="{height - 8:.0f}" class="muted">{legend}</text>',
+            *(
+                f'<text x="16" y="{bottom + 8 + 20 * row:.0f}" class="muted">{escape(line)}</text>'
+                for row, line in enumerate(legend, 1)
+            ),
             "</svg>\n",
         ]
     )

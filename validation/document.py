@@ -52,8 +52,8 @@ PROGRAMS = """\
 Programs as people write them, in `validation/programs/`. `after.py` is what `torchlint --fix --unsafe-fixes` makes of
 `before.py` with the default rules, and nothing else.
 
-| program | size | throughput | speed-up | 95 % interval | peak memory | results apart (allowed) | findings fixed |
-|---|---|---|---|---|---|---|---|
+| program | size | throughput | speed-up [95 % interval] | peak memory | results apart (allowed) | findings fixed |
+|---|---|---|---|---|---|---|
 """
 
 CLAIMS_HEAD = """\
@@ -81,19 +81,21 @@ def picture(results: Results) -> str:
 
 
 def chart(rules: Sequence[Rule], results: Results, pairs: Mapping[str, Pair]) -> str:
-    """One device's results as SVG; a pair that was not measured there is named all the same."""
+    """One device's results as SVG; of the pairs that were not measured there the number, the page has their names."""
     labels = {rule.name: f"{rule.code} {rule.name}" for rule in rules if rule.name in pairs}
     programs = {name: name for name, pair in pairs.items() if pair.kind == "program"}
+    here = results.results
     groups = [
-        (heading, [_bar(label, results.results.get(name), pairs[name]) for name, label in group.items()])
+        (heading, [_bar(label, here[name], pairs[name]) for name, label in group.items() if name in here])
         for heading, group in (("rules", labels), ("whole programs", programs))
     ]
-    return svg(f"Speed-up after torchlint's fix on {results.device}", groups)
+    known = {*labels, *programs}
+    missing = len(known - set(here))
+    note = f"{missing} of {len(known)} were not measured on this device" if missing else ""
+    return svg(f"Speed-up after torchlint's fix on {results.device}", groups, note)
 
 
-def _bar(label: str, result: Result | None, pair: Pair) -> Bar:
-    if result is None:
-        return Bar(label, "", "not measured")
+def _bar(label: str, result: Result, pair: Pair) -> Bar:
     one = result.main
     if result.stale(pair):
         return Bar(label, one.label, "stale")
@@ -122,18 +124,19 @@ def _device(results: Results, codes: Mapping[str, str], pairs: Mapping[str, Pair
         yield ONE_CORE
     yield f"![Speed-ups with their intervals on {results.device}](evidence/{picture(results)})\n"
     yield "### Rules\n"
-    yield "| rule | size | time of a run | speed-up | 95 % interval | peak memory | verdict |"
-    yield "|---|---|---|---|---|---|---|"
+    yield "| rule | size | time of a run | speed-up [95 % interval] | peak memory | verdict |"
+    yield "|---|---|---|---|---|---|"
     for name, code in sorted(codes.items(), key=lambda item: item[1]):
         if name in here:
             for one in here[name].measurements:
                 yield _rule_row(f"[{code}](rules/{code}.md) {name}", here[name], one, pairs.get(name))
+    programs = [name for name, pair in pairs.items() if pair.kind == "program"]
     missing = [f"{code} {name}" for name, code in codes.items() if name in pairs and name not in here]
+    missing += [name for name in programs if name not in here]
     if missing:
         yield f"\nNot measured on this device: {', '.join(missing)}."
-    programs = [(here[name], pair) for name, pair in pairs.items() if pair.kind == "program" and name in here]
-    if programs:
-        yield f"\n{PROGRAMS}" + "\n".join(_program_row(*program) for program in programs)
+    if set(programs) & set(here):
+        yield f"\n{PROGRAMS}" + "\n".join(_program_row(here[name], pairs[name]) for name in programs if name in here)
 
 
 def _rule_row(label: str, result: Result, one: Measurement, pair: Pair | None) -> str:
@@ -142,8 +145,7 @@ def _rule_row(label: str, result: Result, one: Measurement, pair: Pair | None) -
         label,
         one.label,
         change_of(one, timed, seconds),
-        ratio(one.speedup),
-        interval(one),
+        _speedup(one),
         change_of(one, "peak memory", mebibytes),
         _verdict(result, one, pair),
     )
@@ -156,12 +158,16 @@ def _program_row(result: Result, pair: Pair) -> str:
         pair.name,
         one.label,
         _throughput(one, pair.unit),
-        ratio(one.speedup) if not result.stale(pair) else "stale",
-        interval(one) or one.reason,
+        "stale" if result.stale(pair) else _speedup(one) or one.reason,
         change_of(one, "peak memory", mebibytes),
         f"{one.difference:.1g} ({one.tolerance:g})" if one.difference is not None else one.verdict,
         ", ".join(sorted({diagnostic.code for diagnostic in found if diagnostic.fix})),
     )
+
+
+def _speedup(one: Measurement) -> str:
+    """``3.4x [3.3, 3.5]``."""
+    return f"{ratio(one.speedup)} {interval(one)}".strip()
 
 
 def _throughput(one: Measurement, unit: str) -> str:
@@ -182,7 +188,7 @@ def _claim(technique: str, claimed: str, name: str, gpus: Sequence[Results], pai
         result = results.results.get(name)
         if result and result.main.speedup and not result.stale(pairs.get(name)):
             one, version = result.main, release(result.torch)
-            shown.append(f"{ratio(one.speedup)} {interval(one)}, {name}, {results.device}, torch {version}")
+            shown.append(f"{_speedup(one)}, {name}, {results.device}, torch {version}")
     return _row(technique, claimed, "; ".join(shown) or "not measured yet")
 
 

@@ -1,8 +1,8 @@
 """``python -m validation.report``: puts what was measured where people read it.
 
-Writes ``rules/evidence.json`` (which the linter reads), ``docs/evidence.md`` with its charts, and the rules' pages in
-``docs/rules/``. Everything is made from ``validation/results/``, so running it again changes nothing. This part of the
-suite, and no other, needs the linter.
+Writes ``rules/evidence.json`` (which the linter reads), ``docs/evidence.md`` with its charts, the rules' pages in
+``docs/rules/`` and their place in the site's menu. Everything is made from ``validation/results/`` and the rules, so
+running it again changes nothing. This part of the suite, and no other, needs the linter.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
 
+from torchlint.engine_rules import ENGINE_RULES
 from torchlint.evidence import Evidence
-from torchlint.output.pages import page
 from torchlint.registry import load_rules
 
 from .document import chart, document, picture
 from .pairs import ROOT, Pair, find_pairs
 from .results import Results, load_all
+from .site import menu, rule_page, rules_index
 from .table import metric_change, release
 
 
@@ -50,8 +51,12 @@ def files(root: Path = ROOT) -> dict[Path, str]:
     made[root / "docs" / "evidence.md"] = document(rules, measured, pairs)
     for results in measured:
         made[root / "docs" / "evidence" / picture(results)] = chart(rules, results, pairs)
-    for rule in rules:
-        made[root / "docs" / "rules" / f"{rule.code}.md"] = page(rule, known[rule.code])
+    listed = (*ENGINE_RULES, *rules)
+    for rule in listed:
+        made[root / "docs" / "rules" / f"{rule.code}.md"] = rule_page(rule, known.get(rule.code, ()), listed)
+    made[root / "docs" / "rules" / "index.md"] = rules_index(listed, known)
+    settings = root / "zensical.toml"
+    made[settings] = menu(settings.read_text(encoding="utf-8"), listed)
     return made
 
 

@@ -64,7 +64,7 @@ class GraphBreakInCompiled(Rule):
     `.item()` and operators with shapes that depend on values.
 
     ## Fix safety
-    Unsafe where there is a fix: a `print`, a message to the log or a warning is deleted. For the rest, advice.
+    Unsafe: a `print`, a message to the log or a warning is deleted. For the rest, advice.
 
     ## When to ignore
     When the break is in code that runs once, or at the very end of the compiled function.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
+from difflib import Differ
 from typing import TextIO
 
-from torchlint.evidence import Evidence, evidence_for, measurements, ratio
+from torchlint.evidence import Evidence, measurements, ratio
 from torchlint.rule import HEADINGS, Rule
 
 
@@ -20,7 +22,24 @@ def page(rule: Rule, measured: Sequence[Evidence] | None = None) -> str:
     """A rule's page in Markdown, with what was measured for it (by default, what the package knows)."""
     content = rule.page()
     measured = measurements(rule.code) if measured is None else measured
-    facts = [f"Default: {rule.default.value}."]
+    parts = [f"# {rule.code} {rule.name}", content.summary, _facts(rule, measured)]
+    sections = {heading: content.sections[heading] for heading in HEADINGS if heading in content.sections}
+    change = _change(sections.get("Example", ""), sections.get("Use instead", ""))
+    if change:
+        sections["Example"] = change
+        del sections["Use instead"]
+    if rule.options:
+        options = "\n".join(f"- `{name}` (default: `{value!r}`)" for name, value in rule.options.items())
+        sections["Options"] = f"In `[tool.torchlint.rules.{rule.name}]`:\n\n{options}"
+    if measured:
+        sections["Evidence"] = "\n".join([*_EVIDENCE_HEAD, *map(_measured, measured)])
+    parts += [f"## {heading}\n\n{text}" for heading, text in sections.items()]
+    return "\n\n".join(parts) + "\n"
+
+
+def _facts(rule: Rule, measured: Sequence[Evidence]) -> str:
+    """The line under the title."""
+    facts = [f"Default: {rule.default.value}.", f"Fix: {fix_kind(rule)}."]
     if rule.since:
         facts.append(f"Needs torch {rule.since[0]}.{rule.since[1]}.")
     if not rule.demo:
@@ -29,21 +48,33 @@ def page(rule: Rule, measured: Sequence[Evidence] | None = None) -> str:
         facts.append("Speed-up: not measured yet.")
     elif "GPU" in rule.demo and not any(evidence.gpu for evidence in measured):
         facts.append("Not measured on a GPU yet.")
-    parts = [f"# {rule.code} {rule.name}", content.summary, " ".join(facts)]
-    parts += [f"## {heading}\n\n{content.sections[heading]}" for heading in HEADINGS if heading in content.sections]
-    if measured:
-        parts.append("## Evidence\n\n" + "\n".join(map(_measured, measured)))
-    if rule.options:
-        options = "\n".join(f"- `{name}` (default: `{value!r}`)" for name, value in rule.options.items())
-        parts.append(f"## Options\n\nIn `[tool.torchlint.rules.{rule.name}]`:\n\n{options}")
-    return "\n\n".join(parts) + "\n"
+    return " ".join(facts)
+
+
+_BLOCK = re.compile(r"```python\n(.*?)^```$\n*", re.DOTALL | re.MULTILINE)
+
+
+def _change(example: str, instead: str) -> str:
+    """Both sections as one: the code as a diff, then what else they say. Empty if they do not begin with code."""
+    before, after = _BLOCK.match(example), _BLOCK.match(instead)
+    if before is None or after is None:
+        return ""
+    lines = Differ().compare(before[1].splitlines(), after[1].splitlines())
+    diff = "\n".join(line.rstrip() for line in lines if not line.startswith("?"))
+    said = (f"```diff\n{diff}\n```", example[before.end() :].strip(), instead[after.end() :].strip())
+    return "\n\n".join(filter(None, said))
+
+
+_EVIDENCE_HEAD = ("| size | verdict | speed-up [95 % interval] | device | torch | date |", "|---|---|---|---|---|---|")
 
 
 def _measured(evidence: Evidence) -> str:
-    """One measurement as an item of a list."""
-    said = ", ".join(filter(None, (evidence.verdict, evidence.reason, evidence.figure)))
-    stale = " (stale: the programs have changed since)" if evidence.stale else ""
-    return f"- {evidence.size}: {said}{stale}; {evidence.device}, torch {evidence.torch}, {evidence.date}"
+    """One measurement as a row of the table."""
+    verdict = ": ".join(filter(None, (evidence.verdict, evidence.reason)))
+    if evidence.stale:
+        verdict = f"stale, the programs have changed since ({verdict})"
+    cells = (evidence.size, verdict, evidence.figure, evidence.device, evidence.torch, evidence.date)
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 def write_pages(rules: Sequence[Rule], out: TextIO) -> None:
@@ -62,18 +93,18 @@ def write_table(rules: Sequence[Rule], out: TextIO) -> None:
     """Write one line per rule: code, name, default, fix, measured speed-up, what it finds."""
     rows = [("code", "name", "default", "fix", "measured", "finds")]
     for rule in rules:
-        rows.append((rule.code, rule.name, rule.default.value, fix_kind(rule), _speedup(rule), rule.page().summary))
+        rows.append((rule.code, rule.name, rule.default.value, fix_kind(rule), speedup(rule), rule.page().summary))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         out.write("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n")
 
 
-def _speedup(rule: Rule) -> str:
-    """``3.4x, GPU``, or a dash."""
-    evidence = evidence_for(rule.code)
-    if evidence is None or evidence.speedup is None or not rule.demo:
+def speedup(rule: Rule, measured: Sequence[Evidence] | None = None) -> str:
+    """``3.4x, GPU``, or a dash: what the first measurement gave (by default, of those that the package knows)."""
+    first = next(iter(measurements(rule.code) if measured is None else measured), None)
+    if first is None or first.speedup is None or not first.figure or not rule.demo:
         return "-"
-    return f"{ratio(evidence.speedup)}x, {'stale' if evidence.stale else 'GPU' if evidence.gpu else 'CPU'}"
+    return f"{ratio(first.speedup)}x, {'stale' if first.stale else 'GPU' if first.gpu else 'CPU'}"
 
 
 def table_json(rules: Sequence[Rule]) -> str:

@@ -1,0 +1,96 @@
+"""The parts of the documentation site that are made of the rules: their pages, the page that lists them, the menu."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+from torchlint.evidence import Evidence
+from torchlint.output.pages import fix_kind, page, speedup
+from torchlint.rule import Rule
+
+INDEX = """\
+# Rules
+
+- **default**: *on*; *info*, which is on too and reports at information level; *opt-in*, which runs when it is selected.
+- **fix**: *safe* fixes are applied by `--fix`, *unsafe* ones by `--fix --unsafe-fixes`; *none* means that the rule only
+  gives advice. A rule that says both decides at each place.
+- **measured**: the speed-up of the rule's before/after program, and on what. It is the gain of a program that is made
+  to show the pattern, not a promise for yours: [Evidence](../evidence.md) has the intervals, the sizes, the device, and
+  what did not gain.
+
+`torchlint explain TL101` shows the same pages in a terminal.
+"""
+
+#: The family of the rules that come with the engine, not with the rule pack.
+ENGINE = "torchlint"
+
+
+def rule_page(rule: Rule, measured: Sequence[Evidence], rules: Sequence[Rule]) -> str:
+    """What ``torchlint explain`` shows, and links to other pages."""
+    text = _linked(page(rule, measured), {other.code for other in rules} - {rule.code})
+    if measured:
+        text += (
+            f"\nThe programs are in `fixtures/{rule.name}/`; [Evidence](../evidence.md) says how they were measured.\n"
+        )
+    return text
+
+
+def rules_index(rules: Sequence[Rule], measured: Mapping[str, Sequence[Evidence]]) -> str:
+    """The page that lists all rules by family."""
+    parts = [INDEX]
+    for family, members in _families(rules):
+        rows = [_row(rule, measured.get(rule.code, ())) for rule in members]
+        head = ["| rule | default | fix | measured | finds |", "|---|---|---|---|---|"]
+        parts.append("\n".join([f"## {_title(family)}", "", *_about(members[0]), *head, *rows]) + "\n")
+    return "\n".join(parts)
+
+
+def menu(settings: str, rules: Sequence[Rule]) -> str:
+    """The site's settings with the rules' pages, by family, between their two marks in the menu."""
+    lines = []
+    for family, members in _families(rules):
+        lines.append(f'    {{ "{_title(family)}" = [')
+        lines += [f'      "rules/{rule.code}.md",' for rule in members]
+        lines.append("    ] },")
+    between = re.compile(r"(# rules: .*\n)(?:.*\n)*?(\s*# end of rules\n)")
+    return between.sub(lambda match: match[1] + "\n".join(lines) + "\n" + match[2], settings)
+
+
+def _linked(text: str, codes: set[str]) -> str:
+    """The text with each code of a rule as a link to its page, but for those in code and in links."""
+    parts = re.split(r"(^```.*?^```|`[^`\n]*`|\[[^]]*\]\([^)]*\))", text, flags=re.DOTALL | re.MULTILINE)
+    for place in range(0, len(parts), 2):
+        parts[place] = re.sub(
+            r"\bTL\d{3}\b", lambda code: f"[{code[0]}]({code[0]}.md)" if code[0] in codes else code[0], parts[place]
+        )
+    return "".join(parts)
+
+
+def _families(rules: Sequence[Rule]) -> list[tuple[str, list[Rule]]]:
+    """The families in the order of their codes, the engine's own last."""
+    ordered = sorted(rules, key=lambda rule: (rule.family() == ENGINE, rule.code))
+    return [(family, list(members)) for family, members in groupby(ordered, key=lambda rule: rule.family())]
+
+
+def _title(family: str) -> str:
+    return "Files and comments" if family == ENGINE else family.replace("_", " ").capitalize()
+
+
+def _about(rule: Rule) -> list[str]:
+    """What the rules of a family are about: the docstring of its package, with an empty line."""
+    package = sys.modules[type(rule).__module__.rpartition(".")[0]]
+    return [] if rule.family() == ENGINE else [(package.__doc__ or "").strip(), ""]
+
+
+def _row(rule: Rule, measured: Sequence[Evidence]) -> str:
+    cells = (
+        f"[{rule.code}]({rule.code}.md) {rule.name}",
+        rule.default.value,
+        fix_kind(rule),
+        speedup(rule, measured),
+        rule.page().summary,
+    )
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
