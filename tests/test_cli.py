@@ -60,13 +60,11 @@ def test_findings_are_shown_and_exit_with_1(project: Path, torchlint_in: RunTorc
         (["explain", "loud-wrd"], "error: unknown rule `loud-wrd`; did you mean `loud-word`?"),
         (["explain"], "error: which rule?"),
         (["rules", "--output-format", "xml"], "error: argument --output-format: invalid choice"),
-        (["n.ipynb"], "error: n.ipynb: notebooks are not supported"),
     ],
 )
 def test_faults_are_one_line_and_exit_with_2(
     project: Path, torchlint_in: RunTorchlint, arguments: list[str], message: str
 ) -> None:
-    (project / "n.ipynb").write_text("{}")
     done = torchlint_in(project, *arguments)
     assert done.returncode == 2
     assert done.stderr.startswith(message)

@@ -30,8 +30,8 @@ def names(root: Path, *paths: str) -> list[str]:
 
 
 def test_folders_give_their_python_files_in_order(tmp_path: Path) -> None:
-    make(tmp_path, "b.py", "a/z.py", "a.py", "a/b/c.py", "a.pyi", "a.txt", "py", "n.ipynb")
-    assert names(tmp_path) == ["a.py", "a/b/c.py", "a/z.py", "b.py"]
+    make(tmp_path, "b.py", "a/z.py", "a.py", "a/b/c.py", "a.pyi", "a.txt", "py", "n.ipynb", "n.ipynb.bak")
+    assert names(tmp_path) == ["a.py", "a/b/c.py", "a/z.py", "b.py", "n.ipynb"]
 
 
 def test_the_working_directory_needs_no_prefix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,14 +52,16 @@ def test_no_file_is_checked_twice(tmp_path: Path) -> None:
     assert names(tmp_path, "a", "", "a/b.py", "a/../a/b.py") == ["a/b.py"]
 
 
-def test_missing_paths_and_notebooks_are_told_and_the_rest_is_found(tmp_path: Path) -> None:
+def test_missing_paths_are_told_and_the_rest_is_found(tmp_path: Path) -> None:
     make(tmp_path, "a.py", "n.ipynb")
     found = find(tmp_path, "nowhere", "a.py", "n.ipynb")
-    assert [os.path.basename(file.path) for file in found.files] == ["a.py"]
-    assert [error.partition(": ")[2].split(":")[0] for error in found.errors] == [
-        "no such file or folder",
-        "notebooks are not supported; export it with `jupyter nbconvert --to script`",
-    ]
+    assert [os.path.basename(file.path) for file in found.files] == ["a.py", "n.ipynb"]
+    assert [error.partition(": ")[2] for error in found.errors] == ["no such file or folder"]
+
+
+def test_what_jupyter_saves_beside_a_notebook_is_left_out(tmp_path: Path) -> None:
+    make(tmp_path, ".ipynb_checkpoints/n-checkpoint.ipynb", "n.ipynb")
+    assert names(tmp_path) == ["n.ipynb"]
 
 
 def test_folders_that_are_not_the_projects_own_are_left_out(tmp_path: Path) -> None:

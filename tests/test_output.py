@@ -235,8 +235,18 @@ def test_json_has_the_agreed_shape() -> None:
             "applicability": "safe",
             "message": "add it",
             "edits": [
-                {"content": "z\n", "location": {"row": 1, "column": 1}, "end_location": {"row": 1, "column": 1}},
-                {"content": ", y", "location": {"row": 1, "column": 9}, "end_location": {"row": 1, "column": 9}},
+                {
+                    "cell": None,
+                    "content": "z\n",
+                    "location": {"row": 1, "column": 1},
+                    "end_location": {"row": 1, "column": 1},
+                },
+                {
+                    "cell": None,
+                    "content": ", y",
+                    "location": {"row": 1, "column": 9},
+                    "end_location": {"row": 1, "column": 9},
+                },
             ],
         },
         "noqa_row": 1,

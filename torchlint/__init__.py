@@ -35,11 +35,20 @@ def load_settings(folder: str | None = None, overrides: Mapping[str, Any] | None
 
 
 def check_text(text: str, path: str = "<text>", settings: Settings | None = None) -> list[Diagnostic]:
-    """The diagnostics of a text. Raises InternalError if a rule does."""
-    from torchlint.checker import check
-    from torchlint.source import Source
+    """The diagnostics of a text. Raises InternalError if a rule does.
 
-    return check(Source.from_text(text, path), settings or load_settings(), syntax=True)
+    If ``path`` ends with ``.ipynb``, the text is that of a notebook file, and offsets are those in ``.text`` of
+    ``torchlint.source.Source.from_content(text, path)``.
+    """
+    from torchlint.checker import check, unreadable
+    from torchlint.source import Source, SourceError
+
+    settings = settings or load_settings()
+    try:
+        source = Source.from_content(text, path)
+    except SourceError as error:
+        return unreadable(path, error, settings)
+    return check(source, settings, syntax=True)
 
 
 def check_paths(
@@ -60,8 +69,18 @@ def check_paths(
 
 
 def fix_text(text: str, path: str = "<text>", settings: Settings | None = None) -> Fixed:
-    """A text with its fixes applied: the safe ones, and with ``unsafe-fixes`` set the others too."""
-    from torchlint.fixer import fix
-    from torchlint.source import Source
+    """A text with its fixes applied: the safe ones, and with ``unsafe-fixes`` set the others too.
 
-    return fix(Source.from_text(text, path), settings or load_settings(), syntax=True)
+    If ``path`` ends with ``.ipynb``, the text is that of a notebook file, and ``.source.to_bytes()`` of the result is
+    the fixed one.
+    """
+    from torchlint.checker import unreadable
+    from torchlint.fixer import Fixed, fix
+    from torchlint.source import Source, SourceError
+
+    settings = settings or load_settings()
+    try:
+        source = Source.from_content(text, path)
+    except SourceError as error:
+        return Fixed(Source.from_text(text, path), unreadable(path, error, settings))
+    return fix(source, settings, syntax=True)

@@ -35,7 +35,7 @@ def find_files(paths: Iterable[str], settings_for: Callable[[str], Settings]) ->
     """The files that ``paths`` stand for, sorted, each once. ``settings_for`` gives the settings of a folder.
 
     A file that is named is checked whatever its ending, and even if it is excluded, unless ``force-exclude`` is set.
-    In folders only ``*.py`` is taken.
+    In folders only ``*.py`` and ``*.ipynb`` are taken.
     """
     found = Found()
     named: dict[str, File] = {}
@@ -55,8 +55,6 @@ def find_files(paths: Iterable[str], settings_for: Callable[[str], Settings]) ->
                 walked.setdefault(real, file)
         elif not os.path.exists(path):
             found.errors.append(f"{path}: no such file or folder")
-        elif path.endswith(".ipynb"):
-            found.errors.append(f"{path}: notebooks are not supported; export it with `jupyter nbconvert --to script`")
         else:
             settings = settings_of(os.path.dirname(path) or ".")
             if settings is not None and not (settings.force_exclude and is_excluded(path, settings)):
@@ -73,7 +71,7 @@ def is_excluded(path: str, settings: Settings) -> bool:
 
 
 def _walk(root: str, settings_of: Callable[[str], Settings | None], errors: list[str]) -> Iterator[tuple[str, File]]:
-    """The Python files below a folder, each with its real path. Links to folders are not followed."""
+    """The Python files and notebooks below a folder, each with its real path. Links to folders are not followed."""
     settings = settings_of(root)
     if settings is None or (settings.force_exclude and is_excluded(root, settings)):
         return
@@ -95,7 +93,7 @@ def _walk(root: str, settings_of: Callable[[str], Settings | None], errors: list
             ignores = (*ignores, *_read_ignore(absolute, os.path.join(absolute, ".gitignore")))
         for entry in entries:
             is_folder = entry.is_dir(follow_symlinks=False)
-            if not is_folder and not (entry.name.endswith(".py") and _is_file(entry)):
+            if not is_folder and not (entry.name.endswith((".py", ".ipynb")) and _is_file(entry)):
                 continue
             place = os.path.join(absolute, entry.name)
             if matches(settings.exclude, place) or _is_ignored(place, is_folder, ignores):

@@ -57,7 +57,8 @@ def render(source: Source, diagnostic: Diagnostic, width: int) -> Iterator[Line]
     ]
     first = source.location(diagnostic.start)[0]
     last = max(first, source.location(max(diagnostic.start, diagnostic.end - 1))[0])
-    margin = len(str(min(last + 1, len(source.line_starts))))
+    top, bottom = source.rows_at(diagnostic.start)
+    margin = len(str(min(last + 1, bottom) - top + 1))
     if source.text:
         yield from _frame(source, diagnostic, (first, last), width, margin, colour)
     for remark, style in _remarks(diagnostic):
@@ -91,8 +92,9 @@ def _frame(
 ) -> Iterator[Line]:
     """The code around the span, which is underlined."""
     first, last = span
-    before = first - 1 if first > 1 and source.line(first - 1).strip() else first
-    after = last + 1 if last < len(source.line_starts) and source.line(last + 1).strip() else last
+    top, bottom = source.rows_at(diagnostic.start)
+    before = first - 1 if first > top and source.line(first - 1).strip() else first
+    after = last + 1 if last < bottom and source.line(last + 1).strip() else last
     blank: Line = [(f"{' ' * margin} |", _GUTTER)]
     room = width - margin - 3
     offset = _offset(source, diagnostic, first, room)
@@ -104,7 +106,7 @@ def _frame(
                 yield [(f"{'...':>{margin}} |", _GUTTER)]
             continue
         cells = _cells(source.line(row))
-        yield [(f"{row:>{margin}} | ", _GUTTER), (_window(cells, offset, room), "")]
+        yield [(f"{row - top + 1:>{margin}} | ", _GUTTER), (_window(cells, offset, room), "")]
         if row == first or (first < row <= last and source.line(row).strip()):
             yield from _underline(source, diagnostic, row, row == last, (offset, room), margin, colour)
     yield blank

@@ -35,7 +35,7 @@ def item(source: Source, diagnostic: Diagnostic) -> dict[str, Any]:
     """One finding."""
     evidence = evidence_for(diagnostic.code)
     return {
-        "cell": None,
+        "cell": source.position(diagnostic.start).cell,
         "code": diagnostic.code,
         "end_location": _location(source, diagnostic.end),
         "evidence": None
@@ -52,7 +52,7 @@ def item(source: Source, diagnostic: Diagnostic) -> dict[str, Any]:
         "location": _location(source, diagnostic.start),
         "message": diagnostic.message,
         "name": diagnostic.name,
-        "noqa_row": diagnostic.rows[1],
+        "noqa_row": source.position(source.offset(diagnostic.rows[1], 1)).row,
         "severity": diagnostic.severity.value,
         "url": None,
     }
@@ -63,6 +63,7 @@ def _fix(source: Source, fix: Fix) -> dict[str, Any]:
         "applicability": fix.applicability.value,
         "edits": [
             {
+                "cell": source.position(edit.start).cell,
                 "content": edit.content,
                 "end_location": _location(source, edit.end),
                 "location": _location(source, edit.start),
@@ -74,5 +75,5 @@ def _fix(source: Source, fix: Fix) -> dict[str, Any]:
 
 
 def _location(source: Source, offset: int) -> dict[str, int]:
-    row, column = source.location(offset)
+    _, row, column = source.position(offset)
     return {"column": column, "row": row}

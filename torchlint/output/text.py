@@ -36,9 +36,14 @@ def display_path(path: str) -> str:
 
 
 def location(source: Source, diagnostic: Diagnostic) -> str:
-    """``path:row:column`` of a diagnostic."""
-    row, column = source.location(diagnostic.start)
-    return f"{display_path(source.path)}:{row}:{column}"
+    """``path:row:column`` of a diagnostic, in a notebook ``path:cell 3:row:column``."""
+    cell, row, column = source.position(diagnostic.start)
+    return f"{display_path(source.path)}:{in_cell(cell)}{row}:{column}"
+
+
+def in_cell(cell: int | None) -> str:
+    """ "cell 3:", what stands before a row of a notebook; nothing elsewhere"""
+    return "" if cell is None else f"cell {cell}:"
 
 
 def plural(count: int, noun: str) -> str:
