@@ -10,6 +10,9 @@ from functools import cache
 
 from torchlint.registry import BUILTIN_PACK
 
+#: What may be given in place of a device's name.
+KINDS = ("GPU", "CPU")
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -51,6 +54,51 @@ def evidence_for(code: str) -> Evidence | None:
     """The measurement that stands for a rule: the first device's, if it gave a figure."""
     first = next(iter(measurements(code)), None)
     return first if first is not None and first.figure else None
+
+
+def gain(code: str, device: str) -> Evidence | None:
+    """The measurement that says how much a rule brings on ``device``: "GPU", "CPU", or a part of a device's name.
+
+    It is of the size that the verdict is of, confirmed, and not stale; of several devices, the one where the rule
+    brought most. None if there is none.
+    """
+    main: dict[str, Evidence] = {}
+    for one in measurements(code):
+        if _is_of(one, device):
+            main.setdefault(one.device, one)
+    counted = [one for one in main.values() if one.verdict == "confirmed" and one.figure and not one.stale]
+    return max(counted, key=lambda one: one.ci_low or 0, default=None)
+
+
+def reaches(code: str, factor: float, device: str) -> bool:
+    """Whether a rule was measured to bring at least ``factor`` on ``device``, by the lower end of the interval."""
+    measured = gain(code, device)
+    return measured is not None and (measured.ci_low or 0) >= factor
+
+
+def devices() -> tuple[str, ...]:
+    """The devices on which something was measured, GPUs first."""
+    found = {one.device: one.gpu for entries in _evidence().values() for one in entries}
+    return tuple(sorted(found, key=lambda device: (not found[device], device)))
+
+
+def nothing_on(device: str) -> str:
+    """Why ``device`` has no figures and what has, in words for the user; empty if it has."""
+    if any(_is_of(one, device) for entries in _evidence().values() for one in entries):
+        return ""
+    missing = f"a {device.upper()} yet" if device.upper() in KINDS else f"{device!r}"
+    there = [kind for kind in KINDS if any(_is_of(one, kind) for entries in _evidence().values() for one in entries)]
+    return f"nothing was measured on {missing}; `device` may be {_or([*there, *map(repr, devices())])}"
+
+
+def _or(words: list[str]) -> str:
+    return " or ".join(filter(None, [", ".join(words[:-1]), *words[-1:]])) or "of no use: there are no results"
+
+
+def _is_of(measured: Evidence, device: str) -> bool:
+    if device.upper() in KINDS:
+        return measured.gpu is (device.upper() == "GPU")
+    return bool(device) and device.lower() in measured.device.lower()
 
 
 def summary(code: str) -> str:

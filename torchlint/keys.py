@@ -85,8 +85,9 @@ KEYS: Mapping[str, Key] = {
     "device": Key(
         Kind.STRING,
         '"GPU"',
-        'Where `min-speedup` must have been measured: "GPU", "CPU", or a part of a device\'s name.',
-        'device = "H200"',
+        'Where `min-speedup` and `--sort speedup` look: "GPU", "CPU", or a part of a device\'s name. Of several devices '
+        "that match, the one on which a rule brought most counts.",
+        'device = "CPU"',
     ),
     "exclude": Key(
         Kind.STRINGS,
@@ -132,8 +133,9 @@ KEYS: Mapping[str, Key] = {
     ),
     "min-speedup": Key(
         Kind.NUMBER,
-        "none",
-        "Run only rules whose before/after program was measured to run at least this many times as fast on `device`.",
+        "0",
+        "Of the selected rules, run only those whose before/after program was measured on `device` to run at least "
+        "this many times as fast, by the lower end of the 95 % interval. Stale results do not count. 0 means all rules.",
         "min-speedup = 1.1",
     ),
     "output-format": Key(

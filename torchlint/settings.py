@@ -7,11 +7,13 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
+from torchlint.baseline import BaselineError, load
 from torchlint.engine_rules import ENGINE_RULES, InvalidSyntax
+from torchlint.evidence import KINDS, nothing_on, reaches
 from torchlint.globs import Glob, matches
 from torchlint.keys import DEFAULT_EXCLUDE, KEYS
 from torchlint.output import FORMATS
@@ -50,6 +52,9 @@ class Settings:
     unsafe_fixes: bool = False
     show_fixes: bool = False
     ignore_noqa: bool = False
+    baseline: str = ""  #: the path of the file whose findings are not reported, if there is one
+    ignore_baseline: bool = False
+    device: str = "GPU"  #: where speed-ups that matter were measured, as in `torchlint.evidence.gain`
     #: Options of rules that are set: rule name -> option -> value
     options: Mapping[str, Mapping[str, Option]] = field(default_factory=dict)
 
@@ -110,11 +115,13 @@ class Resolver:
         config: str | None = None,
         isolated: bool = False,
         ignore_noqa: bool = False,
+        ignore_baseline: bool = False,
     ) -> None:
         self._overrides = tuple(overrides)
         self._config = os.path.abspath(config) if config is not None else None
         self._isolated = isolated
         self._ignore_noqa = ignore_noqa
+        self._ignore_baseline = ignore_baseline
         self._folders: dict[str, Settings] = {}
         self._nearest: dict[str, tuple[str | None, tuple[int, int] | None]] = {}
         self._settings: dict[tuple[str | None, tuple[int, int] | None], Settings] = {}
@@ -133,7 +140,9 @@ class Resolver:
         if (file, target) not in self._settings:
             root = os.path.dirname(file) if file is not None else os.getcwd()
             layers = [*(_chain(file) if file is not None else ()), *self._overrides]
-            self._settings[file, target] = _combine(layers, target, self._ignore_noqa, root)
+            settings = _combine(layers, target, self._ignore_noqa, root)
+            self._settings[file, target] = replace(settings, ignore_baseline=True) if self._ignore_baseline else settings
+            _check_baseline(self._settings[file, target])
         return self._settings[file, target]
 
     def _find(self, folder: str) -> tuple[str | None, tuple[int, int] | None]:
@@ -195,6 +204,8 @@ def layer_of(table: Mapping[str, Any], where: str, folder: str) -> Layer:
         raise SettingsError(f"{where}: unknown `output-format` {name!r}{_nearest(name, FORMATS)}")
     if not re.fullmatch(r"\d+\.\d+(\.\d+)*", table.get("target-torch", "2.0")):
         raise SettingsError(f'{where}: `target-torch` must be a version such as "2.4", not {table["target-torch"]!r}')
+    if not 0 <= table.get("min-speedup", 0) < float("inf"):
+        raise SettingsError(f"{where}: `min-speedup` must be a factor such as 1.1, not {table['min-speedup']!r}")
     return Layer(where, folder, table)
 
 
@@ -236,7 +247,7 @@ def _combine(layers: Sequence[Layer], target: tuple[int, int] | None, ignore_noq
         major, minor = values["target-torch"].split(".")[:2]
         target = int(major), int(minor)
     return Settings(
-        codes=_select(layers, rules),
+        codes=_fast_enough(_select(layers, rules), layers),
         plugins=plugins,
         per_file_ignores=_per_file_ignores(layers, rules),
         exclude=_excluded(layers, root),
@@ -248,8 +259,27 @@ def _combine(layers: Sequence[Layer], target: tuple[int, int] | None, ignore_noq
         unsafe_fixes=values.get("unsafe-fixes", False),
         show_fixes=values.get("show-fixes", False),
         ignore_noqa=ignore_noqa,
+        baseline=_baseline(layers),
+        device=values.get("device", "GPU"),
         options=_options(layers, rules),
     )
+
+
+def _baseline(layers: Sequence[Layer]) -> str:
+    """The absolute path of the baseline; an empty one takes back what a layer below has set."""
+    for layer in reversed(layers):
+        if "baseline" in layer.values:
+            given = layer.values["baseline"]
+            return os.path.abspath(os.path.join(layer.folder, os.path.expanduser(given))) if given else ""
+    return ""
+
+
+def _check_baseline(settings: Settings) -> None:
+    if settings.baseline and not settings.ignore_baseline:
+        try:
+            load(settings.baseline)
+        except BaselineError as error:
+            raise SettingsError(f"{_display(settings.baseline)}: {error}") from error
 
 
 def _select(layers: Sequence[Layer], rules: Sequence[Rule]) -> frozenset[str]:
@@ -275,6 +305,21 @@ def _select(layers: Sequence[Layer], rules: Sequence[Rule]) -> frozenset[str]:
         carried = ignores
     # A run that cannot read a file must say so, whatever it was asked to look for.
     return frozenset(chosen - {InvalidSyntax.code} if ignored_syntax else chosen | {InvalidSyntax.code})
+
+
+def _fast_enough(codes: frozenset[str], layers: Sequence[Layer]) -> frozenset[str]:
+    """Those of ``codes`` that ``min-speedup`` lets pass. What the engine itself reports is no matter of speed."""
+    set_by = {key: layer for layer in layers for key in ("min-speedup", "device") if key in layer.values}
+    factor = set_by["min-speedup"].values["min-speedup"] if "min-speedup" in set_by else 0
+    device = set_by["device"].values["device"] if "device" in set_by else "GPU"
+    if not factor and device.upper() in KINDS:
+        return codes
+    missing = nothing_on(device)
+    if missing:
+        where = (set_by.get("device") or set_by["min-speedup"]).where
+        raise SettingsError(f"{where}: {missing}")
+    engine = {rule.code for rule in ENGINE_RULES}
+    return frozenset(code for code in codes if not factor or code in engine or reaches(code, factor, device))
 
 
 def _expand(text: str, rules: Sequence[Rule], layer: Layer, key: str) -> tuple[int, frozenset[str]]:

@@ -12,6 +12,7 @@ from torchlint.commands import CLEAN, FAULT, FINDINGS, UsageError, complain, set
 from torchlint.commands.arguments import parser, resolver
 
 if TYPE_CHECKING:
+    from torchlint.files import Found
     from torchlint.runner import Mode, Result
     from torchlint.settings import Resolver, Settings
 
@@ -22,10 +23,16 @@ def run(arguments: Sequence[str]) -> int:
     if options.paths[:1] == ["check"] and not os.path.exists("check"):
         options.paths = options.paths[1:]  # `torchlint --quiet check src`
     found_by = resolver(options)
+    if options.sort == "speedup":
+        _check_device(settings_for(found_by, ""))
     if "-" in options.paths:
         if options.paths != ["-"]:
             raise UsageError("`-` (standard input) cannot be checked together with other paths")
         return _check_stdin(options, settings_for(found_by, os.path.dirname(options.stdin_filename or "")))
+    if options.watch:
+        from torchlint.watch import watch
+
+        return watch(options, sys.stdout)
     return check_paths(options, found_by, sys.stdout)
 
 
@@ -36,15 +43,23 @@ def check_paths(options: argparse.Namespace, found_by: Resolver, out: TextIO) ->
     from torchlint.runner import run
 
     settings = settings_for(found_by, "")
-    mode = _mode(options, settings)
+    mode = mode_of(options, settings)
     found = find_files(options.paths or ["."], found_by.for_folder)
+    with ProgressBar(len(found.files)) as progress:
+        results = run(found.files, mode, progress=progress)
+    return conclude(options, settings, found, results, out)
+
+
+def conclude(
+    options: argparse.Namespace, settings: Settings, found: Found, results: Sequence[Result], out: TextIO
+) -> int:
+    """Say what is at fault, report the results of the files that were found, and return the exit status."""
     for error in found.errors:
         complain(error)
     if not found.files and not found.errors and not options.quiet:
         print("warning: no Python files found under the given paths", file=sys.stderr)
-    with ProgressBar(len(found.files)) as progress:
-        results = run(found.files, mode, progress=progress)
     failed = _complain_about(results) or bool(found.errors)
+    mode = mode_of(options, settings)
     _report(options, settings, mode, results, out)
     return FAULT if failed else _status(options, mode, results)
 
@@ -55,7 +70,7 @@ def _check_stdin(options: argparse.Namespace, settings: Settings) -> int:
     from torchlint.runner import Mode, Result, run_source
     from torchlint.source import Source, SourceError
 
-    mode = _mode(options, settings)
+    mode = mode_of(options, settings)
     path = options.stdin_filename or "-"
     data = sys.stdin.buffer.read()
     if settings.force_exclude and options.stdin_filename and is_excluded(path, settings):
@@ -76,7 +91,8 @@ def _check_stdin(options: argparse.Namespace, settings: Settings) -> int:
     return FAULT if failed else _status(options, mode, [result])
 
 
-def _mode(options: argparse.Namespace, settings: Settings) -> Mode:
+def mode_of(options: argparse.Namespace, settings: Settings) -> Mode:
+    """What is to be done with fixes."""
     from torchlint.runner import Mode
 
     if options.diff:
@@ -104,13 +120,38 @@ def _report(
     if options.statistics:
         output.write_statistics(settings.output_format, results, out)
     else:
-        output.write(settings.output_format, results, out, unsafe=settings.unsafe_fixes)
+        shown = _by_gain(results, settings) if options.sort == "speedup" else results
+        output.write(settings.output_format, shown, out, unsafe=settings.unsafe_fixes)
     if options.quiet or settings.output_format not in output.FOR_PEOPLE:
         return
     if settings.show_fixes:
         for line in text.applied_lines(results):
             print(line, file=out)
     print(text.summary(results, settings.unsafe_fixes), file=out)
+
+
+def _check_device(settings: Settings) -> None:
+    """Raise UsageError if nothing was measured where the gain is looked up."""
+    from torchlint.evidence import nothing_on
+
+    missing = nothing_on(settings.device)
+    if missing:
+        raise UsageError(f"--sort speedup: {missing}")
+
+
+def _by_gain(results: Sequence[Result], settings: Settings) -> list[Result]:
+    """One result per finding: those that were measured to bring most first, those without a figure last."""
+    from dataclasses import replace
+
+    from torchlint.evidence import gain
+
+    def speedup(result: Result) -> float:
+        measured = gain(result.diagnostics[0].code, settings.device) if result.diagnostics else None
+        return (measured.speedup or 0) if measured is not None else 0
+
+    single = [replace(result, diagnostics=(one,)) for result in results for one in result.diagnostics]
+    clean = [result for result in results if not result.diagnostics]
+    return sorted(single, key=speedup, reverse=True) + clean
 
 
 def _without_findings(result: Result) -> Result:
