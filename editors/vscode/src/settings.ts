@@ -10,8 +10,8 @@ export interface Settings {
   readonly path: string;
   /** The Python interpreter that torchlint is installed for; empty: not set. */
   readonly interpreter: string;
-  /** The settings file to use for all files; empty: the nearest one of each file. */
-  readonly configuration: string;
+  /** The settings file to use for all files, or settings as in `[tool.torchlint]`. */
+  readonly configuration: string | object | undefined;
 }
 
 /** What the variables in a setting stand for. */
@@ -27,14 +27,20 @@ export function readSettings(get: (key: string) => unknown, variables: Variables
     const value = get(key);
     return typeof value === "string" ? expand(value.trim(), variables) : "";
   };
-  const configuration = text("configuration");
   return {
     enable: get("enable") !== false,
     path: text("path"),
     interpreter: text("interpreter"),
-    // The server need not run in the folder that is open, so it is told a whole path.
-    configuration: configuration && path.resolve(variables.workspaceFolder ?? os.homedir(), configuration),
+    configuration: readConfiguration(get("configuration"), variables),
   };
+}
+
+function readConfiguration(value: unknown, variables: Variables): string | object | undefined {
+  if (typeof value === "string" && value.trim()) {
+    // The server need not run in the folder that is open, so it is told a whole path.
+    return path.resolve(variables.workspaceFolder ?? os.homedir(), expand(value.trim(), variables));
+  }
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? value : undefined;
 }
 
 /** Replaces `~`, `${userHome}`, `${workspaceFolder}` and `${env:NAME}`, as VS Code does in its own settings. */
@@ -51,5 +57,5 @@ export function expand(text: string, variables: Variables): string {
 
 /** What the server is told when it starts; a setting that is not set is left out. */
 export function initializationOptions(settings: Settings): object {
-  return { settings: settings.configuration ? { configuration: settings.configuration } : {} };
+  return { settings: settings.configuration === undefined ? {} : { configuration: settings.configuration } };
 }

@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { type Answer, askVersion, candidates, type Command, firstThatRuns, readVersion } from "../src/command";
 import type { Settings } from "../src/settings";
 
-const unset: Settings = { enable: true, path: "", interpreter: "", configuration: "" };
+const unset: Settings = { enable: true, path: "", interpreter: "", configuration: undefined };
 const version: Answer = { kind: "version", version: "0.1.0" };
 
 test("without settings: the active interpreter, then PATH", () => {

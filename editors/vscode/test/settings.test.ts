@@ -12,7 +12,7 @@ function read(values: Record<string, unknown>, where: Variables = variables) {
 }
 
 test("nothing set: torchlint runs, and nothing else is said", () => {
-  assert.deepEqual(read({}), { enable: true, path: "", interpreter: "", configuration: "" });
+  assert.deepEqual(read({}), { enable: true, path: "", interpreter: "", configuration: undefined });
 });
 
 test("only an explicit false disables", () => {
@@ -50,6 +50,14 @@ test("an unset environment variable is empty; an unknown variable stays for the 
 test("a relative configuration lies in the folder that is open", () => {
   const settings = read({ configuration: "conf/torchlint.toml" });
   assert.equal(settings.configuration, path.join(variables.workspaceFolder ?? "", "conf", "torchlint.toml"));
+});
+
+test("a configuration may be a table of settings; anything else counts as not set", () => {
+  const table = { "extend-select": ["TL109"] };
+  assert.deepEqual(read({ configuration: table }).configuration, table);
+  for (const value of [null, "", "  ", ["TL109"], 3]) {
+    assert.equal(read({ configuration: value }).configuration, undefined);
+  }
 });
 
 test("the server is told the configuration, if one is set", () => {
