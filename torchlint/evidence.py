@@ -88,11 +88,9 @@ def nothing_on(device: str) -> str:
         return ""
     missing = f"a {device.upper()} yet" if device.upper() in KINDS else f"{device!r}"
     there = [kind for kind in KINDS if any(_is_of(one, kind) for entries in _evidence().values() for one in entries)]
-    return f"nothing was measured on {missing}; `device` may be {_or([*there, *map(repr, devices())])}"
-
-
-def _or(words: list[str]) -> str:
-    return " or ".join(filter(None, [", ".join(words[:-1]), *words[-1:]])) or "of no use: there are no results"
+    *most, last = [*there, *map(repr, devices())] or [""]
+    choice = f"`device` may be {', '.join(most)} or {last}" if last else "there are no results at all"
+    return f"nothing was measured on {missing}; {choice}"
 
 
 def _is_of(measured: Evidence, device: str) -> bool:
