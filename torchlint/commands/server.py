@@ -1,0 +1,28 @@
+"""``torchlint server``: the language server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torchlint.commands import Parser, UsageError
+
+
+def parser() -> Parser:
+    """Its arguments: none."""
+    return Parser(
+        prog="torchlint server",
+        description="Run the language server: it speaks LSP over standard input and output, and editors start it.",
+        allow_abbrev=False,
+    )
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Serve one editor until it ends the server."""
+    parser().parse_args(arguments)
+    try:
+        import pygls  # noqa: F401
+    except ImportError as error:
+        raise UsageError("the language server needs pygls: pip install 'torchlint[server]'") from error
+    from torchlint.server.server import serve
+
+    return serve()

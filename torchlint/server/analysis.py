@@ -1,0 +1,101 @@
+"""What is worked out about a snapshot, and the thread that does it."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TypeVar
+
+from torchlint.checker import InternalError, check
+from torchlint.engine_rules import InvalidSyntax
+from torchlint.fixer import Fixed, fix
+from torchlint.rule import Diagnostic
+from torchlint.server.configuration import Configuration
+from torchlint.server.documents import Snapshot
+from torchlint.settings import Settings
+
+Result = TypeVar("Result")
+
+_STACK_BYTES = 64 * 1024 * 1024
+
+
+class Worker:
+    """One thread that does what it is given, in order.
+
+    It is a daemon, so that an analysis under way never holds up the end of the server.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        previous = threading.stack_size(_STACK_BYTES)  # rules follow deep trees; some systems give a thread 0.5 MB
+        try:
+            threading.Thread(target=self._work, name="torchlint-analysis", daemon=True).start()
+        finally:
+            threading.stack_size(previous)
+
+    def submit(self, work: Callable[[], Result]) -> Future[Result]:
+        """The future of ``work``, which can be cancelled until it begins."""
+        future: Future[Result] = Future()
+
+        def run() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                result = work()
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        self._jobs.put(run)
+        return future
+
+    def _work(self) -> None:
+        while True:
+            self._jobs.get()()
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What there is to say about a snapshot."""
+
+    snapshot: Snapshot
+    settings: Settings | None  #: None: it is not to be checked
+    diagnostics: tuple[Diagnostic, ...] = ()
+    crashes: tuple[str, ...] = ()  #: rules that raised, a line each
+    complaints: tuple[str, ...] = ()  #: what is wrong with settings
+
+
+def check_snapshot(snapshot: Snapshot, configuration: Configuration) -> Checked:
+    """Check what is open. A text that is not Python (yet) has no findings: the editor knows that without a linter."""
+    crashes: list[str] = []
+    settings = None
+    diagnostics: list[Diagnostic] = []
+    try:
+        settings = configuration.settings_for(snapshot)
+        if settings is not None:
+            diagnostics = check(snapshot.source, settings, on_crash=lambda crash: crashes.append(str(crash)))
+    except Exception as error:
+        crashes.append(f"{snapshot.path}: the check crashed: {type(error).__name__}: {error}; please report it")
+    return Checked(
+        snapshot,
+        settings,
+        tuple(diagnostic for diagnostic in diagnostics if diagnostic.code != InvalidSyntax.code),
+        tuple(crashes),
+        tuple(configuration.complaints()),
+    )
+
+
+def fix_snapshot(checked: Checked) -> Fixed | None:
+    """What ``torchlint --fix`` makes of it; None if that is nothing."""
+    if checked.settings is None:
+        return None
+
+    def ignore(crash: InternalError) -> None:
+        """The check has told of it."""
+
+    fixed = fix(checked.snapshot.source, checked.settings, on_crash=ignore)
+    return fixed if fixed.source.text != checked.snapshot.source.text else None

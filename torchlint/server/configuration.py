@@ -1,0 +1,97 @@
+"""Which settings hold for a file: those of the files above it, and what the editor says on top."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torchlint.files import is_excluded
+from torchlint.server.documents import Snapshot
+from torchlint.settings import Layer, Resolver, Settings, SettingsError, layer_of
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the client sets, under ``torchlint``."""
+
+    #: ``enable``: whether anything is reported.
+    enable: bool = True
+    #: ``configuration``: settings as in ``[tool.torchlint]``, or the file that holds them.
+    configuration: Mapping[str, Any] | str | None = None
+
+    @classmethod
+    def of(cls, sent: object) -> Options:
+        """The options in what a client sent; of keys that are not known, other programs may know more."""
+        table = sent if isinstance(sent, Mapping) else {}
+        for key in ("torchlint", "settings"):  # ruff's clients send theirs under `settings`
+            if isinstance(table.get(key), Mapping):
+                table = table[key]
+        configuration = table.get("configuration")
+        if isinstance(configuration, Mapping):
+            configuration = {key: value for key, value in configuration.items() if value is not None}
+        elif not isinstance(configuration, str):
+            configuration = None
+        return cls(table.get("enable") is not False, configuration or None)
+
+
+@dataclass
+class Memory:
+    """What outlives a change of settings."""
+
+    last_good: dict[str, Settings] = field(default_factory=dict)  #: folder -> settings
+    said: set[str] = field(default_factory=set)  #: what is wrong and was told
+
+
+class Configuration:
+    """Settings by folder, read once. After a change, another object takes its place."""
+
+    def __init__(self, options: Options, root: str, before: Configuration | None = None) -> None:
+        self._options = options
+        self._memory: Memory = before._memory if before is not None else Memory()
+        self._complaints: list[str] = []
+        self._resolver = self._make_resolver(root)
+        self._paths: dict[str, Settings | None] = {}
+
+    def settings_for(self, snapshot: Snapshot) -> Settings | None:
+        """The settings of what is open; None if it is not to be checked."""
+        if not self._options.enable:
+            return None
+        if snapshot.path not in self._paths:
+            settings = self._of_folder(os.path.dirname(snapshot.path))
+            excluded = snapshot.stored and is_excluded(snapshot.path, settings)
+            self._paths[snapshot.path] = None if excluded else settings
+        return self._paths[snapshot.path]
+
+    def complaints(self) -> list[str]:
+        """What is wrong with settings and was not told yet. A file that stays broken is told of once."""
+        new = [text for text in dict.fromkeys(self._complaints) if text not in self._memory.said]
+        self._memory.said.update(new)
+        return new
+
+    def _of_folder(self, folder: str) -> Settings:
+        try:
+            settings = self._resolver.for_folder(folder)
+        except SettingsError as error:
+            self._complaints.append(str(error))
+            return self._memory.last_good.get(folder) or Resolver(isolated=True).for_folder(folder)
+        except Exception as error:  # a plugin may raise anything, and must not take the server with it
+            self._complaints.append(f"the settings of {folder} cannot be read: {type(error).__name__}: {error}")
+            return self._memory.last_good.get(folder) or Resolver(isolated=True).for_folder(folder)
+        self._memory.last_good[folder] = settings
+        if not self._complaints:
+            self._memory.said.clear()
+        return settings
+
+    def _make_resolver(self, root: str) -> Resolver:
+        given = self._options.configuration
+        if isinstance(given, str):
+            return Resolver(config=os.path.join(root, os.path.expanduser(given)))
+        layers: list[Layer] = []
+        try:
+            if given is not None:
+                layers.append(layer_of(given, "the editor's `configuration`", root))
+        except SettingsError as error:
+            self._complaints.append(str(error))
+        return Resolver(layers)

@@ -1,0 +1,72 @@
+"""Findings as the editor shows them: diagnostics, and a rule's page where the pointer rests."""
+
+from __future__ import annotations
+
+from lsprotocol import types
+
+from torchlint.evidence import summary
+from torchlint.output.pages import page
+from torchlint.registry import find_rule
+from torchlint.rule import Diagnostic, Rule, Severity
+from torchlint.server.analysis import Checked
+from torchlint.server.documents import Snapshot
+from torchlint.settings import all_rules
+from torchlint.suppressions import find_suppressions
+
+SOURCE = "torchlint"
+_SEVERITIES = {
+    Severity.WARNING: types.DiagnosticSeverity.Warning,
+    Severity.INFO: types.DiagnosticSeverity.Information,
+}
+
+
+def as_shown(snapshot: Snapshot, diagnostic: Diagnostic) -> types.Diagnostic:
+    """A finding in the protocol's terms."""
+    label = f" ({diagnostic.label})" if diagnostic.label and diagnostic.label not in diagnostic.message else ""
+    return types.Diagnostic(
+        range=snapshot.range(diagnostic.start, diagnostic.end),
+        severity=_SEVERITIES[diagnostic.severity],
+        code=diagnostic.code,
+        source=SOURCE,
+        message=diagnostic.message + label,
+    )
+
+
+def by_document(checked: Checked) -> dict[str, list[types.Diagnostic]]:
+    """The findings of each document of a snapshot, also of those without any."""
+    found: dict[str, list[types.Diagnostic]] = {part.uri: [] for part in checked.snapshot.parts}
+    for diagnostic in checked.diagnostics:
+        uri = checked.snapshot.part_at(diagnostic.start).uri
+        found[uri].append(as_shown(checked.snapshot, diagnostic))
+    return found
+
+
+def hover(checked: Checked, uri: str, position: types.Position, markdown: bool) -> types.Hover | None:
+    """The pages of the rules whose findings, or whose codes in a suppression comment, are at a position."""
+    snapshot = checked.snapshot
+    part = snapshot.part_of(uri)
+    if part is None or checked.settings is None:
+        return None
+    offset = part.start + part.text.offset(position)
+    spans = {
+        diagnostic.code: (diagnostic.start, diagnostic.end)
+        for diagnostic in checked.diagnostics
+        if diagnostic.start <= offset < max(diagnostic.end, diagnostic.start + 1)
+    }
+    for comment in find_suppressions(snapshot.source):
+        for code, (start, end) in zip(comment.codes, comment.spans, strict=True):
+            if start <= offset < end:
+                spans = {code: (start, end)}
+    rules = [rule for code in spans if (rule := find_rule(all_rules(checked.settings.plugins), code)) is not None]
+    if not rules:
+        return None
+    kind = types.MarkupKind.Markdown if markdown else types.MarkupKind.PlainText
+    text = "\n---\n\n".join(map(_page, rules))
+    return types.Hover(types.MarkupContent(kind, text), snapshot.range(*spans[rules[0].code]))
+
+
+def _page(rule: Rule) -> str:
+    """A rule's page with its measured speed-up under the title."""
+    measured = summary(rule.code)
+    title, _, rest = page(rule).partition("\n\n")
+    return f"{title}\n\n**Measured:** {measured}\n\n{rest}" if measured else page(rule)
