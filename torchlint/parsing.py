@@ -9,8 +9,10 @@ import symtable
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,30 +25,97 @@ _MAX_BRACKETS = 200
 _STACK_BYTES = 256 * 1024 * 1024
 _DEEP_LINE = 20_000
 _BRACKETS = re.compile(r"[\[\](){}]")
+_NEWLINE = re.compile(r"\r\n|\r|\n")
 
 
 class ParseError(Exception):
-    """Why a text is not Python 3, or not to be analysed, and where (row and column from 1)."""
+    """Why a text is not Python 3, or not to be analysed, and where (row and column from 1).
 
-    def __init__(self, reason: str, row: int | None = 1, column: int | None = 1) -> None:
+    It is ``final`` unless another parser than Python's own may yet be able to read the text.
+    """
+
+    def __init__(self, reason: str, row: int | None = 1, column: int | None = 1, *, final: bool = True) -> None:
         super().__init__(reason)
+        self.final = final
         self.reason = reason.strip().splitlines()[0] if reason.strip() else "invalid syntax"
         self.row = max(1, row or 1)
         self.column = max(1, column or 1)
 
 
-def parse_tree(text: str) -> cst.Module:
-    """The libcst tree of ``text``. Raises ParseError; no input overflows the stack."""
-    complaint = _complaint(text)
+@dataclass(frozen=True)
+class Piece:
+    """Top-level statements that were parsed by themselves: usually one, with the comments before it."""
+
+    start: int  #: offset of its first character in the file
+    text: str
+    tree: cst.Module
+
+
+def parse_pieces(text: str) -> list[Piece]:
+    """``text`` in pieces, each with its libcst tree. Raises ParseError; no input overflows the stack.
+
+    A piece that the text of the last call had too is not parsed again: of a file that is being typed or fixed, little
+    changes from one call to the next.
+    """
+    complaint: ParseError | None = None
+    try:
+        starts = _piece_starts(text, _python_tree(text))
+    except ParseError as error:
+        if error.final:
+            raise
+        complaint, starts = error, [0]
     if sys.version_info < (3, 11) and _is_too_deep(text):
         raise ParseError(_TOO_DEEP)
+    ends = [*starts[1:], len(text)]
+    texts = [text[start:end] for start, end in zip(starts, ends, strict=True)]
+    known = dict(_last_parse)  # each tree serves one piece: nodes are told apart by identity
+    trees = [known.pop(piece, None) for piece in texts]
+    try:
+        parsed = iter(_parse([piece for piece, tree in zip(texts, trees, strict=True) if tree is None]))
+    except ParseError:
+        if complaint is None:
+            _parse([text])  # says where in the file
+        raise complaint or ParseError(_TOO_DEEP) from None
+    pieces = [
+        Piece(start, piece, tree or next(parsed)) for start, piece, tree in zip(starts, texts, trees, strict=True)
+    ]
+    _remember({piece.text: piece.tree for piece in pieces})
+    return pieces  # whatever the complaint: the file may be newer Python than the one that runs
+
+
+_last_parse: dict[str, cst.Module] = {}
+
+
+def _remember(trees: dict[str, cst.Module]) -> None:
+    global _last_parse
+    _last_parse = trees
+
+
+def _piece_starts(text: str, tree: ast.Module) -> list[int]:
+    """Where the pieces of a text begin: at each top-level statement that begins a row, but for the first."""
+    line_ends = [match.span() for match in _NEWLINE.finditer(text)]
+    starts = [0]
+    for before, statement in pairwise(tree.body):
+        decorators = getattr(statement, "decorator_list", ())
+        row = min([statement.lineno, *(decorator.lineno for decorator in decorators)])
+        if row > (before.end_lineno or before.lineno):
+            end, start = line_ends[row - 2]
+            if text[end - 1] != "\\":  # `a = 1; \` goes on
+                starts.append(start)
+    return starts
+
+
+def _parse(texts: Sequence[str]) -> list[cst.Module]:
+    """The trees of texts. Raises ParseError."""
+    if not texts:
+        return []
     import libcst as cst  # not needed, so not imported, for most files
 
-    outcome: list[cst.Module | BaseException] = []
+    outcome: list[list[cst.Module] | BaseException] = []
 
     def work() -> None:
         try:
-            outcome.append(cst.parse_module(text))
+            outcome.append([cst.parse_module(text) for text in texts])
         except BaseException as error:  # handed to the caller below
             outcome.append(error)
 
@@ -58,10 +127,8 @@ def parse_tree(text: str) -> cst.Module:
         threading.stack_size(previous)
     thread.join()
     result = outcome[0]
-    if isinstance(result, cst.Module):
-        return result  # whatever the complaint: the file may be newer Python than the one that runs
-    if complaint is not None:
-        raise complaint
+    if isinstance(result, list):
+        return result
     if isinstance(result, cst.ParserSyntaxError):
         raise ParseError(result.message, result.raw_line, result.editor_column)
     if isinstance(result, (RecursionError, MemoryError)):
@@ -73,8 +140,15 @@ def parse_tree(text: str) -> cst.Module:
 
 def check_syntax(text: str) -> None:
     """Raise ParseError unless ``text`` is Python 3 by the grammar of this interpreter or of libcst."""
-    if _complaint(text) is not None:
-        parse_tree(text)
+    try:
+        _python_tree(text)
+    except ParseError as error:
+        if error.final:
+            raise
+        try:
+            _parse([text])
+        except ParseError:
+            raise error from None
 
 
 def compiles(text: str) -> bool:
@@ -100,22 +174,18 @@ def garbage_collection_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _complaint(text: str) -> ParseError | None:
-    """What this interpreter has against the text, in words that users know. Raises what no other parser could mend."""
+def _python_tree(text: str) -> ast.Module:
+    """What this interpreter reads in the text. Raises ParseError, in words that users know."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ast.parse(text)
+            return ast.parse(text)
     except SyntaxError as error:
-        complaint = ParseError(error.msg or "", error.lineno, error.offset)
-        if _is_monster(text):
-            raise complaint from None
-        return complaint
+        raise ParseError(error.msg or "", error.lineno, error.offset, final=_is_monster(text)) from None
     except (RecursionError, MemoryError):
         raise ParseError(_TOO_DEEP) from None
     except ValueError as error:
         raise ParseError(str(error)) from None
-    return None
 
 
 def _is_monster(text: str) -> bool:

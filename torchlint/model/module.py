@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import libcst as cst
-from libcst.metadata import ByteSpanPositionProvider, CodeSpan, MetadataWrapper
 
 from torchlint.model import knowledge
 from torchlint.model.autocasts import Autocasts
@@ -34,6 +33,7 @@ from torchlint.model.options import Options
 from torchlint.model.outputs import Outputs
 from torchlint.model.pinning import Pinning
 from torchlint.model.placement import Placement
+from torchlint.model.positions import Positions
 from torchlint.model.precision import Precision
 from torchlint.model.reasons import Reasons
 from torchlint.model.recasts import Recasts
@@ -50,24 +50,10 @@ from torchlint.model.training import Training
 from torchlint.model.tree import Binding, Tree, dotted_name
 from torchlint.model.values import Value, Values
 from torchlint.model.zeroing import Zeroing
-from torchlint.parsing import ParseError, parse_tree
+from torchlint.parsing import ParseError, Piece, parse_pieces
 
 if TYPE_CHECKING:
     from torchlint.rule import Option
-
-
-class _Wrapper(MetadataWrapper):
-    """libcst walks the whole tree again after a provider that needs no visitor, which takes as long as the provider."""
-
-    def visit_batched(
-        self,
-        visitors: Iterable[cst.BatchableCSTVisitor],
-        before_visit: Callable[[cst.CSTNode], None] | None = None,
-        after_leave: Callable[[cst.CSTNode], None] | None = None,
-    ) -> cst.CSTNode:
-        """Walk the tree if there is anybody to walk it for."""
-        asked = list(visitors)
-        return super().visit_batched(asked, before_visit, after_leave) if asked else self.module
 
 
 class Module:
@@ -76,7 +62,7 @@ class Module:
     def __init__(
         self,
         text: str,
-        root: cst.Module,
+        pieces: Sequence[Piece],
         path: str = "",
         options: Mapping[str, Mapping[str, Option]] | None = None,
         target_torch: tuple[int, int] | None = None,
@@ -85,8 +71,9 @@ class Module:
         self.path = path
         self.target_torch = target_torch
         self._options = options or {}
-        self.root = root
-        self.tree = Tree(root)
+        self._positions = Positions(pieces)
+        self.root = self._positions.root
+        self.tree = Tree(self.root)
         self.names = Names(self.tree)
         self.definitions = Definitions(self.tree, self.names)
         self.values = Values(self.tree, self.names, self.definitions)
@@ -134,7 +121,7 @@ class Module:
     ) -> Module:
         """Parse ``text`` and build its model. Raises ParseError."""
         try:
-            return cls(text, parse_tree(text), path, options, target_torch)
+            return cls(text, parse_pieces(text), path, options, target_torch)
         except RecursionError:
             raise ParseError("nested too deeply to be analysed") from None
 
@@ -143,11 +130,7 @@ class Module:
     def span(self, node: object) -> tuple[int, int]:
         """Offsets ``[start, end)`` of ``node`` in the text, without the parentheses and white space around it."""
         assert isinstance(node, cst.CSTNode)
-        found = self._spans[node]
-        start, end = found.start, found.start + found.length
-        if self._byte_offsets is not None:
-            start, end = bisect_right(self._byte_offsets, start) - 1, bisect_right(self._byte_offsets, end) - 1
-        return start, end
+        return self._positions.span(node, self.tree.top_level(node))
 
     def code(self, node: cst.CSTNode) -> str:
         """The source text of ``node``."""
@@ -206,22 +189,6 @@ class Module:
         first, last = self.row_at(start), self.row_at(max(start, end - 1))
         stop = self._line_starts[last] if last < len(self._line_starts) else len(self.text)
         return "#" in self.text[self._line_starts[first - 1] : stop]
-
-    @cached_property
-    def _spans(self) -> Mapping[cst.CSTNode, CodeSpan]:
-        return _Wrapper(self.root, unsafe_skip_copy=True).resolve(ByteSpanPositionProvider)
-
-    @cached_property
-    def _byte_offsets(self) -> list[int] | None:
-        """The byte offset of every character (and of the end); None where bytes and characters agree."""
-        if self.text.isascii():
-            return None
-        offsets, total = [], 0
-        for character in self.text:
-            offsets.append(total)
-            total += len(character.encode("utf-8", "surrogatepass"))
-        offsets.append(total)
-        return offsets
 
     @cached_property
     def _line_starts(self) -> list[int]:

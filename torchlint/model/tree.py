@@ -239,6 +239,15 @@ class Tree:
             current = self.nodes[self._parents[self._index[current]]]
         return current
 
+    def top_level(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        """The statement of the module that holds ``node``; None where the traversal did not come to the node."""
+        index = self._index.get(node)
+        if not index:  # unknown, or the module itself
+            return None
+        while self._parents[index] > 0:
+            index = self._parents[index]
+        return self.nodes[index]
+
     def block_path(self, node: cst.CSTNode) -> list[tuple[cst.CSTNode, int, cst.CSTNode]]:
         """The blocks around ``node`` within its function, innermost first.
 

@@ -1,0 +1,79 @@
+"""Text -> pieces with a tree each: where a text is cut, what is parsed again, and where nodes stand."""
+
+from __future__ import annotations
+
+import libcst as cst
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torchlint.model.module import Module
+from torchlint.parsing import ParseError, parse_pieces
+
+STATEMENTS = (
+    "import os\n",
+    "a = 1; b = 2\n",
+    "a = 1; \\\nb = 2\n",
+    "if a: pass\nelse: pass\n",
+    "# a comment\n\n@decorated\n@twice(1)\ndef f(x):\n    '''text\n\n# no comment'''\n    return x\n    # inside\n",
+    "class C:\r\n\tx = 'é🔥'\r\n",
+    "s = '''\nclass\n'''; t = '''\n'''\n",
+    "call(\n    1,\n)  # behind\n",
+    "\n\n",
+)
+
+
+@given(st.lists(st.sampled_from(STATEMENTS)))
+def test_pieces_are_the_whole_text_and_each_is_python(statements: list[str]) -> None:
+    text = "".join(statements)
+    pieces = parse_pieces(text)
+    assert "".join(piece.text for piece in pieces) == text
+    assert [piece.tree.code for piece in pieces] == [piece.text for piece in pieces]
+    whole = cst.parse_module(text)
+    assert sum(len(piece.tree.body) for piece in pieces) == len(whole.body)
+
+
+@given(st.lists(st.sampled_from(STATEMENTS)))
+def test_nodes_know_where_they_stand(statements: list[str]) -> None:
+    text = "".join([*statements, "last(1)\n", *statements])
+    module = Module.parse(text)
+    call = next(node for node in module.tree.calls if isinstance(node.func, cst.Name) and node.func.value == "last")
+    start, end = module.span(call)
+    assert text[start:end] == "last(1)"
+    assert module.row(call) == text[:start].replace("\r\n", "\n").count("\n") + 1
+
+
+@pytest.mark.parametrize(
+    "before", ["x = 1\n\x0c", "x = 1\n\n\n\x0c\n", "def f():\n    x = 1\n\n\n\x0c\n\x0c    y = 'é'\n    "]
+)
+def test_form_feeds_move_nothing(before: str) -> None:
+    text = before + "last(1)\n"
+    module = Module.parse(text)
+    start, end = module.span(module.tree.calls[0])
+    assert text[start:end] == "last(1)"
+
+
+def test_a_decorated_function_is_one_piece() -> None:
+    pieces = parse_pieces("import os\n# why\n@one\n@two\ndef f():\n    pass\nx = 1\n")
+    assert [piece.text for piece in pieces] == ["import os\n# why\n", "@one\n@two\ndef f():\n    pass\n", "x = 1\n"]
+
+
+def test_only_what_has_changed_is_parsed_again() -> None:
+    before = parse_pieces("import os\ndef f():\n    return 1\nx = f()\n")
+    after = parse_pieces("import os\n\ndef f():\n    return 2\nx = f()\n")
+    kept = {piece.text for one in before for piece in after if one.tree is piece.tree}
+    assert kept == {"x = f()\n"}
+
+
+def test_statements_that_read_alike_have_nodes_of_their_own() -> None:
+    for _ in range(2):  # the second time the trees of the first are at hand
+        one, two = parse_pieces("f()\nf()\n")
+        assert one.tree.body[0] is not two.tree.body[0]
+        module = Module.parse("f()\nf()\n")
+        assert [module.span(call) for call in module.tree.calls] == [(0, 3), (4, 7)]
+
+
+def test_an_error_names_its_row_in_the_file() -> None:
+    with pytest.raises(ParseError) as caught:
+        parse_pieces("x = 1\n\ny = = 2\n")
+    assert (caught.value.row, caught.value.column) == (3, 5)
