@@ -6,12 +6,15 @@ Nothing here knows how notebooks are stored: an editor hands over cells one by o
 
 from __future__ import annotations
 
+import ast
 import re
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 
+from torchlint.engine_rules import InvalidSyntax
 from torchlint.magics import Masked, blank, mask
 from torchlint.parsing import ParseError, check_syntax
 from torchlint.rule import Diagnostic, Edit
@@ -84,8 +87,11 @@ class Notebook(Source):
     def adapted(self, diagnostic: Diagnostic) -> Diagnostic:
         """The diagnostic with every edit within one cell, and with rows named by their cells.
 
-        A fix that would touch a magic, or a cell that is not analysed, is left out.
+        A fix is left out if it would touch a magic, or a cell that is not analysed, or if the cell would no longer
+        show the value of its last expression.
         """
+        if diagnostic.code == InvalidSyntax.code:
+            return diagnostic  # made of what Python says of the cell by itself
         here = self.cell_at(diagnostic.start)
 
         def in_cells(text: str) -> str:
@@ -146,6 +152,8 @@ class Notebook(Source):
             before, after = self._masked[index], mask(apply(self.cell_text(cell), changed))
             if before.foreign or cell.index in self._errors or before.magics != after.magics:
                 return None
+            if not _shows_the_same(before.code, after.code):
+                return None
         return tuple(fitted)
 
     def _position_of_cell(self, offset: int) -> int:
@@ -163,6 +171,27 @@ class Notebook(Source):
         if newline and not any(other != edit and other.start <= start <= other.end + 2 for other in edits):
             start -= len(newline[0])
         return Edit(start, end, content)
+
+
+def _shows_the_same(before: str, after: str) -> bool:
+    """Whether an expression that ends a cell, so that its value is shown below, is at the end still."""
+    if before.rstrip().endswith(";"):
+        return True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            was, now = ast.parse(before).body, ast.parse(after).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return True
+    if not was or not isinstance(was[-1], ast.Expr) or _is_print(was[-1].value):
+        return True
+    return bool(now) and (
+        ast.dump(was[-1]) == ast.dump(now[-1]) or (len(was) == len(now) and isinstance(now[-1], ast.Expr))
+    )
+
+
+def _is_print(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "print"
 
 
 def _layout(texts: Sequence[tuple[int, str]]) -> tuple[Cell, ...]:
