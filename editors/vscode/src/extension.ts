@@ -6,8 +6,6 @@ import { latest } from "./latest";
 import { findInterpreters } from "./python";
 import { Server } from "./server";
 
-const FIX_ALL = "source.fixAll.torchlint";
-
 let server: Server | undefined;
 
 export async function activate(context: vscode.ExtensionContext): Promise<void> {
@@ -31,9 +29,12 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     vscode.commands.registerCommand("torchlint.showLogs", () => {
       log.show();
     }),
-    vscode.commands.registerCommand("torchlint.fixAll", () =>
-      vscode.commands.executeCommand("editor.action.sourceAction", { kind: FIX_ALL, apply: "first" }),
-    ),
+    vscode.commands.registerCommand("torchlint.fixAll", async () => {
+      const editor = vscode.window.activeTextEditor;
+      if (editor !== undefined) {
+        await current.fixAll(editor.document);
+      }
+    }),
     vscode.workspace.onDidChangeConfiguration(async (event) => {
       // The client itself follows `torchlint.trace.server`.
       if (event.affectsConfiguration("torchlint") && !event.affectsConfiguration("torchlint.trace")) {

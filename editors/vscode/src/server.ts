@@ -3,7 +3,14 @@
 import * as readline from "node:readline";
 
 import * as vscode from "vscode";
-import { CloseAction, type DocumentSelector, ErrorAction, LanguageClient, State } from "vscode-languageclient/node";
+import {
+  CloseAction,
+  type DocumentSelector,
+  ErrorAction,
+  ExecuteCommandRequest,
+  LanguageClient,
+  State,
+} from "vscode-languageclient/node";
 
 import { askVersion, candidates, type Command, firstThatRuns } from "./command";
 import { notFound, notStarted, type Problem, shown } from "./messages";
@@ -16,6 +23,9 @@ const DOCUMENTS: DocumentSelector = [
   { scheme: "untitled", language: "python" },
   { notebook: "jupyter-notebook", language: "python" },
 ];
+
+/** The server's own command. */
+const FIX_ALL = "torchlint.applyFixAll";
 
 export class Server {
   private client: LanguageClient | undefined;
@@ -68,6 +78,18 @@ export class Server {
     await this.start(last.command, last.answer.version, this.settings);
   }
 
+  /** Applies all safe fixes to a document, or to the notebook that a cell is part of. */
+  async fixAll(document: vscode.TextDocument): Promise<void> {
+    if (this.client === undefined) {
+      void vscode.window.showWarningMessage("The torchlint server is not running.");
+      return;
+    }
+    await this.client.sendRequest(ExecuteCommandRequest.type, {
+      command: FIX_ALL,
+      arguments: [this.client.code2ProtocolConverter.asUri(document.uri)],
+    });
+  }
+
   async stop(): Promise<void> {
     const client = this.client;
     this.client = undefined;
@@ -89,6 +111,10 @@ export class Server {
         documentSelector: DOCUMENTS,
         initializationOptions: initializationOptions(settings),
         outputChannel: this.log,
+        middleware: {
+          // The server knows its settings from the start; when they change, `restart` starts another.
+          workspace: { didChangeConfiguration: () => Promise.resolve() },
+        },
         stdioOptions: {
           stdout: () => undefined, // the protocol's own
           stderr: (stream) => {
