@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import ast
+import warnings
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from torchlint import fixer
 from torchlint.engine_rules import InvalidSyntax
+from torchlint.parsing import ParseError, check_syntax
 from torchlint.rule import Diagnostic, Edit
 from torchlint.source import Source
-from torchlint.suppressions import CommentRows, Suppression, find_suppressions
+from torchlint.suppressions import CommentRows, Suppression, find_suppressions, suppress
+
+if TYPE_CHECKING:
+    from torchlint.runner import Result
 
 
 def suppress_edit(source: Source, diagnostic: Diagnostic, reason: str = "") -> Edit | None:
@@ -49,3 +58,41 @@ def _edit(source: Source, row: int, codes: set[str], there: Suppression | None, 
     if not reason or reason in behind:
         return Edit(there.spans[0][0], there.spans[-1][1], ", ".join(merged))
     return Edit(there.spans[0][0], end, ", ".join(merged) + behind + because)
+
+
+def add_noqa(result: Result, reason: str = "", *, write: bool = True) -> tuple[Result, int]:
+    """Suppress the findings of a checked file by comments, and ``write`` it; what is left, and how many comments.
+
+    A file stays as it was if it would not be the same program with the comments.
+    """
+    before = result.source
+    edits = suppress_edits(before, result.diagnostics, reason) if before is not None else []
+    if before is None or not edits:
+        return result, 0
+    after = before.edited(edits)
+    if not _same_program(before, after):
+        return result, 0
+    if write:
+        try:
+            fixer.write(before, after)
+        except fixer.WriteError as error:
+            return replace(result, errors=(*result.errors, str(error))), 0
+    left = tuple(suppress(after, result.diagnostics, judged=(), report_unused=False))
+    diff = fixer.unified_diff(before, after)
+    return replace(result, diagnostics=left, source=before if left else None, diff=diff), len(edits)
+
+
+def _same_program(before: Source, after: Source) -> bool:
+    """Whether Python reads both alike. Where it cannot read one, being too old for it, the other parser must."""
+    for one, two in zip(before.units, after.units, strict=True):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                if ast.dump(ast.parse(one)) != ast.dump(ast.parse(two)):
+                    return False
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            try:
+                check_syntax(two)
+            except ParseError:
+                return False
+    return True

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from torchlint.baseline import BaselineError, load, unknown
 from torchlint.engine_rules import InvalidSyntax, UnusedSuppression
 from torchlint.parsing import ParseError, check_syntax, garbage_collection_paused
 from torchlint.rule import Diagnostic, Rule
@@ -33,12 +34,13 @@ def check(
     *,
     syntax: bool = False,
     on_crash: Callable[[InternalError], None] = raise_crash,
+    on_gone: Callable[[int], None] = lambda count: None,
 ) -> list[Diagnostic]:
     """The diagnostics of one file, sorted.
 
     A file without the words that the enabled rules look for is not parsed, unless ``syntax`` asks for a verdict on its
     syntax all the same. ``on_crash`` is told of a rule that raised, and the other rules are still heard; by default
-    the crash is raised.
+    the crash is raised. ``on_gone`` is told how many findings the baseline lists that are no longer there.
     """
     enabled = settings.rules(source.path)
     judged = {rule.code for rule in enabled}
@@ -70,7 +72,16 @@ def check(
     if not settings.ignore_noqa:
         report_unused = settings.enabled(UnusedSuppression.code, source.path)
         diagnostics = suppress(source, diagnostics, judged, report_unused)
-    return sorted(map(source.adapted, diagnostics), key=lambda found: (found.start, found.code, found.end))
+        if report_unused and judged:
+            judged.add(UnusedSuppression.code)
+    diagnostics = sorted(map(source.adapted, diagnostics), key=lambda found: (found.start, found.code, found.end))
+    if settings.baseline and not settings.ignore_baseline:
+        try:
+            diagnostics, gone = unknown(load(settings.baseline), source, diagnostics, judged)
+            on_gone(gone)
+        except BaselineError as error:
+            on_crash(InternalError(f"{settings.baseline}: {error}"))
+    return diagnostics
 
 
 def unreadable(path: str, error: SourceError, settings: Settings) -> list[Diagnostic]:

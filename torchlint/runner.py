@@ -43,6 +43,7 @@ class Result:
     applied: tuple[tuple[str, str], ...] = ()  #: code and message of each fix that was made
     diff: str = ""
     errors: tuple[str, ...] = ()  #: one line each: crashed rules, files that cannot be read or written
+    gone: int = 0  #: how many findings the baseline lists that are no longer there
 
 
 def run(
@@ -92,8 +93,9 @@ def run_source(source: Source, settings: Settings, mode: Mode, *, syntax: bool =
             errors.append(str(crash))
 
     if mode is Mode.CHECK:
-        found = tuple(check(source, settings, syntax=syntax, on_crash=on_crash))
-        return Result(source.path, found, source if found else None, errors=tuple(errors)), source
+        gone: list[int] = []
+        found = tuple(check(source, settings, syntax=syntax, on_crash=on_crash, on_gone=gone.append))
+        return Result(source.path, found, source if found else None, errors=tuple(errors), gone=sum(gone)), source
     fixed = fix(source, settings, syntax=syntax, on_crash=on_crash)
     result = Result(
         path=source.path,

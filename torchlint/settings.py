@@ -141,8 +141,11 @@ class Resolver:
             root = os.path.dirname(file) if file is not None else os.getcwd()
             layers = [*(_chain(file) if file is not None else ()), *self._overrides]
             settings = _combine(layers, target, self._ignore_noqa, root)
-            self._settings[file, target] = replace(settings, ignore_baseline=True) if self._ignore_baseline else settings
-            _check_baseline(self._settings[file, target])
+            if self._ignore_baseline:
+                settings = replace(settings, ignore_baseline=True)
+            else:
+                _check_baseline(settings)
+            self._settings[file, target] = settings
         return self._settings[file, target]
 
     def _find(self, folder: str) -> tuple[str | None, tuple[int, int] | None]:
@@ -275,7 +278,7 @@ def _baseline(layers: Sequence[Layer]) -> str:
 
 
 def _check_baseline(settings: Settings) -> None:
-    if settings.baseline and not settings.ignore_baseline:
+    if settings.baseline:
         try:
             load(settings.baseline)
         except BaselineError as error:

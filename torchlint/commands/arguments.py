@@ -115,7 +115,13 @@ def resolver(options: argparse.Namespace) -> Resolver:
         layers.append(layer_of(_settings(options), "command line", os.getcwd()))
     except SettingsError as error:
         raise UsageError(str(error)) from error
-    return Resolver(layers, config=config, isolated=options.isolated, ignore_noqa=options.ignore_noqa)
+    return Resolver(
+        layers,
+        config=config,
+        isolated=options.isolated,
+        ignore_noqa=options.ignore_noqa,
+        ignore_baseline=options.update_baseline,
+    )
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:

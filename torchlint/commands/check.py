@@ -19,20 +19,23 @@ if TYPE_CHECKING:
 
 def run(arguments: Sequence[str]) -> int:
     """Check, and if asked for fix, files and folders; report; and tell by the status whether findings remain."""
-    options = parser().parse_args(arguments)
+    options = parser().parse_args(_with_own_reason(arguments))
     if options.paths[:1] == ["check"] and not os.path.exists("check"):
         options.paths = options.paths[1:]  # `torchlint --quiet check src`
+    from torchlint.commands import adopt
+
+    adopt.refuse_contradictions(options)
     found_by = resolver(options)
     if options.sort == "speedup":
         _check_device(settings_for(found_by, ""))
-    if "-" in options.paths:
-        if options.paths != ["-"]:
-            raise UsageError("`-` (standard input) cannot be checked together with other paths")
-        return _check_stdin(options, settings_for(found_by, os.path.dirname(options.stdin_filename or "")))
     if options.watch:
         from torchlint.watch import watch
 
         return watch(options, sys.stdout)
+    if "-" in options.paths:
+        if options.paths != ["-"]:
+            raise UsageError("`-` (standard input) cannot be checked together with other paths")
+        return _check_stdin(options, settings_for(found_by, os.path.dirname(options.stdin_filename or "")))
     return check_paths(options, found_by, sys.stdout)
 
 
@@ -54,14 +57,28 @@ def conclude(
     options: argparse.Namespace, settings: Settings, found: Found, results: Sequence[Result], out: TextIO
 ) -> int:
     """Say what is at fault, report the results of the files that were found, and return the exit status."""
+    from torchlint.commands import adopt
+    from torchlint.runner import Mode
+
     for error in found.errors:
         complain(error)
     if not found.files and not found.errors and not options.quiet:
         print("warning: no Python files found under the given paths", file=sys.stderr)
+    results = adopt.adopt(options, settings, found, results, out)
     failed = _complain_about(results) or bool(found.errors)
     mode = mode_of(options, settings)
-    _report(options, settings, mode, results, out)
+    if options.diff and options.add_noqa is not None:
+        mode = Mode.DIFF
+    else:
+        _report(options, settings, mode, results, out)
+        adopt.tell_what_is_gone(options, settings, found, results, out)
     return FAULT if failed else _status(options, mode, results)
+
+
+def _with_own_reason(arguments: Sequence[str]) -> list[str]:
+    """The arguments, with a bare ``--add-noqa`` kept from taking a path for its reason."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    return ["--add-noqa=" if word == "--add-noqa" and i < end else word for i, word in enumerate(arguments)]
 
 
 def _check_stdin(options: argparse.Namespace, settings: Settings) -> int:
@@ -95,6 +112,8 @@ def mode_of(options: argparse.Namespace, settings: Settings) -> Mode:
     """What is to be done with fixes."""
     from torchlint.runner import Mode
 
+    if options.add_noqa is not None:
+        return Mode.CHECK
     if options.diff:
         return Mode.DIFF
     return Mode.FIX if settings.fix or options.fix_only else Mode.CHECK

@@ -1,0 +1,127 @@
+"""What ``check`` does, if asked, with findings that stay: ``--add-noqa`` and ``--update-baseline``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TextIO
+
+from torchlint.add_noqa import add_noqa
+from torchlint.baseline import Baseline, BaselineError, load, unknown, updated
+from torchlint.commands import UsageError
+from torchlint.engine_rules import InvalidSyntax, UnusedSuppression
+from torchlint.files import File, Found
+from torchlint.output import FOR_PEOPLE
+from torchlint.output.text import display_path, plural
+from torchlint.runner import Result
+from torchlint.settings import Settings, all_rules
+
+
+def refuse_contradictions(options: argparse.Namespace) -> None:
+    """Raise UsageError if ``--add-noqa`` or ``--update-baseline`` is given with what leaves it no meaning."""
+    adding = options.add_noqa is not None
+    for name, given, others in (
+        ("--add-noqa", adding, ("update_baseline", "fix", "fix_only", "ignore_noqa", "watch")),
+        ("--update-baseline", options.update_baseline, ("diff", "ignore_noqa", "watch")),
+    ):
+        for other in others:
+            if given and getattr(options, other):
+                raise UsageError(f"{name} and --{other.replace('_', '-')} exclude each other")
+        if given and "-" in options.paths:
+            raise UsageError(f"{name} takes files, not standard input")
+    if adding and len(options.add_noqa.splitlines()) > 1:
+        raise UsageError("the reason of --add-noqa must be one line")
+
+
+def adopt(
+    options: argparse.Namespace, settings: Settings, found: Found, results: Sequence[Result], out: TextIO
+) -> Sequence[Result]:
+    """What is left of the results once findings are suppressed or listed, if that is asked for."""
+    if options.add_noqa is not None:
+        return _add_noqa(options, results, out)
+    if options.update_baseline:
+        if not settings.baseline:
+            raise UsageError("--update-baseline needs a baseline: give --baseline FILE, or set `baseline`")
+        return _update_baseline(options, found.files, results)
+    return results
+
+
+def tell_what_is_gone(
+    options: argparse.Namespace, settings: Settings, found: Found, results: Sequence[Result], out: TextIO
+) -> None:
+    """Say how many findings of the baselines are no longer there, if some are."""
+    if options.quiet or options.update_baseline or settings.output_format not in FOR_PEOPLE:
+        return
+    count = sum(result.gone for result in results)
+    for path in {file.settings.baseline for file in found.files if file.settings.baseline}:
+        baseline = load(path)
+        count += sum(len(baseline.files[name]) for name in baseline.gone())
+    if count:
+        them = "is gone; --update-baseline removes it" if count == 1 else "are gone; --update-baseline removes them"
+        print(f"{plural(count, 'finding')} of the baseline {them}.", file=out)
+
+
+def _add_noqa(options: argparse.Namespace, results: Sequence[Result], out: TextIO) -> list[Result]:
+    """Suppress all findings by comments, or show with ``--diff`` how; what is left."""
+    done = [add_noqa(result, options.add_noqa.strip(), write=not options.diff) for result in results]
+    count = sum(added for _, added in done)
+    for result, _ in done:
+        if options.diff:
+            out.write(result.diff)
+    if not options.quiet:
+        print(f"{'Would add' if options.diff else 'Added'} {plural(count, 'noqa directive')}.", file=sys.stderr)
+    return [result for result, _ in done]
+
+
+def _update_baseline(options: argparse.Namespace, files: Sequence[File], results: Sequence[Result]) -> list[Result]:
+    """Write the findings to the baselines that the settings name; what is left, which no baseline can hold."""
+    left = list(results)
+    by_baseline: dict[str, list[int]] = {}
+    for index, file in enumerate(files):
+        if file.settings.baseline:
+            by_baseline.setdefault(file.settings.baseline, []).append(index)
+    for path, indices in by_baseline.items():
+        try:
+            old = load(path) if os.path.exists(path) else Baseline(path)
+            new = updated(old, ((results[index], _unjudged(files[index], results[index])) for index in indices))
+            if not os.path.exists(path) or new.encode() != old.encode():
+                with open(path, "wb") as stream:
+                    stream.write(new.encode())
+        except BaselineError as error:
+            raise UsageError(f"{display_path(path)}: {error}") from error
+        except OSError as error:
+            raise UsageError(f"{display_path(path)}: cannot be written: {error.strerror or error}") from error
+        for index in indices:
+            source = results[index].source
+            if source is not None:
+                remaining, _ = unknown(new, source, results[index].diagnostics, ())
+                left[index] = replace(
+                    results[index], diagnostics=tuple(remaining), source=source if remaining else None
+                )
+        if not options.quiet:
+            print(_told(path, old, new), file=sys.stderr)
+    return left
+
+
+def _unjudged(file: File, result: Result) -> frozenset[str]:
+    """The codes of which this run can say nothing in a file: their rules did not run, or broke off."""
+    every = frozenset(rule.code for rule in all_rules(file.settings.plugins))
+    if result.errors or any(diagnostic.code == InvalidSyntax.code for diagnostic in result.diagnostics):
+        return every
+    judged = {rule.code for rule in file.settings.rules(file.path)}
+    if file.settings.enabled(UnusedSuppression.code, file.path):
+        judged.add(UnusedSuppression.code)
+    return every - judged
+
+
+def _told(path: str, old: Baseline, new: Baseline) -> str:
+    before, after = _all(old), _all(new)
+    changes = f"{len(after - before)} new, {len(before - after)} gone"
+    return f"{display_path(path)} lists {plural(len(after), 'finding')} now: {changes}."
+
+
+def _all(baseline: Baseline) -> set[tuple[str, str]]:
+    return {(name, entry.fingerprint) for name, listed in baseline.files.items() for entry in listed}
