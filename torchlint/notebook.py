@@ -183,15 +183,18 @@ def _shows_the_same(before: str, after: str) -> bool:
             was, now = ast.parse(before).body, ast.parse(after).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return True
-    if not was or not isinstance(was[-1], ast.Expr) or _is_print(was[-1].value):
+    if not was or not isinstance(was[-1], ast.Expr) or _is_silent(was[-1].value):
         return True
     return bool(now) and (
         ast.dump(was[-1]) == ast.dump(now[-1]) or (len(was) == len(now) and isinstance(now[-1], ast.Expr))
     )
 
 
-def _is_print(value: ast.expr) -> bool:
-    return isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "print"
+def _is_silent(value: ast.expr) -> bool:
+    """Whether an expression is one that shows nothing by its value: a call of ``print``, or a magic."""
+    if isinstance(value, ast.Call):
+        return isinstance(value.func, ast.Name) and value.func.id == "print"
+    return isinstance(value, ast.Name) and not value.id.strip("_")
 
 
 def _layout(texts: Sequence[tuple[int, str]]) -> tuple[Cell, ...]:
