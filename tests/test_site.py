@@ -268,7 +268,6 @@ def test_every_page_renders_without_errors_and_without_other_hosts(page: Page, a
     trouble: list[str] = []
     page.on("console", lambda message: trouble.append(message.text) if message.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: trouble.append(str(error)))
-    page.on("requestfailed", lambda request: trouble.append(f"failed: {request.url}"))
     page.on(
         "request", lambda request: None if request.url.startswith((address, "data:")) else trouble.append(request.url)
     )
@@ -284,7 +283,7 @@ def test_every_page_renders_without_errors_and_without_other_hosts(page: Page, a
         fences = re.findall(r"^```(?!text$)\w+$", text, re.MULTILINE)
         assert page.locator(".highlight code:has(span[class])").count() == len(fences), source
     page.wait_for_load_state("networkidle")
-    assert trouble == []
+    assert trouble == []  # a file that is missing is an error of the console, too
 
 
 def test_no_page_is_wider_than_a_phone(browser: Browser, address: str) -> None:

@@ -14,12 +14,12 @@ from torchlint.rule import Rule
 INDEX = """\
 # Rules
 
-- **default**: *on*; *info*, which is on too and reports at information level; *opt-in*, which runs when it is selected.
-- **fix**: *safe* fixes are applied by `--fix`, *unsafe* ones by `--fix --unsafe-fixes`; *none* means that the rule only
-  gives advice. A rule that says both decides at each place.
 - **measured**: the speed-up of the rule's before/after program, and on what. It is the gain of a program that is made
   to show the pattern, not a promise for yours: [Evidence](../evidence.md) has the intervals, the sizes, the device, and
   what did not gain.
+- **default**: *on*; *info*, which is on too and reports at information level; *opt-in*, which runs when it is selected.
+- **fix**: *safe* fixes are applied by `--fix`, *unsafe* ones by `--fix --unsafe-fixes`; *none* means that the rule only
+  gives advice. A rule that says both decides at each place.
 
 `torchlint explain TL101` shows the same pages in a terminal.
 """
@@ -43,7 +43,7 @@ def rules_index(rules: Sequence[Rule], measured: Mapping[str, Sequence[Evidence]
     parts = [INDEX]
     for family, members in _families(rules):
         rows = [_row(rule, measured.get(rule.code, ())) for rule in members]
-        head = ["| rule | default | fix | measured | finds |", "|---|---|---|---|---|"]
+        head = ["| rule | finds | measured | default | fix |", "|---|---|---|---|---|"]
         parts.append("\n".join([f"## {_title(family)}", "", *_about(members[0]), *head, *rows]) + "\n")
     return "\n".join(parts)
 
@@ -88,9 +88,9 @@ def _about(rule: Rule) -> list[str]:
 def _row(rule: Rule, measured: Sequence[Evidence]) -> str:
     cells = (
         f"[{rule.code}]({rule.code}.md) {rule.name}",
+        rule.page().summary,
+        speedup(rule, measured),
         rule.default.value,
         fix_kind(rule),
-        speedup(rule, measured),
-        rule.page().summary,
     )
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
