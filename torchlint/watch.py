@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import importlib
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -26,17 +26,22 @@ _INTERVAL = 1000
 #: What the names of files end in that are checked, or that settings are read from.
 _ENDINGS = (".py", ".ipynb", ".toml", ".cfg", ".txt", ".gitignore")
 #: Options that are for one run.
-_ONCE = ("diff", "add_noqa", "update_baseline", "output_file")
+_ONCE = ("diff", "output_file")
 
 
 def watch(options: argparse.Namespace, out: TextIO) -> int:
     """Check and report until the user interrupts. Raises UsageError for what cannot be watched."""
-    if importlib.util.find_spec("watchfiles") is None:
-        raise UsageError("--watch needs watchfiles: pip install 'torchlint[watch]'")
+    try:
+        # Now, since Python may not forgive an interruption in the middle of an import.
+        importlib.import_module("watchfiles")
+    except ImportError as error:
+        raise UsageError("--watch needs watchfiles: pip install 'torchlint[watch]'") from error
     for name in _ONCE:
-        if getattr(options, name) not in (None, False):
+        if getattr(options, name):
             raise UsageError(f"--watch and --{name.replace('_', '-')} exclude each other")
     paths = options.paths or ["."]
+    if "-" in paths:
+        raise UsageError("--watch needs files: standard input cannot be watched")
     for path in paths:
         if not os.path.exists(path):
             raise UsageError(f"{path}: no such file or folder")
@@ -81,7 +86,8 @@ def _elsewhere(options: argparse.Namespace, paths: Sequence[str]) -> list[object
     state: list[object] = []
     for path in (".", *paths):
         try:
-            state.append(found_by.for_folder(path if os.path.isdir(path) else os.path.dirname(path) or "."))
+            settings = found_by.for_folder(path if os.path.isdir(path) else os.path.dirname(path) or ".")
+            state += settings, _stamp(settings.baseline)
         except SettingsError as error:
             state.append(str(error))
         state.append(None if os.path.isdir(path) else _stamp(path))
@@ -161,7 +167,8 @@ class _Memory:
 
     def results(self, files: Sequence[File], mode: Mode) -> tuple[bool, list[Result]]:
         """Whether any of ``files`` was changed by someone else than the last run, and the results of all."""
-        states = {file.path: (_stamp(file.path), file, mode) for file in files}
+        baselines = {path: _stamp(path) for path in {file.settings.baseline for file in files}}
+        states = {file.path: (_stamp(file.path), baselines[file.settings.baseline], file, mode) for file in files}
         changed = [file for file in files if self._kept.get(file.path, (None,))[0] != states[file.path]]
         with ProgressBar(len(changed)) as progress:
             new = {result.path: result for result in run(changed, mode, progress=progress)}
