@@ -1,5 +1,7 @@
 """Notebooks: cells make one module, places are named by cell, and nothing but the edited lines of a file changes."""
 
+# mypy: allow-untyped-calls
+
 from __future__ import annotations
 
 import io
@@ -40,7 +42,7 @@ def document(*texts: str, prose: str = "# LOUD prose") -> str:
     cells = [new_markdown_cell(prose), *(new_code_cell(text, outputs=[OUTPUT], execution_count=3) for text in texts)]
     notebook = new_notebook(cells=cells, metadata=PYTHON)
     nbformat.validate(notebook)
-    return nbformat.writes(notebook) + "\n"
+    return str(nbformat.writes(notebook)) + "\n"
 
 
 def cells(*texts: str) -> Notebook:
@@ -223,7 +225,7 @@ def test_places_are_those_of_the_cell_alone(texts: list[str]) -> None:
         alone = Source.from_text(text)
         for offset in range(len(text) + 1):
             position = source.position(cell.start + offset)
-            assert position == (cell.index, *alone.location(offset))
+            assert position == Position(cell.index, *alone.location(offset))
             assert source.offset_of(position) == cell.start + offset
 
 
@@ -336,7 +338,7 @@ def test_any_cell_can_become_any_text_and_nothing_else_changes(
     sources: list[list[str] | str], data: st.DataObject
 ) -> None:
     awkward = {"source": '"]}', "": [[], {}, 1.5, -1e5, None, float("nan")]}
-    common = {"cell_type": "code", "outputs": [], "execution_count": None}
+    common: dict[str, object] = {"cell_type": "code", "outputs": [], "execution_count": None}
     code = [{"metadata": awkward, "source": source, **common} for source in sources]
     whole = {"metadata": {"cells": [{}]}, "cells": code, "nbformat": 4, "nbformat_minor": 4}
     halves = "\ud800" in json.dumps(sources, ensure_ascii=False)
