@@ -46,6 +46,12 @@ def test_the_same_code_twice_is_two_findings_told_apart_by_their_order() -> None
     assert of(CALL, "DataLoader(data, 4)") == [first]
 
 
+def test_the_order_in_which_findings_are_shown_does_not_matter() -> None:
+    source = Source.from_text(CALL * 2)
+    found = [Diagnostic("AB101", "a-name", "message", start, start + 2) for start in (9, 9 + len(CALL))]
+    assert fingerprints(source, found[::-1]) == fingerprints(source, found)[::-1]
+
+
 def test_a_block_counts_by_its_first_line() -> None:
     assert of("for a in b:\n    c()\n", "for a in b:\n    c()") == of("for a in b:\n    d()\n", "for a in b:\n    d()")
     assert of("for a in b:\n    c()\n", "for a in b:\n    c()") != of("for a in x:\n    c()\n", "for a in x:\n    c()")

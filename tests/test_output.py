@@ -277,15 +277,22 @@ def test_the_summary_counts_what_is_left_and_what_can_be_fixed() -> None:
 def test_statistics_are_ordered_by_frequency() -> None:
     other = Diagnostic("AB102", "other-name", "", 0, 1)
     results = [found("call\n", "call"), found("call\n", "call"), Result("b.py", (other,), Source.from_text("x"))]
-    assert text.statistics_lines(results) == ["2  AB101  [ ]  some-name", "1  AB102  [ ]  other-name"]
     out = io.StringIO()
-    json_format.write_statistics(results, out)
-    assert json.loads(out.getvalue())[0] == {
-        "code": "AB101",
-        "name": "some-name",
-        "count": 2,
-        "fixable": False,
-    }
+    text.write_statistics(results, out, unsafe=False)
+    assert out.getvalue() == "2  AB101  [ ]  some-name\n1  AB102  [ ]  other-name\n"
+
+
+def test_statistics_tell_what_can_be_fixed_with_the_options_as_they_are() -> None:
+    safe, unsafe = (Fix("do", (Edit(0, 1, "x"),), how) for how in (Applicability.SAFE, Applicability.UNSAFE))
+    results = [found("call\n", "call", fix=safe), found("call\n", "call", fix=unsafe)]
+    for asked, mark, fixable in ((False, "[-]", 1), (True, "[*]", 2)):
+        table, listed = io.StringIO(), io.StringIO()
+        text.write_statistics(results, table, unsafe=asked)
+        assert table.getvalue() == f"2  AB101  {mark}  some-name\n"
+        json_format.write_statistics(results, listed, unsafe=asked)
+        assert json.loads(listed.getvalue()) == [
+            {"code": "AB101", "name": "some-name", "count": 2, "fixable": fixable == 2, "fixable_count": fixable}
+        ]
 
 
 @pytest.mark.parametrize(

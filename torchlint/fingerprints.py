@@ -22,12 +22,12 @@ def fingerprints(source: Source, diagnostics: Sequence[Diagnostic]) -> list[str]
     lines move, code is indented or formatted otherwise, or the message is worded anew. The path is left to the caller.
     """
     seen: Counter[tuple[str, str]] = Counter()
-    result = []
-    for diagnostic in diagnostics:
+    result = [""] * len(diagnostics)
+    for index, diagnostic in sorted(enumerate(diagnostics), key=lambda pair: (pair[1].start, pair[1].end)):
         subject = diagnostic.code, _subject(source, diagnostic)
         seen[subject] += 1
         content = "\0".join((*subject, str(seen[subject])))
-        result.append(hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16])
+        result[index] = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return result
 
 

@@ -32,11 +32,24 @@ def run(arguments: Sequence[str]) -> int:
         from torchlint.watch import watch
 
         return watch(options, sys.stdout)
+    if options.output_file is None:
+        return _check(options, found_by, None)
+    from torchlint.output.file import OutputError, report_to
+
+    try:
+        with report_to(options.output_file) as out:
+            return _check(options, found_by, out)
+    except OutputError as error:
+        raise UsageError(str(error)) from error
+
+
+def _check(options: argparse.Namespace, found_by: Resolver, out: TextIO | None) -> int:
+    """One run over what ``options`` name, reported to ``out`` or else where the report belongs."""
     if "-" in options.paths:
         if options.paths != ["-"]:
             raise UsageError("`-` (standard input) cannot be checked together with other paths")
-        return _check_stdin(options, settings_for(found_by, os.path.dirname(options.stdin_filename or "")))
-    return check_paths(options, found_by, sys.stdout)
+        return _check_stdin(options, settings_for(found_by, os.path.dirname(options.stdin_filename or "")), out)
+    return check_paths(options, found_by, out or sys.stdout)
 
 
 def check_paths(options: argparse.Namespace, found_by: Resolver, out: TextIO) -> int:
@@ -46,6 +59,7 @@ def check_paths(options: argparse.Namespace, found_by: Resolver, out: TextIO) ->
     from torchlint.runner import run
 
     settings = settings_for(found_by, "")
+    _check_statistics(options, settings)
     mode = mode_of(options, settings)
     found = find_files(options.paths or ["."], found_by.for_folder)
     with ProgressBar(len(found.files)) as progress:
@@ -81,12 +95,13 @@ def _with_own_reason(arguments: Sequence[str]) -> list[str]:
     return ["--add-noqa=" if word == "--add-noqa" and i < end else word for i, word in enumerate(arguments)]
 
 
-def _check_stdin(options: argparse.Namespace, settings: Settings) -> int:
+def _check_stdin(options: argparse.Namespace, settings: Settings, out: TextIO | None) -> int:
     from torchlint.checker import unreadable
     from torchlint.files import is_excluded
     from torchlint.runner import Mode, Result, run_source
     from torchlint.source import Source, SourceError
 
+    _check_statistics(options, settings)
     mode = mode_of(options, settings)
     path = options.stdin_filename or "-"
     data = sys.stdin.buffer.read()
@@ -104,7 +119,7 @@ def _check_stdin(options: argparse.Namespace, settings: Settings) -> int:
     failed = _complain_about([result])
     if mode is Mode.FIX:  # standard output is the file now; what is left to say goes to standard error
         sys.stdout.buffer.write(content)
-    _report(options, settings, mode, [result], sys.stderr if mode is Mode.FIX else sys.stdout)
+    _report(options, settings, mode, [result], out or (sys.stderr if mode is Mode.FIX else sys.stdout))
     return FAULT if failed else _status(options, mode, [result])
 
 
@@ -137,9 +152,10 @@ def _report(
     if options.fix_only:
         results = [_without_findings(result) for result in results]
     if options.statistics:
-        output.write_statistics(settings.output_format, results, out)
+        output.write_statistics(settings.output_format, results, out, unsafe=settings.unsafe_fixes)
     else:
-        shown = _by_gain(results, settings) if options.sort == "speedup" else results
+        by_gain = options.sort == "speedup" and settings.output_format not in output.BY_FILE
+        shown = _by_gain(results, settings) if by_gain else results
         output.write(settings.output_format, shown, out, unsafe=settings.unsafe_fixes)
     if options.quiet or settings.output_format not in output.FOR_PEOPLE:
         return
@@ -147,6 +163,15 @@ def _report(
         for line in text.applied_lines(results):
             print(line, file=out)
     print(text.summary(results, settings.unsafe_fixes), file=out)
+
+
+def _check_statistics(options: argparse.Namespace, settings: Settings) -> None:
+    """Raise UsageError if there are no statistics in the format."""
+    from torchlint.output import STATISTICS
+
+    if options.statistics and settings.output_format not in STATISTICS:
+        known = ", ".join(sorted(STATISTICS))
+        raise UsageError(f"--statistics cannot be shown as {settings.output_format}; it can as {known}")
 
 
 def _check_device(settings: Settings) -> None:

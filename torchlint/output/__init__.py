@@ -13,10 +13,22 @@ if TYPE_CHECKING:
 FORMATS = {
     "full": "full",
     "concise": "concise",
+    "grouped": "grouped",
     "json": "json",
+    "json-lines": "json_lines",
+    "sarif": "sarif",
+    "github": "github",
+    "gitlab": "gitlab",
+    "junit": "junit",
+    "pylint": "pylint",
+    "rdjson": "rdjson",
 }
 #: Those that a person reads, where a summary closes the report.
-FOR_PEOPLE = frozenset({"full", "concise"})
+FOR_PEOPLE = frozenset({"full", "concise", "grouped"})
+#: Those that name each file once, and whose readers put findings in an order of their own.
+BY_FILE = frozenset({"gitlab", "junit", "sarif"})
+#: Name -> the module that writes statistics in it.
+STATISTICS = dict.fromkeys(FOR_PEOPLE, "text") | {"json": "json", "json-lines": "json_lines"}
 
 
 def write(name: str, results: Sequence[Result], out: TextIO, *, unsafe: bool) -> None:
@@ -25,12 +37,7 @@ def write(name: str, results: Sequence[Result], out: TextIO, *, unsafe: bool) ->
     module.write(results, out, unsafe=unsafe)
 
 
-def write_statistics(name: str, results: Sequence[Result], out: TextIO) -> None:
-    """Write how often each rule was violated: as JSON, or as a table for people."""
-    from torchlint.output import json, text
-
-    if name == "json":
-        json.write_statistics(results, out)
-        return
-    for line in text.statistics_lines(results):
-        print(line, file=out)
+def write_statistics(name: str, results: Sequence[Result], out: TextIO, *, unsafe: bool) -> None:
+    """Write how often each rule was violated, in a format of ``STATISTICS``."""
+    module = importlib.import_module(f"torchlint.output.{STATISTICS[name]}")
+    module.write_statistics(results, out, unsafe=unsafe)

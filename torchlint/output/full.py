@@ -7,9 +7,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from torchlint.evidence import summary
-from torchlint.output.text import location, printable
-from torchlint.rule import Applicability, Diagnostic, Severity
+from torchlint.output.text import location, printable, remarks
+from torchlint.rule import Diagnostic, Severity
 from torchlint.runner import Result
 from torchlint.source import Source
 
@@ -61,30 +60,13 @@ def render(source: Source, diagnostic: Diagnostic, width: int) -> Iterator[Line]
     margin = len(str(min(last + 1, bottom) - top + 1))
     if source.text:
         yield from _frame(source, diagnostic, (first, last), width, margin, colour)
-    for remark, style in _remarks(diagnostic):
+    for remark, style in remarks(diagnostic):
         room = max(width - margin - 3, 30)
         wrapped = textwrap.wrap(printable(remark), room, break_long_words=False, break_on_hyphens=False) or [""]
         yield [(f"{' ' * margin} = ", _GUTTER), (wrapped[0], style)]
         for more in wrapped[1:]:
             yield [(f"{' ' * margin}   {more}", style)]
     yield []
-
-
-def _remarks(diagnostic: Diagnostic) -> Iterator[tuple[str, str]]:
-    for note in diagnostic.notes:
-        yield note, ""
-    fix = diagnostic.fix
-    if fix is not None:
-        how = {Applicability.SAFE: "fix", Applicability.UNSAFE: "fix (unsafe", Applicability.DISPLAY: "suggestion"}
-        head = how[fix.applicability]
-        if fix.applicability is Applicability.UNSAFE:
-            head += f": {fix.caution})" if fix.caution else ")"
-        elif fix.caution:
-            head += f" ({fix.caution})"
-        yield f"{head}: {fix.message}", "green"
-    evidence = summary(diagnostic.code)
-    if evidence:
-        yield f"measured: {evidence}", "magenta"
 
 
 def _frame(

@@ -22,13 +22,17 @@ def write(results: Sequence[Result], out: TextIO, *, unsafe: bool = False) -> No
     print(json.dumps(items, indent=2), file=out)
 
 
-def write_statistics(results: Sequence[Result], out: TextIO) -> None:
+def write_statistics(results: Sequence[Result], out: TextIO, *, unsafe: bool = False) -> None:
     """Write how often each rule was violated."""
-    rows = [
-        {"code": code, "name": name, "count": count, "fixable": fixable > 0}
-        for count, code, name, fixable in statistics(results)
+    print(json.dumps(statistics_items(results, unsafe), indent=2), file=out)
+
+
+def statistics_items(results: Sequence[Result], unsafe: bool) -> list[dict[str, Any]]:
+    """How often each rule was violated, in ruff's shape."""
+    return [
+        {"code": code, "name": name, "count": count, "fixable": fixable == count, "fixable_count": fixable}
+        for count, code, name, fixable in statistics(results, unsafe)
     ]
-    print(json.dumps(rows, indent=2), file=out)
 
 
 def item(source: Source, diagnostic: Diagnostic) -> dict[str, Any]:

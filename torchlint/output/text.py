@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TextIO
 
+from torchlint import evidence
 from torchlint.fixer import applicable
-from torchlint.rule import Diagnostic
+from torchlint.rule import Applicability, Diagnostic, Fix
 from torchlint.runner import Result
 from torchlint.source import Source
 
@@ -46,6 +48,26 @@ def in_cell(cell: int | None) -> str:
     return "" if cell is None else f"cell {cell}:"
 
 
+def offer(fix: Fix) -> str:
+    """What a fix does, and how far it may be trusted: "fix (unsafe: it may ...): add `...`"."""
+    caution = f": {fix.caution}" if fix.caution else ""
+    if fix.applicability is Applicability.UNSAFE:
+        return f"fix (unsafe{caution}): {fix.message}"
+    head = "fix" if fix.applicability is Applicability.SAFE else "suggestion"
+    return f"{head} ({fix.caution}): {fix.message}" if fix.caution else f"{head}: {fix.message}"
+
+
+def remarks(diagnostic: Diagnostic) -> Iterator[tuple[str, str]]:
+    """What there is to say of a finding beside its message, each line with its colour."""
+    for note in diagnostic.notes:
+        yield note, ""
+    if diagnostic.fix is not None:
+        yield offer(diagnostic.fix), "green"
+    measured = evidence.summary(diagnostic.code)
+    if measured:
+        yield f"measured: {measured}", "magenta"
+
+
 def plural(count: int, noun: str) -> str:
     """ "1 file", "2 files" """
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
@@ -72,20 +94,22 @@ def summary(results: Sequence[Result], unsafe: bool) -> str:
     return f"{line}; {', '.join(offers)}." if offers else f"{line}."
 
 
-def statistics(results: Sequence[Result]) -> list[tuple[int, str, str, int]]:
-    """Count, code, name and number of findings with a fix, the most frequent first."""
+def statistics(results: Sequence[Result], unsafe: bool) -> list[tuple[int, str, str, int]]:
+    """Count, code, name and number of findings that ``--fix`` would fix, the most frequent first."""
     found = [diagnostic for result in results for diagnostic in result.diagnostics]
     counts = Counter((diagnostic.code, diagnostic.name) for diagnostic in found)
-    fixable = Counter(diagnostic.code for diagnostic in found if applicable(diagnostic, unsafe=True))
+    fixable = Counter(diagnostic.code for diagnostic in found if applicable(diagnostic, unsafe))
     rows = [(count, code, name, fixable[code]) for (code, name), count in counts.items()]
     return sorted(rows, key=lambda row: (-row[0], row[1]))
 
 
-def statistics_lines(results: Sequence[Result]) -> list[str]:
-    """The statistics as a table."""
-    rows = statistics(results)
+def write_statistics(results: Sequence[Result], out: TextIO, *, unsafe: bool) -> None:
+    """Write the statistics as a table; ``[*]``: all can be fixed, ``[-]``: some can."""
+    rows = statistics(results, unsafe)
     width = max((len(str(count)) for count, *_ in rows), default=0)
-    return [f"{count:>{width}}  {code}  {'[*]' if fixable else '[ ]'}  {name}" for count, code, name, fixable in rows]
+    for count, code, name, fixable in rows:
+        mark = "[*]" if fixable == count else "[-]" if fixable else "[ ]"
+        print(f"{count:>{width}}  {code}  {mark}  {name}", file=out)
 
 
 def applied_lines(results: Sequence[Result]) -> list[str]:

@@ -1,0 +1,87 @@
+"""``--output-file``: the report goes to a file, whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from typing import TextIO
+
+#: What makes rich colour text though it does not go to a terminal.
+_COLOUR_VARIABLES = ("FORCE_COLOR", "TTY_COMPATIBLE")
+
+
+class OutputError(Exception):
+    """The report cannot be written; the text is one line for the user."""
+
+
+@contextlib.contextmanager
+def report_to(path: str) -> Iterator[TextIO]:
+    """What is written here becomes the content of ``path`` at the end, unless an exception ends the run before.
+
+    Raises OutputError, before the run where that can be known.
+    """
+    with _refusals(path):
+        _refuse_early(path)
+    report = io.StringIO()
+    with _without(_COLOUR_VARIABLES):
+        yield report
+    with _refusals(path):
+        _write(path, report.getvalue().encode("utf-8", "backslashreplace"))
+
+
+@contextlib.contextmanager
+def _refusals(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"--output-file {path}: cannot be written: {error.strerror or error}") from error
+
+
+def _refuse_early(path: str) -> None:
+    folder = os.path.dirname(os.path.realpath(path))
+    if os.path.isdir(path):
+        raise IsADirectoryError(None, "it is a folder")
+    if not os.path.exists(path) and not os.path.isdir(folder):
+        raise FileNotFoundError(None, f"there is no folder {folder}")
+    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise PermissionError(None, "permission denied")
+
+
+def _write(path: str, content: bytes) -> None:
+    if os.path.exists(path) and not os.path.isfile(path):  # /dev/null, a pipe: nothing to put a file in the place of
+        with open(path, "wb") as file:
+            file.write(content)
+        return
+    target = os.path.realpath(path)
+    descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".torchlint-", suffix=".tmp")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        os.chmod(temporary, _mode(target))
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _mode(target: str) -> int:
+    """The permissions of the file, or those that a new one gets."""
+    if os.path.exists(target):
+        return stat.S_IMODE(os.stat(target).st_mode)
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+@contextlib.contextmanager
+def _without(names: tuple[str, ...]) -> Iterator[None]:
+    taken = {name: os.environ.pop(name) for name in names if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(taken)

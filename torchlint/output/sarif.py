@@ -1,0 +1,146 @@
+"""``--output-format sarif``: SARIF 2.1.0, which GitHub code scanning, Azure DevOps and editors read."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+from urllib.parse import quote
+
+from torchlint import __version__
+from torchlint.evidence import evidence_for
+from torchlint.fingerprints import fingerprints
+from torchlint.output import pages
+from torchlint.output.places import Span, absolute, edits_to_offer, message, relative, span, utf16
+from torchlint.output.text import offer, remarks
+from torchlint.rule import Default, Diagnostic, Rule, Severity
+from torchlint.runner import Result
+from torchlint.source import Source
+
+_LEVELS = {Severity.WARNING: "warning", Severity.INFO: "note"}
+#: What paths are relative to: the folder in which torchlint ran.
+_ROOT = "%SRCROOT%"
+
+
+def write(results: Sequence[Result], out: TextIO, *, unsafe: bool = False) -> None:
+    """Write all findings."""
+    names = {diagnostic.code: diagnostic.name for result in results for diagnostic in result.diagnostics}
+    indices = {code: index for index, code in enumerate(sorted(names))}
+    known = {rule.code: rule for rule in _subclasses(Rule) if hasattr(rule, "code")}
+    errors = [error for result in results for error in result.errors]
+    run: dict[str, Any] = {
+        "tool": {
+            "driver": {
+                "name": "torchlint",
+                "version": __version__,
+                "rules": [_rule(code, names[code], known.get(code)) for code in indices],
+            }
+        },
+        "invocations": [
+            {
+                "executionSuccessful": not errors,
+                "toolExecutionNotifications": [{"level": "error", "message": {"text": error}} for error in errors],
+            }
+        ],
+        "originalUriBaseIds": {_ROOT: {"uri": Path.cwd().as_uri().rstrip("/") + "/"}},
+        # Many readers take columns for these, whatever is said here.
+        "columnKind": "utf16CodeUnits",
+        "results": [item for result in results for item in _items(result, indices)],
+    }
+    report = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
+    print(json.dumps(report, indent=2), file=out)
+
+
+def _rule(code: str, name: str, kind: type[Rule] | None) -> dict[str, Any]:
+    descriptor: dict[str, Any] = {"id": code, "name": name}
+    if kind is None:
+        return descriptor
+    rule = kind()
+    page = rule.page()
+    text = pages.page(rule)
+    properties: dict[str, Any] = {
+        "tags": ["performance", "pytorch"],
+        "problem.severity": "warning" if rule.severity() is Severity.WARNING else "recommendation",
+    }
+    evidence = evidence_for(code)
+    if evidence is not None and not evidence.stale:
+        properties["speedup"] = {
+            "factor": evidence.speedup,
+            "interval": [evidence.ci_low, evidence.ci_high],
+            "device": evidence.device,
+            "torch": evidence.torch,
+        }
+    return descriptor | {
+        "shortDescription": {"text": page.summary},
+        "fullDescription": {"text": page.sections.get("What it does", page.summary)},
+        "help": {"text": text, "markdown": text},
+        "defaultConfiguration": {
+            "enabled": rule.default is not Default.OPT_IN,
+            "level": _LEVELS[rule.severity()],
+        },
+        "properties": properties,
+    }
+
+
+def _items(result: Result, indices: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    source = result.source
+    if source is None:
+        return
+    artifact = _artifact(result.path)
+    for diagnostic, identity in zip(result.diagnostics, fingerprints(source, result.diagnostics), strict=True):
+        place = span(source, diagnostic, utf16)
+        region = _region(place) if place else {"startLine": 1}
+        text = "\n".join([message(source, diagnostic), *(remark for remark, _ in remarks(diagnostic))])
+        item = {
+            "ruleId": diagnostic.code,
+            "ruleIndex": indices[diagnostic.code],
+            "level": _LEVELS[diagnostic.severity],
+            "message": {"text": text},
+            "locations": [{"physicalLocation": {"artifactLocation": artifact, "region": region}}],
+            "partialFingerprints": {"torchlint/v1": identity},
+        }
+        fix = _fix(source, diagnostic, artifact)
+        yield item | {"fixes": [fix]} if fix else item
+
+
+def _fix(source: Source, diagnostic: Diagnostic, artifact: dict[str, str]) -> dict[str, Any] | None:
+    edits = edits_to_offer(source, diagnostic)
+    if diagnostic.fix is None or not edits:
+        return None
+    replacements = []
+    for edit in edits:
+        place = span(source, edit, utf16)
+        assert place is not None
+        inserted = {"insertedContent": {"text": edit.content}} if edit.content else {}
+        replacements.append({"deletedRegion": _region(place)} | inserted)
+    return {
+        "description": {"text": offer(diagnostic.fix)},
+        "artifactChanges": [{"artifactLocation": artifact, "replacements": replacements}],
+    }
+
+
+def _region(place: Span) -> dict[str, int]:
+    return {
+        "startLine": place.row,
+        "startColumn": place.column,
+        "endLine": place.end_row,
+        "endColumn": place.end_column,
+    }
+
+
+def _artifact(path: str) -> dict[str, str]:
+    if path == "-":
+        return {"uri": "-"}
+    below = relative(absolute(path), os.getcwd())
+    if below is None:
+        return {"uri": Path(absolute(path)).as_uri()}
+    return {"uri": quote(os.fsencode(below)), "uriBaseId": _ROOT}
+
+
+def _subclasses(kind: type[Rule]) -> Iterator[type[Rule]]:
+    """All rules there are in this process: those of the packs that the settings name."""
+    for subclass in kind.__subclasses__():
+        yield subclass
+        yield from _subclasses(subclass)
