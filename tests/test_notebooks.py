@@ -154,7 +154,8 @@ def test_an_unused_suppression_is_removed_within_its_cell(
         ("%%bash\nls 'x\n", "      \n     \n"),
         ("x = 1\n%%bash\n", "x = 1\n______\n"),
         ("pip install x", "_____________"),
-        ("ls -l x.txt", "ls -l x.txt"),
+        ("ls -l x.txt", "___________"),
+        ("rm -r --force x", "_______________"),
         (",f a b\n;f a\n/f a", "______\n____\n____"),
     ],
 )
@@ -173,7 +174,7 @@ def test_magics_are_masked_in_place(text: str, code: str) -> None:
         "x = f(a)[b % c] != {1: '!'}",
         "x %= 3\ny == 3 % 2\nz /= 3",
         "f(a=%b)",
-        "ls = 3\npip = ls\ncat in dogs\nls (3)",
+        "ls = 3\npip = ls\ncat in dogs\nls (3)\nls -l\nls -l in cat",
         "assert x, 'a = !ls'",
         "# x = !ls\n# what?",
         "@decorator\ndef f(): ...",
@@ -208,6 +209,12 @@ def test_a_cell_may_await_and_import_from_the_future(demo: MakeSettings) -> None
         "import os\nx = await loud",
         "from __future__ import annotations\ny = loud",
     ]
+
+
+def test_a_fix_may_not_break_a_cell_that_awaits(demo: MakeSettings) -> None:
+    result = fix(read(document("x = await BREAK")), demo())
+    assert result.source.text == "x = await BREAK"
+    assert result.errors == ("n.ipynb: the fix of ZZ104 on line 1 of cell 2 was left out: its result is not Python",)
 
 
 # -- places

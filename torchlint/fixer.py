@@ -78,10 +78,9 @@ def fix(
         sound = _sound(current, chosen)
         for culprit in (diagnostic for diagnostic in wanted if diagnostic in chosen and diagnostic not in sound):
             refused.add(_identity(current, culprit))
-            row = current.location(culprit.start)[0]
-            errors.append(
-                f"{source.path}: the fix of {culprit.code} on line {row} was left out: its result is not Python"
-            )
+            cell, row, _ = current.position(culprit.start)
+            place = f"line {row}" if cell is None else f"line {row} of cell {cell}"
+            errors.append(f"{source.path}: the fix of {culprit.code} on {place} was left out: its result is not Python")
         for diagnostic in wanted:  # edits that no file can hold; said once, and never tried again
             if not _well_formed(diagnostic, len(current.text)):
                 refused.add(_identity(current, diagnostic))

@@ -21,11 +21,12 @@ _CELL_MAGIC = re.compile(rf"(?:[ \t\f]*{_NEWLINE})*(?P<row>%%(?P<name>\w+)[^\r\n
 _ESCAPE = re.compile(r"[!%?,;/]")
 # Shell words that IPython takes without a `%`; in Python no word follows a name, but for the operators.
 _AUTOMAGIC = re.compile(
-    r"(?:cat|cd|conda|cp|git|ls|mamba|micromamba|mkdir|mv|pip|pip3|rm|rmdir|uv|wget)[ \t]+"
+    r"(?:cat|cd|conda|cp|git|ls|mamba|micromamba|mkdir|mv|pip|pip3|rm|rmdir|uv|wget)[ \t]+(?:--?\w+[ \t]+)*"
     r"(?!(?:in|is|and|or|if|not|for)\b)[\w.~$\"']"
 )
 # A cell without any of these holds no magic.
 _MAYBE = re.compile(rf"(?:^|\r)[ \t\f]*(?:[!%,;/]|{_AUTOMAGIC.pattern})|\?|=[ \t]*[!%]", re.MULTILINE)
+_INDENT = re.compile(r"[ \t\f]*")
 _ROW = re.compile(r"[^\r\n]*")
 # A row, and those that a backslash at its end joins to it.
 _JOINED_ROWS = re.compile(rf"(?:[^\r\n]*\\{_NEWLINE})*[^\r\n]*")
@@ -88,7 +89,7 @@ def _magics(text: str, position: int) -> list[tuple[int, int, int]]:
     """Where each line magic starts and ends, and where in it Python begins (its end, if there is none)."""
     found = []
     while position < len(text):
-        start = position + len(text[position:]) - len(text[position:].lstrip(" \t\f"))
+        start = _INDENT.match(text, position).end()  # type: ignore[union-attr]
         if _ESCAPE.match(text, start) or _AUTOMAGIC.match(text, start):
             end = _JOINED_ROWS.match(text, start).end()  # type: ignore[union-attr]
             found.append((start, end, _python_in(text, start, end)))

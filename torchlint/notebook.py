@@ -48,16 +48,15 @@ class Notebook(Source):
     @cached_property
     def code(self) -> str:
         """The text with magics masked, and cells that hold no Python blank."""
-        return _BORDER.join(self.units)
-
-    @cached_property
-    def units(self) -> tuple[str, ...]:
-        """The same cell by cell."""
         broken = self._errors
-        return tuple(
-            blank(masked.code) if cell.index in broken else masked.code
-            for cell, masked in zip(self.cells, self._masked, strict=True)
+        return _BORDER.join(
+            blank(unit) if cell.index in broken else unit for cell, unit in zip(self.cells, self.units, strict=True)
         )
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """The cells with magics masked."""
+        return tuple(masked.code for masked in self._masked)
 
     @cached_property
     def broken(self) -> tuple[ParseError, ...]:

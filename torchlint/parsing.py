@@ -152,11 +152,11 @@ def check_syntax(text: str) -> None:
 
 
 def compiles(text: str) -> bool:
-    """Whether this interpreter accepts ``text`` as a module; it is not run."""
+    """Whether this interpreter accepts ``text`` as a module, or as a cell, which may await; it is not run."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            compile(text, "<fixed>", "exec", dont_inherit=True)
+            compile(text, "<fixed>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True

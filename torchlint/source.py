@@ -134,7 +134,7 @@ class Source:
 
     @property
     def units(self) -> tuple[str, ...]:
-        """The pieces of ``code`` that are Python each by itself: the cells of a notebook, else all of it."""
+        """The pieces that must be Python each by itself: the cells of a notebook, else all of ``code``."""
         return (self.code,)
 
     @property
