@@ -16,6 +16,7 @@ COMMANDS = {
     "check": "check",
     "explain": "explain",
     "rules": "rules",
+    "config": "config",
     "server": "server",
 }
 

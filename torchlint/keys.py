@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from torchlint.output import FORMATS
+
 #: Folders that hold no code of the project's own; the list is ruff's.
 DEFAULT_EXCLUDE = (
     ".bzr",
@@ -65,6 +67,10 @@ class Kind(Enum):
         return isinstance(value, dict) and all(isinstance(item, dict) for item in value.values())
 
 
+#: What the value of a rule's option is, by the type of its default, in the same words.
+TYPES: Mapping[type, str] = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
+
+
 @dataclass(frozen=True)
 class Key:
     """One setting."""
@@ -85,14 +91,15 @@ KEYS: Mapping[str, Key] = {
     "device": Key(
         Kind.STRING,
         '"GPU"',
-        'Where `min-speedup` and `--sort speedup` look: "GPU", "CPU", or a part of a device\'s name. Of several devices '
-        "that match, the one on which a rule brought most counts.",
+        'Where `min-speedup` and `--sort speedup` look: "GPU", "CPU", or a part of a device\'s name. Of several '
+        "devices that match, the one on which a rule brought most counts.",
         'device = "CPU"',
     ),
     "exclude": Key(
         Kind.STRINGS,
         "folders of tools, such as .git, .venv and node_modules",
-        "Paths to leave out, as in .gitignore, instead of the default ones.",
+        "Paths to leave out, instead of the default ones: names of files or folders, or patterns relative to this "
+        "file.",
         'exclude = [".venv", "third_party"]',
     ),
     "extend": Key(
@@ -135,13 +142,14 @@ KEYS: Mapping[str, Key] = {
         Kind.NUMBER,
         "0",
         "Of the selected rules, run only those whose before/after program was measured on `device` to run at least "
-        "this many times as fast, by the lower end of the 95 % interval. Stale results do not count. 0 means all rules.",
+        "this many times as fast, by the lower end of the 95 % interval. Stale results do not count. 0 means all "
+        "rules.",
         "min-speedup = 1.1",
     ),
     "output-format": Key(
         Kind.STRING,
         '"full"',
-        "How findings are shown.",
+        f"How findings are shown: {', '.join(FORMATS)}.",
         'output-format = "concise"',
     ),
     "per-file-ignores": Key(

@@ -15,7 +15,7 @@ from torchlint.baseline import BaselineError, load
 from torchlint.engine_rules import ENGINE_RULES, InvalidSyntax
 from torchlint.evidence import KINDS, nothing_on, reaches
 from torchlint.globs import Glob, matches
-from torchlint.keys import DEFAULT_EXCLUDE, KEYS
+from torchlint.keys import DEFAULT_EXCLUDE, KEYS, TYPES
 from torchlint.output import FORMATS
 from torchlint.registry import RegistryError, find_rule, load_rules
 from torchlint.requirements import listed_in, lower_bound
@@ -133,14 +133,23 @@ class Resolver:
             settings = self._folders[folder] = self._resolve(os.path.abspath(folder))
         return settings
 
-    def _resolve(self, folder: str) -> Settings:
+    def layers(self, folder: str) -> list[Layer]:
+        """What sets something for the files directly in ``folder``, the weakest first. Raises SettingsError."""
+        return self._layers(self._source(os.path.abspath(folder))[0])
+
+    def _layers(self, file: str | None) -> list[Layer]:
+        return [*(_chain(file) if file is not None else ()), *self._overrides]
+
+    def _source(self, folder: str) -> tuple[str | None, tuple[int, int] | None]:
+        """The settings file that holds for a folder, and the torch version that its project asks for."""
         file, target = (None, None) if self._isolated else self._find(folder)
-        if self._config is not None:
-            file = self._config
+        return (file if self._config is None else self._config), target
+
+    def _resolve(self, folder: str) -> Settings:
+        file, target = self._source(folder)
         if (file, target) not in self._settings:
             root = os.path.dirname(file) if file is not None else os.getcwd()
-            layers = [*(_chain(file) if file is not None else ()), *self._overrides]
-            settings = _combine(layers, target, self._ignore_noqa, root)
+            settings = _combine(self._layers(file), target, self._ignore_noqa, root)
             if self._ignore_baseline:
                 settings = replace(settings, ignore_baseline=True)
             else:
@@ -380,8 +389,7 @@ def _options(layers: Sequence[Layer], rules: Sequence[Rule]) -> Mapping[str, Map
                 if kind is float and type(value) is int:
                     value = float(value)
                 if type(value) is not kind:
-                    expected = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}[kind]
-                    raise SettingsError(f"{layer.where}: `rules.{name}.{key}` must be {expected}, not {value!r}")
+                    raise SettingsError(f"{layer.where}: `rules.{name}.{key}` must be {TYPES[kind]}, not {value!r}")
                 merged.setdefault(name, {})[key] = value
     return merged
 

@@ -1,0 +1,245 @@
+"""``torchlint config``: explains the settings, validates a settings file, shows what is in force."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import sys
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TextIO
+
+from torchlint.commands import CLEAN, Parser, UsageError, known_rules, settings_for
+from torchlint.keys import KEYS, TYPES, Kind
+
+if TYPE_CHECKING:
+    from torchlint.rule import Rule
+    from torchlint.settings import Layer, Resolver
+
+
+def parser() -> Parser:
+    """Its arguments."""
+    parser = Parser(
+        prog="torchlint config",
+        description="Explain the settings: all of them, or one. Validate a settings file. Show what is in force.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("key", nargs="?", metavar="KEY", help="a setting, such as select or rules.<name>.<option>")
+    parser.add_argument(
+        "--check", nargs="?", const="", metavar="FILE", help="validate FILE, or the settings file of this folder"
+    )
+    parser.add_argument(
+        "--show", nargs="?", const=".", metavar="PATH", help="show the settings for PATH (default: .) and their files"
+    )
+    parser.add_argument(
+        "--output-format",
+        choices=("text", "json", "markdown", "json-schema"),
+        default="text",
+        help="json-schema: of torchlint.toml, for all settings only (default: text)",
+    )
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Explain, validate or show."""
+    options = parser().parse_args(arguments)
+    if sum(given is not None for given in (options.key, options.check, options.show)) > 1:
+        raise UsageError("KEY, --check and --show exclude each other")
+    style = options.output_format
+    if options.check is not None or options.show is not None:
+        if style not in ("text", "json"):
+            raise UsageError(f"--output-format {style} explains settings; it goes with neither --check nor --show")
+        if options.check is not None:
+            _check(options.check, style, sys.stdout)
+        else:
+            _show(options.show, style, sys.stdout)
+        return CLEAN
+    rules = known_rules()
+    if options.key is not None and style == "json-schema":
+        raise UsageError("--output-format json-schema describes all settings, not one")
+    _explain(options.key, rules, style, sys.stdout)
+    return CLEAN
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What there is to know about one setting, or one option of a rule."""
+
+    name: str
+    type: str  #: in words
+    default: str  #: as in TOML, or in words
+    meaning: str
+    example: str  #: one line of TOML
+    option: str | None  #: of the command line
+
+
+def entries(rules: Sequence[Rule]) -> dict[str, Entry]:
+    """All settings by name, the options of rules last."""
+    from torchlint.commands.arguments import parser as check_parser
+
+    flags = check_parser()._option_string_actions
+    found = {}
+    for name, key in KEYS.items():
+        option = f"--{name}" if f"--{name}" in flags else None
+        found[name] = Entry(name, key.kind.value, key.default, key.meaning, key.example, option)
+    for rule in rules:
+        for option_name, default in rule.options.items():
+            name = f"rules.{rule.name}.{option_name}"
+            value = json.dumps(default)  # TOML writes it alike
+            meaning = f"An option of {rule.code}; `torchlint explain {rule.code}` says what it does."
+            found[name] = Entry(name, TYPES[type(default)], value, meaning, f"{name} = {value}", None)
+    return found
+
+
+def _explain(name: str | None, rules: Sequence[Rule], style: str, out: TextIO) -> None:
+    """Write what there is to know about the setting of that name, or all."""
+    known = entries(rules)
+    chosen = list(known.values()) if name is None else [_find(name, known)]
+    if style == "json-schema":
+        json.dump(schema(rules), out, indent=2)
+        out.write("\n")
+    elif style == "json":
+        json.dump([vars(entry) for entry in chosen], out, indent=2)
+        out.write("\n")
+    elif style == "markdown":
+        out.write(page(chosen) if name is None else _section(chosen[0]))
+    elif name is None:
+        for entry in chosen:
+            out.write(f"{entry.name} ({entry.type}; default: {entry.default})\n")
+            out.write(textwrap.fill(entry.meaning, 100, initial_indent="    ", subsequent_indent="    ") + "\n")
+    elif out.isatty():
+        from rich.console import Console
+        from rich.markdown import Markdown
+
+        Console(file=out).print(Markdown(_section(chosen[0])))
+    else:
+        out.write(_section(chosen[0]))
+
+
+def _find(name: str, known: Mapping[str, Entry]) -> Entry:
+    """The setting of that name. Raises UsageError."""
+    if name not in known:
+        close = difflib.get_close_matches(name.lower(), known, n=1)
+        hint = f"did you mean `{close[0]}`?" if close else "`torchlint config` lists them"
+        raise UsageError(f"unknown setting `{name}`; {hint}")
+    return known[name]
+
+
+def page(chosen: Sequence[Entry]) -> str:
+    """All settings as a page of the site."""
+    head = (
+        "# Settings\n\nThe keys of `[tool.torchlint]` in `pyproject.toml`, and of `torchlint.toml`. "
+        "[Configuration](configuration.md) says which file holds. `torchlint config KEY` shows this in a terminal.\n"
+    )
+    return "\n".join([head, *map(_section, chosen)])
+
+
+def _section(entry: Entry) -> str:
+    facts = f"Value: {entry.type}. Default: {_code(entry.default)}."
+    facts += f" On the command line: `{entry.option}`." if entry.option else ""
+    return f"## `{entry.name}`\n\n{entry.meaning}\n\n{facts}\n\n```toml\n[tool.torchlint]\n{entry.example}\n```\n"
+
+
+def _code(default: str) -> str:
+    """A default value as code, if it is one."""
+    return f"`{default}`" if default[0] in '"[{0123456789' or default in ("true", "false") else default
+
+
+def schema(rules: Sequence[Rule]) -> dict[str, Any]:
+    """A JSON schema of torchlint.toml, for editors."""
+    strings = {"type": "array", "items": {"type": "string"}}
+    types: dict[Kind, dict[str, Any]] = {
+        Kind.BOOL: {"type": "boolean"},
+        Kind.STRING: {"type": "string"},
+        Kind.NUMBER: {"type": "number"},
+        Kind.STRINGS: strings,
+        Kind.CODES: strings,
+        Kind.CODE_TABLE: {"type": "object", "additionalProperties": strings},
+    }
+    names = {bool: "boolean", int: "integer", float: "number", str: "string"}
+    options = {
+        rule.name: _object({name: {"type": names[type(value)]} for name, value in rule.options.items()})
+        for rule in rules
+        if rule.options
+    }
+    properties = {
+        name: {"description": key.meaning, **(_object(options) if key.kind is Kind.TABLES else types[key.kind])}
+        for name, key in KEYS.items()
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "torchlint.toml",
+        **_object(properties),
+    }
+
+
+def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": dict(properties), "additionalProperties": False}
+
+
+def _check(file: str, style: str, out: TextIO) -> None:
+    """Validate a settings file, with all that it extends. Raises UsageError."""
+    from torchlint.settings import Resolver
+
+    found_by = Resolver(config=file or None)
+    layers = _layers(found_by, ".")
+    if not layers:
+        raise UsageError("no settings file here or in the folders above; name one: `torchlint config --check FILE`")
+    path = layers[-1].where
+    if not layers[-1].values and os.path.basename(path) == "pyproject.toml":
+        raise UsageError(f"{path}: nothing is set in `[tool.torchlint]`")
+    settings_for(found_by, ".")
+    if style == "json":
+        print(json.dumps({"file": path, "valid": True}), file=out)
+    else:
+        print(f"{path}: ok", file=out)
+
+
+def _show(path: str, style: str, out: TextIO) -> None:
+    """Write what is set for a path, file by file, and what comes of it. Raises UsageError."""
+    from torchlint.engine_rules import ENGINE_RULES
+    from torchlint.settings import Resolver
+
+    if not os.path.exists(path):
+        raise UsageError(f"{path}: no such file or folder")
+    is_folder = os.path.isdir(path)
+    folder = path if is_folder else os.path.dirname(path)
+    found_by = Resolver()
+    settings = settings_for(found_by, folder)
+    layers = _layers(found_by, folder)
+    rules = [rule.code for rule in ENGINE_RULES if settings.enabled(rule.code, path)]
+    rules += [rule.code for rule in settings.rules(None if is_folder else path)]
+    target = ".".join(map(str, settings.target_torch)) if settings.target_torch else None
+    if style == "json":
+        files = [{"file": layer.where, "settings": layer.values} for layer in layers]
+        json.dump({"files": files, "rules": rules, "target-torch": target}, out, indent=2, default=str)
+        out.write("\n")
+        return
+    for layer in layers:
+        print(f"{layer.where}:", file=out)
+        for key, value in layer.values.items():
+            print(f"    {key} = {_toml(value)}", file=out)
+    if not layers:
+        print("No settings file: the defaults hold.", file=out)
+    print(f"target-torch: {target or 'unknown'}", file=out)
+    print(textwrap.fill(f"rules: {' '.join(rules)}", 100, subsequent_indent="    "), file=out)
+
+
+def _layers(found_by: Resolver, folder: str) -> list[Layer]:
+    from torchlint.settings import SettingsError
+
+    try:
+        return found_by.layers(folder or ".")
+    except SettingsError as error:
+        raise UsageError(str(error)) from error
+
+
+def _toml(value: object) -> str:
+    """A value as TOML would write it on one line."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{json.dumps(key)} = {_toml(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return json.dumps(value, ensure_ascii=False, default=str)
