@@ -221,7 +221,7 @@ def test_rules_and_their_pages(project: Path, torchlint_in: RunTorchlint) -> Non
 
 def test_no_files_is_worth_a_warning(project: Path, torchlint_in: RunTorchlint) -> None:
     done = torchlint_in(project)
-    assert (done.returncode, done.stderr) == (0, "warning: no Python files found under the given paths\n")
+    assert (done.returncode, done.stderr) == (0, "warning: no Python files or notebooks found under the given paths\n")
 
 
 def test_a_reader_that_leaves_early_is_no_fault(project: Path) -> None:

@@ -77,7 +77,7 @@ def conclude(
     for error in found.errors:
         complain(error)
     if not found.files and not found.errors and not options.quiet:
-        print("warning: no Python files found under the given paths", file=sys.stderr)
+        print("warning: no Python files or notebooks found under the given paths", file=sys.stderr)
     results = adopt.adopt(options, settings, found, results, out)
     failed = _complain_about(results) or bool(found.errors)
     mode = mode_of(options, settings)
@@ -112,7 +112,7 @@ def _check_stdin(options: argparse.Namespace, settings: Settings, out: TextIO | 
     try:
         source = Source.from_bytes(data, path)
         result, fixed = run_source(source, settings, mode)
-        content = data if fixed is source else fixed.encode(fixed.text)
+        content = data if fixed is source else fixed.to_bytes()
     except SourceError as error:
         content = data
         result = Result(path, tuple(unreadable(path, error, settings)), Source.from_text("", path))
