@@ -30,9 +30,10 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
       log.show();
     }),
     vscode.commands.registerCommand("torchlint.fixAll", async () => {
-      const editor = vscode.window.activeTextEditor;
-      if (editor !== undefined) {
-        await current.fixAll(editor.document);
+      const notebook = vscode.window.activeNotebookEditor?.notebook;
+      const uri = notebook?.uri ?? vscode.window.activeTextEditor?.document.uri;
+      if (uri !== undefined) {
+        await current.fixAll(uri);
       }
     }),
     vscode.workspace.onDidChangeConfiguration(async (event) => {

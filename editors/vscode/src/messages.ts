@@ -1,6 +1,6 @@
 /** What the user is told when the server does not start: what is wrong, and what to do. */
 
-import { type Attempt, type Command, lastLine } from "./command";
+import { type Answer, type Attempt, type Command, lastLine } from "./command";
 
 export interface Problem {
   readonly text: string;
@@ -57,6 +57,20 @@ export function notStarted(command: Command, stderr: string, error: unknown): Pr
 export function installFor(command: Command): string {
   const pip = command.args.length > 0 ? `${quoted(command.executable)} -m pip` : "pip";
   return `${pip} install "${REQUIREMENT}"`;
+}
+
+/** An answer, for the log. */
+export function told(answer: Answer): string {
+  switch (answer.kind) {
+    case "version":
+      return `version ${answer.version}`;
+    case "missing":
+      return "cannot be run";
+    case "not-installed":
+      return "torchlint is not installed";
+    case "failed":
+      return answer.reason;
+  }
 }
 
 /** A command as it would be typed. */

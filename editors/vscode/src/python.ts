@@ -12,7 +12,7 @@ export interface Interpreters {
 /** Undefined if the Python extension is not installed or does not start. */
 export async function findInterpreters(log: vscode.LogOutputChannel): Promise<Interpreters | undefined> {
   if (vscode.extensions.getExtension(PVSC_EXTENSION_ID) === undefined) {
-    log.info("The Python extension is not installed: torchlint is looked for on PATH.");
+    log.info("The Python extension is not installed.");
     return undefined;
   }
   try {

@@ -13,7 +13,7 @@ import {
 } from "vscode-languageclient/node";
 
 import { askVersion, candidates, type Command, firstThatRuns } from "./command";
-import { notFound, notStarted, type Problem, shown } from "./messages";
+import { notFound, notStarted, type Problem, shown, told } from "./messages";
 import type { Interpreters } from "./python";
 import { initializationOptions, readSettings, type Settings } from "./settings";
 
@@ -68,7 +68,7 @@ export class Server {
       askVersion(command, this.home),
     );
     for (const { command, answer } of attempts) {
-      this.log.info(`${shown(command)} (${command.origin}): ${JSON.stringify(answer)}`);
+      this.log.info(`${shown(command)} (${command.origin}): ${told(answer)}`);
     }
     const last = attempts.at(-1);
     if (last?.answer.kind !== "version") {
@@ -78,15 +78,15 @@ export class Server {
     await this.start(last.command, last.answer.version, this.settings);
   }
 
-  /** Applies all safe fixes to a document, or to the notebook that a cell is part of. */
-  async fixAll(document: vscode.TextDocument): Promise<void> {
+  /** Applies all safe fixes to a file or notebook that is open. */
+  async fixAll(uri: vscode.Uri): Promise<void> {
     if (this.client === undefined) {
       void vscode.window.showWarningMessage("The torchlint server is not running.");
       return;
     }
     await this.client.sendRequest(ExecuteCommandRequest.type, {
       command: FIX_ALL,
-      arguments: [this.client.code2ProtocolConverter.asUri(document.uri)],
+      arguments: [this.client.code2ProtocolConverter.asUri(uri)],
     });
   }
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { Answer, Command } from "../src/command";
-import { installFor, notFound, notStarted, shown } from "../src/messages";
+import { installFor, notFound, notStarted, shown, told } from "../src/messages";
 
 const onPath: Command = { executable: "torchlint", args: [], origin: "PATH" };
 const environment: Command = { executable: "/venv/bin/python", args: ["-m", "torchlint"], origin: "environment" };
@@ -63,4 +63,19 @@ test("another failure of the server is told in its own last words", () => {
 
 test("a command is shown as it would be typed", () => {
   assert.equal(shown({ ...environment, executable: "C:\\Program Files\\python.exe" }), '"C:\\Program Files\\python.exe" -m torchlint');
+});
+
+test("the log tells what each command answered", () => {
+  const answers: Answer[] = [
+    { kind: "version", version: "0.1.0" },
+    missing,
+    notInstalled,
+    { kind: "failed", reason: "it did not answer in time" },
+  ];
+  assert.deepEqual(answers.map(told), [
+    "version 0.1.0",
+    "cannot be run",
+    "torchlint is not installed",
+    "it did not answer in time",
+  ]);
 });
