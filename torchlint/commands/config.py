@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from torchlint.commands import CLEAN, Parser, UsageError, known_rules, settings_for
 from torchlint.keys import KEYS, TYPES, Kind
+from torchlint.output import FORMATS
 
 if TYPE_CHECKING:
     from torchlint.rule import Rule
@@ -168,6 +169,7 @@ def schema(rules: Sequence[Rule]) -> dict[str, Any]:
         name: {"description": key.meaning, **(_object(options) if key.kind is Kind.TABLES else types[key.kind])}
         for name, key in KEYS.items()
     }
+    properties["output-format"]["enum"] = list(FORMATS)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "torchlint.toml",
