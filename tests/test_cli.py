@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-import torchlint
-
 RunTorchlint = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -242,14 +240,3 @@ def test_a_terminal_without_unicode_is_no_fault(project: Path, torchlint_in: Run
     done = torchlint_in(project, env={"PYTHONIOENCODING": "ascii"})
     assert (done.returncode, done.stderr) == (1, "")
     assert "x = LOUD, '\\u2192'" in done.stdout
-
-
-def test_the_version_needs_nothing_else() -> None:
-    program = (
-        "import sys; from torchlint.cli import main\n"
-        "try: main(['--version'])\n"
-        "except SystemExit as done: assert not done.code\n"
-        "assert not {'libcst', 'rich', 'torch', 'pathspec'} & set(sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == f"torchlint {torchlint.__version__}\n"

@@ -18,6 +18,7 @@ COMMANDS = {
     "rules": "rules",
     "config": "config",
     "server": "server",
+    "generate-shell-completion": "completion",
 }
 
 

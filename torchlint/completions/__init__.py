@@ -1,0 +1,123 @@
+"""Shell completion: the scripts that ``torchlint generate-shell-completion`` prints, and their generator.
+
+``python -m torchlint.completions`` (which needs shtab) makes the scripts of the arguments of all commands, with a
+placeholder where the rules are named, so that a new rule needs no new scripts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from torchlint.cli import COMMANDS
+from torchlint.keys import KEYS
+from torchlint.output import FORMATS
+
+SHELLS = ("bash", "zsh", "fish")
+
+#: Stands in the scripts for the codes and names of all rules.
+_PLACEHOLDER = "TORCHLINT-RULES"
+
+#: Complete one rule, or a list of rules with commas between them. In bash and zsh, also what shtab has no words for:
+#: the first word is a command, or `check` was left out.
+_FUNCTIONS = {
+    "bash": """\
+_torchlint_rule() { compgen -W "TORCHLINT-RULES" -- "$1"; }
+_torchlint_rules() {
+  local before=""
+  case "$1" in *,*) before="${1%,*}," ;; esac
+  compgen -P "$before" -W "ALL TORCHLINT-RULES" -- "${1##*,}"
+}
+_torchlint_paths() {
+  [ "$COMP_CWORD" -eq 1 ] && compgen -W "TORCHLINT-COMMANDS" -- "$1"
+  _shtab_compgen_files "$1"
+}
+""",
+    "zsh": """\
+_torchlint_rule() { compadd TORCHLINT-RULES }
+_torchlint_rules() { _values -s , rule ALL TORCHLINT-RULES }
+functions[_torchlint_commands]=$functions[_shtab_torchlint]
+_shtab_torchlint() {
+  local -a commands=(TORCHLINT-COMMANDS)
+  if (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then
+    _alternative "commands:command:_shtab_torchlint_commands" "files:path:_files"
+    return
+  fi
+  if (( ! $commands[(Ie)$words[2]] )); then
+    words=($words[1] check "${(@)words[2,-1]}")
+    (( CURRENT++ ))
+  fi
+  _torchlint_commands "$@"
+}
+""",
+    "fish": """\
+function _torchlint_rule
+    string split ' ' 'TORCHLINT-RULES'
+end
+function _torchlint_rules
+    set -l before (commandline -ct | string replace -r '^--[^=]*=' '' | string match -r '^.*,')
+    for rule in ALL (_torchlint_rule)
+        echo "$before$rule"
+    end
+end
+""",
+}
+_RULE = {"bash": "_torchlint_rule", "zsh": "_torchlint_rule", "fish": "(_torchlint_rule)"}
+_RULES = {"bash": "_torchlint_rules", "zsh": "_torchlint_rules", "fish": "(_torchlint_rules)"}
+
+
+def script(shell: str, rules: Sequence[str]) -> str:
+    """The completion script of a shell, with the codes and names of the rules."""
+    text = path(shell).read_text(encoding="utf-8")
+    return text.replace(_PLACEHOLDER, " ".join(rules))
+
+
+def path(shell: str) -> Path:
+    """Where the script of a shell is kept."""
+    return Path(__file__).with_name(f"torchlint.{shell}")
+
+
+def generate(shell: str) -> str:
+    """The script of a shell as the arguments of the commands ask for; needs shtab."""
+    import shtab
+
+    functions = _FUNCTIONS[shell].replace("TORCHLINT-COMMANDS", " ".join(COMMANDS))
+    text: str = shtab.complete(_all_arguments(check_left_out=shell != "zsh"), shell, preamble=functions)
+    if shell == "zsh":
+        text = text.replace('"(*)::', '"*:')  # not only the first path is completed, but all
+    return text.rstrip("\n") + "\n"
+
+
+def _all_arguments(*, check_left_out: bool) -> argparse.ArgumentParser:
+    """One parser for all commands, which understands the arguments of ``check`` without it too if asked for."""
+    parsers = {name: importlib.import_module(f"torchlint.commands.{module}").parser() for name, module in _modules()}
+    parser = argparse.ArgumentParser(prog="torchlint")
+    if check_left_out:
+        parser = importlib.import_module("torchlint.commands.arguments").parser()
+    commands = parser.add_subparsers()
+    for name, own in parsers.items():
+        commands.add_parser(name, parents=[own], add_help=False, help=own.description, description=own.description)
+    for one in (parser, *commands.choices.values()):
+        _say_how_to_complete(one)
+    return parser
+
+
+def _modules() -> list[tuple[str, str]]:
+    return [(name, "arguments" if name == "check" else module) for name, module in COMMANDS.items()]
+
+
+def _say_how_to_complete(parser: argparse.ArgumentParser) -> None:
+    import shtab
+
+    files = dict.fromkeys(("check", "show", "config", "output_file", "baseline", "stdin_filename"), shtab.FILE)
+    paths = {**shtab.FILE, "bash": "_torchlint_paths"}  # shtab knows no place for either a command or a path in bash
+    lists = dict.fromkeys(("select", "extend_select", "ignore", "extend_ignore"), _RULES)
+    complete = {**files, **lists, "paths": paths, "rule": _RULE}
+    choices = {"output_format": list(FORMATS), "key": list(KEYS), "device": ["GPU", "CPU"]}
+    for action in parser._actions:
+        if action.dest in complete:
+            action.complete = complete[action.dest]  # type: ignore[attr-defined]
+        elif action.choices is None and action.dest in choices:
+            action.choices = choices[action.dest]
