@@ -37,7 +37,7 @@ class Plugin:
 
     def run(self) -> Iterator[tuple[int, int, str, type[Plugin]]]:
         """Row (from 1), column (from 0), code and message of each finding."""
-        from flake8.exceptions import ExecutionError
+        from flake8.exceptions import ExecutionError  # type: ignore[import-untyped]
 
         from torchlint.checker import InternalError, check
         from torchlint.files import is_excluded

@@ -11,16 +11,16 @@ from typing import TextIO
 
 from torchlint.add_noqa import add_noqa
 from torchlint.baseline import Baseline, BaselineError, load, unknown, updated
-from torchlint.commands import UsageError
+from torchlint.commands import UsageError, settings_for
 from torchlint.engine_rules import InvalidSyntax, UnusedSuppression
 from torchlint.files import File, Found
 from torchlint.output import FOR_PEOPLE
 from torchlint.output.text import display_path, plural
 from torchlint.runner import Result
-from torchlint.settings import Settings, all_rules
+from torchlint.settings import Resolver, Settings, all_rules
 
 
-def refuse_contradictions(options: argparse.Namespace) -> None:
+def refuse_contradictions(options: argparse.Namespace, found_by: Resolver) -> None:
     """Raise UsageError if ``--add-noqa`` or ``--update-baseline`` is given with what leaves it no meaning."""
     adding = options.add_noqa is not None
     for name, given, others in (
@@ -34,6 +34,8 @@ def refuse_contradictions(options: argparse.Namespace) -> None:
             raise UsageError(f"{name} takes files, not standard input")
     if adding and len(options.add_noqa.splitlines()) > 1:
         raise UsageError("the reason of --add-noqa must be one line")
+    if options.update_baseline and not settings_for(found_by, "").baseline:
+        raise UsageError("--update-baseline needs a baseline: give --baseline FILE, or set `baseline`")
 
 
 def adopt(
@@ -43,9 +45,7 @@ def adopt(
     if options.add_noqa is not None:
         return _add_noqa(options, results, out)
     if options.update_baseline:
-        if not settings.baseline:
-            raise UsageError("--update-baseline needs a baseline: give --baseline FILE, or set `baseline`")
-        return _update_baseline(options, found.files, results)
+        return _update_baseline(options, settings, found.files, results)
     return results
 
 
@@ -76,10 +76,12 @@ def _add_noqa(options: argparse.Namespace, results: Sequence[Result], out: TextI
     return [result for result, _ in done]
 
 
-def _update_baseline(options: argparse.Namespace, files: Sequence[File], results: Sequence[Result]) -> list[Result]:
+def _update_baseline(
+    options: argparse.Namespace, settings: Settings, files: Sequence[File], results: Sequence[Result]
+) -> list[Result]:
     """Write the findings to the baselines that the settings name; what is left, which no baseline can hold."""
     left = list(results)
-    by_baseline: dict[str, list[int]] = {}
+    by_baseline: dict[str, list[int]] = {settings.baseline: []}
     for index, file in enumerate(files):
         if file.settings.baseline:
             by_baseline.setdefault(file.settings.baseline, []).append(index)

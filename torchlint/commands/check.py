@@ -24,8 +24,8 @@ def run(arguments: Sequence[str]) -> int:
         options.paths = options.paths[1:]  # `torchlint --quiet check src`
     from torchlint.commands import adopt
 
-    adopt.refuse_contradictions(options)
     found_by = resolver(options)
+    adopt.refuse_contradictions(options, found_by)
     if options.sort == "speedup":
         _check_device(settings_for(found_by, ""))
     if options.watch:

@@ -35,7 +35,7 @@ from torchlint.model.pinning import Pinning
 from torchlint.model.placement import Placement
 from torchlint.model.positions import Positions
 from torchlint.model.precision import Precision
-from torchlint.model.reasons import Reasons
+from torchlint.model.reasons import Reasons, without_suppressions
 from torchlint.model.recasts import Recasts
 from torchlint.model.regions import GradMode, Regions
 from torchlint.model.rounds import Rounds
@@ -184,11 +184,11 @@ class Module:
         return line.endswith(":")
 
     def comment_on(self, node: cst.CSTNode) -> bool:
-        """Whether a comment stands on one of the rows of ``node``."""
+        """Whether a comment that is no suppression stands on one of the rows of ``node``."""
         start, end = self.span(node)
         first, last = self.row_at(start), self.row_at(max(start, end - 1))
         stop = self._line_starts[last] if last < len(self._line_starts) else len(self.text)
-        return "#" in self.text[self._line_starts[first - 1] : stop]
+        return "#" in without_suppressions(self.text[self._line_starts[first - 1] : stop])
 
     @cached_property
     def _line_starts(self) -> list[int]:

@@ -14,9 +14,16 @@ if TYPE_CHECKING:
     from torchlint.model.module import Module
 
 _REPRODUCIBLE = re.compile(r"determinis|reproduc|bitwise", re.IGNORECASE)
+# Were a suppression a reason, it would silence the rule, and then be reported for suppressing nothing.
+_SUPPRESSION = re.compile(r"#[ \t]*(?:torchlint[ \t]*:[ \t]*)?noqa\b[^\r\n]*", re.IGNORECASE)
 _SEEDS = re.compile(r"seed", re.IGNORECASE)
 #: So many rows away a seed is set beside a flag.
 _NEAR = 6
+
+
+def without_suppressions(text: str) -> str:
+    """``text`` without its suppression comments, and the reasons given in them."""
+    return _SUPPRESSION.sub("", text)
 
 
 class Reasons:
@@ -45,9 +52,10 @@ class Reasons:
         """Whether a comment, an attempt, a seed set beside it, or the wish to reproduce says why ``node`` is there."""
         module = self._module
         row = module.row(node)
-        if "#" in module.line(row) or (row > 1 and module.line(row - 1).lstrip().startswith("#")):
+        above = without_suppressions(module.line(row - 1)) if row > 1 else ""
+        if "#" in without_suppressions(module.line(row)) or above.lstrip().startswith("#"):
             return True
-        if self.is_reproducible or any(isinstance(above, cst.Try) for above in module.tree.ancestors(node)):
+        if self.is_reproducible or any(isinstance(outer, cst.Try) for outer in module.tree.ancestors(node)):
             return True
         function = module.function_of(node)
         if function is not None and _SEEDS.search(function.name.value):
