@@ -1,6 +1,7 @@
 /** The running `torchlint server`: found, started, stopped, and its state shown. */
 
 import * as readline from "node:readline";
+import { setTimeout } from "node:timers/promises";
 
 import * as vscode from "vscode";
 import {
@@ -24,8 +25,19 @@ const DOCUMENTS: DocumentSelector = [
   { notebook: "jupyter-notebook", language: "python" },
 ];
 
+const LAST_WORDS_MS = 1000;
+
 /** The server's own command. */
 const FIX_ALL = "torchlint.applyFixAll";
+
+/** A client that shows no errors of its own before its server has started: `Server.fail` tells what is wrong, once. */
+class Client extends LanguageClient {
+  started = false;
+
+  override error(message: string, data?: unknown, showNotification?: boolean | "force"): void {
+    super.error(message, data, this.started && showNotification);
+  }
+}
 
 export class Server {
   private client: LanguageClient | undefined;
@@ -102,8 +114,8 @@ export class Server {
 
   private async start(command: Command, version: string, settings: Settings): Promise<void> {
     let stderr = "";
-    let started = false;
-    const client: LanguageClient = new LanguageClient(
+    let stderrEnded: Promise<unknown> = Promise.resolve();
+    const client: Client = new Client(
       "torchlint",
       "torchlint",
       { command: command.executable, args: [...command.args, "server"], options: { cwd: this.home } },
@@ -118,20 +130,21 @@ export class Server {
         stdioOptions: {
           stdout: () => undefined, // the protocol's own
           stderr: (stream) => {
-            readline.createInterface({ input: stream }).on("line", (line) => {
+            const lines = readline.createInterface({ input: stream });
+            stderrEnded = new Promise((resolve) => lines.once("close", resolve));
+            lines.on("line", (line) => {
               this.log.info(line);
-              if (!started) {
+              if (!client.started) {
                 stderr += `${line}\n`;
               }
             });
           },
         },
-        // Until the server has started, what is wrong is told once, by `fail`.
         initializationFailedHandler: () => false,
         errorHandler: {
           error: (error, message, count) =>
-            started ? ifRunning.error(error, message, count) : { action: ErrorAction.Shutdown, handled: true },
-          closed: () => (started ? ifRunning.closed() : { action: CloseAction.DoNotRestart, handled: true }),
+            client.started ? ifRunning.error(error, message, count) : { action: ErrorAction.Shutdown },
+          closed: () => (client.started ? ifRunning.closed() : { action: CloseAction.DoNotRestart }),
         },
       },
     );
@@ -139,11 +152,13 @@ export class Server {
     try {
       await client.start();
     } catch (error) {
+      // The broken connection may be noticed before the server's last words.
+      await Promise.race([stderrEnded, setTimeout(LAST_WORDS_MS)]);
       this.fail(notStarted(command, stderr, error));
       await client.dispose().catch(() => undefined);
       return;
     }
-    started = true;
+    client.started = true;
     this.client = client;
     this.show(version, { detail: shown(command) });
     client.onDidChangeState(({ newState }) => {
