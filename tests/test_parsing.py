@@ -65,6 +65,13 @@ def test_only_what_has_changed_is_parsed_again() -> None:
     assert kept == {"x = f()\n"}
 
 
+def test_what_is_not_parsed_again_is_found_at_its_new_place() -> None:
+    for before in ("", "import os\n", "s = 'ü'\n"):
+        text = before + "t = 'é'; f(2)\n"
+        module = Module.parse(text)
+        assert module.span(module.tree.calls[0]) == (text.index("f(2)"), text.index("f(2)") + 4)
+
+
 def test_statements_that_read_alike_have_nodes_of_their_own() -> None:
     for _ in range(2):  # the second time the trees of the first are at hand
         one, two = parse_pieces("f()\nf()\n")

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import libcst as cst
 
+    from torchlint.model.positions import Places
+
 _TOO_DEEP = "nested too deeply to be analysed"
 #: CPython itself refuses more than 200 nested brackets.
 _MAX_BRACKETS = 200
@@ -42,13 +44,31 @@ class ParseError(Exception):
         self.column = max(1, column or 1)
 
 
+@dataclass(eq=False)
+class Parsed:
+    """What is known of the text of a piece, wherever it stands."""
+
+    text: str
+    tree: cst.Module
+    places: Places | None = None  #: where its nodes stand; worked out when somebody asks
+
+
 @dataclass(frozen=True)
 class Piece:
     """Top-level statements that were parsed by themselves: usually one, with the comments before it."""
 
     start: int  #: offset of its first character in the file
-    text: str
-    tree: cst.Module
+    parsed: Parsed
+
+    @property
+    def text(self) -> str:
+        """Its text."""
+        return self.parsed.text
+
+    @property
+    def tree(self) -> cst.Module:
+        """Its tree."""
+        return self.parsed.tree
 
 
 def parse_pieces(text: str) -> list[Piece]:
@@ -69,26 +89,27 @@ def parse_pieces(text: str) -> list[Piece]:
     ends = [*starts[1:], len(text)]
     texts = [text[start:end] for start, end in zip(starts, ends, strict=True)]
     known = dict(_last_parse)  # each tree serves one piece: nodes are told apart by identity
-    trees = [known.pop(piece, None) for piece in texts]
+    kept = [known.pop(piece, None) for piece in texts]
     try:
-        parsed = iter(_parse([piece for piece, tree in zip(texts, trees, strict=True) if tree is None]))
+        trees = iter(_parse([piece for piece, parsed in zip(texts, kept, strict=True) if parsed is None]))
     except ParseError:
         if complaint is None:
             _parse([text])  # says where in the file
         raise complaint or ParseError(_TOO_DEEP) from None
     pieces = [
-        Piece(start, piece, tree or next(parsed)) for start, piece, tree in zip(starts, texts, trees, strict=True)
+        Piece(start, parsed or Parsed(piece, next(trees)))
+        for start, piece, parsed in zip(starts, texts, kept, strict=True)
     ]
-    _remember({piece.text: piece.tree for piece in pieces})
+    _remember({piece.text: piece.parsed for piece in pieces})
     return pieces  # whatever the complaint: the file may be newer Python than the one that runs
 
 
-_last_parse: dict[str, cst.Module] = {}
+_last_parse: dict[str, Parsed] = {}
 
 
-def _remember(trees: dict[str, cst.Module]) -> None:
+def _remember(parsed: dict[str, Parsed]) -> None:
     global _last_parse
-    _last_parse = trees
+    _last_parse = parsed
 
 
 def _piece_starts(text: str, tree: ast.Module) -> list[int]:

@@ -24,7 +24,6 @@ class Positions:
         self._piece_of: dict[cst.CSTNode, Piece] = {
             statement: piece for piece in pieces for statement in piece.tree.body
         }
-        self._known: dict[int, _Spans] = {}
 
     def span(self, node: cst.CSTNode, statement: cst.CSTNode | None) -> tuple[int, int]:
         """Offsets ``[start, end)`` of a node, without the parentheses and white space around it.
@@ -32,30 +31,25 @@ class Positions:
         ``statement`` is the top-level one that holds the node, if that is known.
         """
         for piece in self._pieces if statement is None else (self._piece_of[statement],):
-            span = self._spans(piece).get(node)
+            if piece.parsed.places is None:
+                piece.parsed.places = Places(piece)
+            span = piece.parsed.places.get(node)
             if span is not None:
-                return span
+                return piece.start + span[0], piece.start + span[1]
         raise KeyError(node)
 
-    def _spans(self, piece: Piece) -> _Spans:
-        spans = self._known.get(piece.start)
-        if spans is None:
-            spans = self._known[piece.start] = _Spans(piece)
-        return spans
 
-
-class _Spans:
-    """The offsets of the nodes of one piece."""
+class Places:
+    """The offsets of the nodes of one piece, from its beginning."""
 
     def __init__(self, piece: Piece) -> None:
-        self._start = piece.start
         self._spans: Mapping[cst.CSTNode, CodeSpan] = _Wrapper(piece.tree, unsafe_skip_copy=True).resolve(
             ByteSpanPositionProvider
         )
         self._offsets = None if piece.text.isascii() and "\f" not in piece.text else _offsets(piece)
 
     def get(self, node: cst.CSTNode) -> tuple[int, int] | None:
-        """The offsets in the file of a node of this piece; None of others."""
+        """The offsets of a node of this piece; None of others."""
         found = self._spans.get(node)
         if found is None:
             return None
@@ -63,7 +57,7 @@ class _Spans:
         if self._offsets is not None:
             last = len(self._offsets) - 1  # libcst counts a newline at the end of the text even where there is none
             start, end = self._offsets[start], self._offsets[min(end, last)]
-        return self._start + start, self._start + end
+        return start, end
 
 
 class _Wrapper(MetadataWrapper):
