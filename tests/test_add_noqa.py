@@ -162,6 +162,18 @@ def test_the_command_takes_a_reason_behind_an_equals_sign(project: Path, torchli
     assert (project / "a.py").read_text() == "x = LOUD  # noqa: ZZ101  # from before 2.0\n"
 
 
+@pytest.mark.parametrize("options", [["--add-noqa"], ["--baseline=known.json", "--update-baseline"]])
+def test_a_mistaken_path_stops_it_before_anything_is_written(
+    project: Path, torchlint_in: RunTorchlint, options: list[str]
+) -> None:
+    (project / "a.py").write_text("x = LOUD\n")
+    done = torchlint_in(project, "a.py", *options, "later")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: later: no such file or folder\n"
+    assert (project / "a.py").read_text() == "x = LOUD\n"
+    assert not (project / "known.json").exists()
+
+
 def test_what_cannot_be_suppressed_is_left_and_told(project: Path, torchlint_in: RunTorchlint) -> None:
     (project / "a.py").write_text("x = LOUD (\n")
     (project / "b.py").write_text("x = LOUD\n")

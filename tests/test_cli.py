@@ -69,6 +69,13 @@ def test_faults_are_one_line_and_exit_with_2(
     assert done.stderr.count("\n") == 1
 
 
+def test_paths_may_stand_on_both_sides_of_an_option(project: Path, torchlint_in: RunTorchlint) -> None:
+    (project / "a.py").write_text("x = LOUD\n")
+    (project / "b.py").write_text("x = LOUD\n")
+    done = torchlint_in(project, "a.py", "--output-format", "concise", "b.py", "-q")
+    assert [line.partition(":")[0] for line in done.stdout.splitlines()] == ["a.py", "b.py"]
+
+
 def test_a_broken_setting_names_file_and_key(project: Path, torchlint_in: RunTorchlint) -> None:
     (project / "torchlint.toml").write_text("selec = []\n")
     done = torchlint_in(project)

@@ -38,6 +38,11 @@ def refuse_contradictions(options: argparse.Namespace, found_by: Resolver) -> No
         raise UsageError("--update-baseline needs a baseline: give --baseline FILE, or set `baseline`")
 
 
+def is_asked_for(options: argparse.Namespace) -> bool:
+    """Whether findings are to be suppressed or listed."""
+    return options.add_noqa is not None or bool(options.update_baseline)
+
+
 def adopt(
     options: argparse.Namespace, settings: Settings, found: Found, results: Sequence[Result], out: TextIO
 ) -> Sequence[Result]:

@@ -66,7 +66,7 @@ def parser() -> Parser:
     adopting = parser.add_argument_group("adopting")
     adopting.add_argument("--ignore-noqa", action="store_true", help="report what `# noqa` comments suppress")
     adopting.add_argument(
-        "--add-noqa", nargs="?", const="", metavar="REASON", help="suppress all findings with `# noqa` comments"
+        "--add-noqa", nargs="?", const="", metavar="=REASON", help="suppress all findings with `# noqa` comments"
     )
     adopting.add_argument("--baseline", metavar="FILE", help="report only findings that this file does not list")
     adopting.add_argument("--update-baseline", action="store_true", help="write the findings to the baseline file")

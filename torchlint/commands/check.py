@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def run(arguments: Sequence[str]) -> int:
     """Check, and if asked for fix, files and folders; report; and tell by the status whether findings remain."""
-    options = parser().parse_args(_with_own_reason(arguments))
+    options = parser().parse_intermixed_args(_with_own_reason(arguments))
     if options.paths[:1] == ["check"] and not os.path.exists("check"):
         options.paths = options.paths[1:]  # `torchlint --quiet check src`
     from torchlint.commands import adopt
@@ -78,6 +78,8 @@ def conclude(
         complain(error)
     if not found.files and not found.errors and not options.quiet:
         print("warning: no Python files or notebooks found under the given paths", file=sys.stderr)
+    if found.errors and adopt.is_asked_for(options):
+        return FAULT  # a path that was meant otherwise: nothing is written yet
     results = adopt.adopt(options, settings, found, results, out)
     failed = _complain_about(results) or bool(found.errors)
     mode = mode_of(options, settings)
