@@ -17,14 +17,14 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 from xml.etree import ElementTree
 
-import jsonschema  # type: ignore[import-untyped]
+import jsonschema
 import junitparser
 import pytest
 
 from torchlint import output
 from torchlint.notebook import Notebook
 from torchlint.output import places
-from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Severity
+from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Rule, Severity
 from torchlint.runner import Result
 from torchlint.source import Source, apply
 
@@ -251,6 +251,16 @@ def test_sarif_describes_the_rules(
     assert loud["shortDescription"]["text"] in page and loud["fullDescription"]["text"] in page
     assert loud["defaultConfiguration"] == {"enabled": True, "level": "warning"}
     assert opted["defaultConfiguration"]["enabled"] is False
+
+
+def test_sarif_describes_a_rule_without_documentation_by_its_name(folder: Path) -> None:
+    class Undocumented(Rule):
+        code = "QQ101"
+        name = "undocumented-rule"
+
+    found = Diagnostic(Undocumented.code, Undocumented.name, "it is so", 0, 1)
+    (rule,) = sarif_run(results(found))["tool"]["driver"]["rules"]
+    assert rule["shortDescription"] == rule["fullDescription"] == {"text": "undocumented-rule"}
 
 
 # --- fingerprints

@@ -73,8 +73,8 @@ def _rule(code: str, name: str, kind: type[Rule] | None) -> dict[str, Any]:
             "torch": evidence.torch,
         }
     return descriptor | {
-        "shortDescription": {"text": page.summary},
-        "fullDescription": {"text": page.sections.get("What it does", page.summary)},
+        "shortDescription": {"text": page.summary or name},
+        "fullDescription": {"text": page.sections.get("What it does", page.summary) or name},
         "help": {"text": text, "markdown": text},
         "defaultConfiguration": {
             "enabled": rule.default is not Default.OPT_IN,
