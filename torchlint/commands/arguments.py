@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchlint import __version__
 from torchlint.commands import Parser, UsageError
+from torchlint.output import FORMATS
 
 if TYPE_CHECKING:
     from torchlint.settings import Resolver
@@ -77,7 +78,7 @@ def parser() -> Parser:
     files.add_argument("--force-exclude", action=switch, help="leave out excluded files even if they are named")
     files.add_argument("--stdin-filename", metavar="FILE", help="the name of the file that standard input holds")
     report = parser.add_argument_group("report")
-    report.add_argument("--output-format", metavar="FORMAT", help="full (default), concise, json and others: see docs")
+    report.add_argument("--output-format", metavar="FORMAT", help=f"one of {', '.join(FORMATS)} (default: full)")
     report.add_argument("-o", "--output-file", metavar="FILE", help="write the report to a file")
     report.add_argument("--statistics", action="store_true", help="count the findings of each rule instead")
     report.add_argument(
