@@ -15,10 +15,10 @@ from .table import change_of, interval, mebibytes, metric_change, ratio, release
 INTRODUCTION = """\
 # Evidence
 
-Every rule has two small programs in `fixtures/<rule>/`: `before.py`, as people write it, and `after.py`, which is what
-torchlint's own fix makes of it. `python -m validation` runs each in a process of its own, both alive at once, and takes
-samples in turn until the interval is narrow or the time is over. A run is timed from an idle device to an idle device,
-after a warm-up that ends when the times settle.
+A rule whose effect can be measured has two small programs in `fixtures/<rule>/`: `before.py`, as people write it, and
+`after.py`, which is what torchlint's own fix makes of it, or what the rule advises. `python -m validation` runs each in
+a process of its own, both alive at once, and takes samples in turn until the interval is narrow or the time is over. A
+run is timed from an idle device to an idle device, after a warm-up that ends when the times settle.
 
 - **speed-up**: the median time before over the median time after, with its 95 % bootstrap interval.
 - **confirmed**: the whole interval lies above 1.02, or the count that the rule is about went down. **slower**: the
