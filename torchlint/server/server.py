@@ -367,7 +367,17 @@ def serve() -> int:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
+    forget_working_directory()
     sys.setswitchinterval(_SWITCH_INTERVAL)
     server = make_server()
     server.start_io(stdin, stdout)
     return 0 if server.was_shut_down else 1
+
+
+def forget_working_directory() -> None:
+    """Keep the folder in which ``python -m`` was started off the import path.
+
+    It may be a workspace that nobody trusts, whose settings must not make a module of its own run as a plugin.
+    """
+    if sys.path and sys.path[0] in ("", os.getcwd()):
+        del sys.path[0]
