@@ -12,6 +12,10 @@ from torchlint.evidence import Evidence, measurements, ratio
 from torchlint.rule import HEADINGS, Rule
 
 
+#: The sections of a page: those of the docstring, and what torchlint knows beside it.
+_ORDER = (*HEADINGS[: HEADINGS.index("Fix safety")], "Evidence", *HEADINGS[HEADINGS.index("Fix safety") :], "Options")
+
+
 def fix_kind(rule: Rule) -> str:
     """ "safe", "unsafe" or "safe/unsafe", as the page's section on the fix begins, else "none"."""
     begin = rule.page().sections.get("Fix safety", "").partition(":")[0].partition(",")[0].lower()
@@ -28,12 +32,12 @@ def page(rule: Rule, measured: Sequence[Evidence] | None = None) -> str:
     if change:
         sections["Example"] = change
         del sections["Use instead"]
+    if measured:
+        sections["Evidence"] = "\n".join([*_EVIDENCE_HEAD, *map(_measured, measured)])
     if rule.options:
         options = "\n".join(f"- `{name}` (default: `{value!r}`)" for name, value in rule.options.items())
         sections["Options"] = f"In `[tool.torchlint.rules.{rule.name}]`:\n\n{options}"
-    if measured:
-        sections["Evidence"] = "\n".join([*_EVIDENCE_HEAD, *map(_measured, measured)])
-    parts += [f"## {heading}\n\n{text}" for heading, text in sections.items()]
+    parts += [f"## {heading}\n\n{sections[heading]}" for heading in _ORDER if heading in sections]
     return "\n\n".join(parts) + "\n"
 
 
