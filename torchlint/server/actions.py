@@ -63,17 +63,15 @@ def can_fix(checked: Checked) -> bool:
     return any(applicable(diagnostic, unsafe) for diagnostic in checked.diagnostics)
 
 
-def fix_all(checked: Checked, fixed: Fixed | None, versioned: bool) -> types.WorkspaceEdit:
+def fix_all(checked: Checked, fixed: Fixed, versioned: bool) -> types.WorkspaceEdit:
     """The edit that makes of a snapshot what all fixes made of it, and leaves lines that did not change alone."""
-    snapshot = checked.snapshot
+    snapshot, after = checked.snapshot, fixed.source
     edits: dict[Part, list[types.TextEdit]] = {}
-    if fixed is not None:
-        before, after = snapshot.source, fixed.source
-        ends = [(cell.start, cell.end) for cell in after.cells] or [(0, len(after.text))]
-        for part, (start, end) in zip(snapshot.parts, ends, strict=True):
-            hunks = _line_edits(before.text[part.start : part.end], after.text[start:end])
-            if hunks:
-                edits[part] = [types.TextEdit(part.text.range(edit.start, edit.end), edit.content) for edit in hunks]
+    ends = [(cell.start, cell.end) for cell in after.cells] or [(0, len(after.text))]
+    for part, (start, end) in zip(snapshot.parts, ends, strict=True):
+        hunks = _line_edits(snapshot.source.text[part.start : part.end], after.text[start:end])
+        if hunks:
+            edits[part] = [types.TextEdit(part.text.range(edit.start, edit.end), edit.content) for edit in hunks]
     return workspace_edit(edits, versioned)
 
 

@@ -113,13 +113,10 @@ def check_snapshot(snapshot: Snapshot, configuration: Configuration) -> Checked:
     )
 
 
-def fix_snapshot(checked: Checked) -> Fixed | None:
-    """What ``torchlint --fix`` makes of it; None if that is nothing."""
-    if checked.settings is None:
-        return None
+def fix_snapshot(checked: Checked, settings: Settings) -> Fixed:
+    """What ``torchlint --fix`` makes of it."""
 
     def ignore(crash: InternalError) -> None:
         """The check has told of it."""
 
-    fixed = fix(checked.snapshot.source, checked.settings, on_crash=ignore)
-    return fixed if fixed.source.text != checked.snapshot.source.text else None
+    return fix(checked.snapshot.source, settings, on_crash=ignore)

@@ -30,6 +30,8 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 _WATCHED = ("**/*.toml", "**/setup.cfg", "**/setup.py", "**/requirements.txt")
 #: Every how many seconds of Python code another thread gets its turn: the reader must not wait for an analysis.
 _SWITCH_INTERVAL = 0.001
+#: An exception may show a whole syntax tree.
+_LONGEST_LINE = 2000
 
 
 @dataclass
@@ -44,7 +46,7 @@ class TorchlintServer(LanguageServer):
     """Holds what is open, and the newest check of each."""
 
     def __init__(self) -> None:
-        cells = types.NotebookDocumentFilterWithCells(cells=[types.NotebookCellLanguage("python")])
+        cells = types.NotebookDocumentFilterWithNotebook("*", [types.NotebookCellLanguage("python")])
         super().__init__(
             SOURCE,
             __version__,
@@ -103,9 +105,17 @@ class TorchlintServer(LanguageServer):
                 return job.result.result()
         return None
 
-    async def run(self, work: Callable[[], Fixed | None]) -> Fixed | None:
-        """Do something long, in its turn."""
-        return await asyncio.wrap_future(self.worker.submit(work))
+    async def fixed(self, uri: str) -> tuple[Checked, Fixed] | None:
+        """What all fixes make of what is open; None if there is nothing to fix."""
+        while (checked := await self.checked(uri)) is not None and checked.settings is not None:
+            fixed = await asyncio.wrap_future(self.worker.submit(partial(fix_snapshot, checked, checked.settings)))
+            job = self.start_check(uri)
+            if job is None or not job.result.done() or job.result.result() is not checked:
+                continue  # it has changed meanwhile
+            for text in fixed.errors:
+                self.log(text, types.MessageType.Warning)
+            return checked, fixed
+        return None
 
     def _tell(self, result: asyncio.Future[Checked]) -> None:
         """Log what went wrong, each thing once; show what is wrong with settings."""
@@ -121,6 +131,7 @@ class TorchlintServer(LanguageServer):
 
     def log(self, text: str, kind: types.MessageType = types.MessageType.Error) -> None:
         """Log a line at the client, once."""
+        text = text[:_LONGEST_LINE]
         if text not in self._logged:
             self._logged.add(text)
             self.window_log_message(types.LogMessageParams(kind, text))
@@ -323,7 +334,7 @@ def make_server() -> TorchlintServer:
         if "edit" in (resolved or ()):
             action.data = checked.snapshot.uri
         elif asked_for:
-            action.edit = await fix_all_edit(checked)
+            action.edit = await fix_all_edit(checked.snapshot.uri)
         else:
             action.command = types.Command(
                 actions.FIX_ALL_TITLE, actions.FIX_ALL_COMMAND, arguments=[checked.snapshot.uri]
@@ -332,21 +343,19 @@ def make_server() -> TorchlintServer:
 
     @server.feature(types.CODE_ACTION_RESOLVE)
     async def resolve(params: types.CodeAction) -> types.CodeAction:
-        checked = await server.checked(params.data) if isinstance(params.data, str) else None
-        if checked is not None:
-            params.edit = await fix_all_edit(checked)
+        if params.kind in (actions.FIX_ALL, actions.FIX_ALL_NOTEBOOK) and isinstance(params.data, str):
+            params.edit = await fix_all_edit(params.data)
         return params
 
     @server.command(actions.FIX_ALL_COMMAND)
     async def apply_fix_all(uri: str) -> None:
-        checked = await server.checked(uri)
-        if checked is not None:
-            edit = await fix_all_edit(checked)
+        edit = await fix_all_edit(uri)
+        if edit is not None:
             await server.workspace_apply_edit_async(types.ApplyWorkspaceEditParams(edit, actions.FIX_ALL_TITLE))
 
-    async def fix_all_edit(checked: Checked) -> types.WorkspaceEdit:
-        fixed = await server.run(partial(fix_snapshot, checked))
-        return actions.fix_all(checked, fixed, versioned_edits())
+    async def fix_all_edit(uri: str) -> types.WorkspaceEdit | None:
+        done = await server.fixed(uri)
+        return actions.fix_all(*done, versioned_edits()) if done is not None else None
 
     def versioned_edits() -> bool:
         return server.supports("workspace.workspace_edit.document_changes")

@@ -1,0 +1,176 @@
+"""Times `torchlint server` from a change in the editor to the diagnostics of the changed text.
+
+    python benchmarks/server.py [FILE] [--edits 200] [--burst 5]
+
+A client types single characters at places all over FILE (default: 1,000 lines made of the fixtures), each taken back by
+the next change, and waits for the diagnostics after each. Then it types bursts, as fast as it can, and waits for the
+diagnostics of the last character. For comparison the same text is checked without a server, with nothing known of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+SEED = 7
+URI = "file:///tmp/edited.py"
+
+
+class Client:
+    """Speaks to a server over its standard streams, one message at a time."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/")
+        self.version = 1
+
+    def send(self, method: str, params: object, number: int | None = None) -> None:
+        """Send a notification, or with a number a request."""
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": params}
+        if number is not None:
+            message["id"] = number
+        body = json.dumps(message).encode()
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        self.process.stdin.flush()
+
+    def receive(self) -> dict[str, Any]:
+        """The next message."""
+        assert self.process.stdout is not None
+        length = 0
+        while (line := self.process.stdout.readline()) != b"\r\n":
+            if not line:
+                raise SystemExit("the server has ended")
+            name, _, value = line.partition(b":")
+            if name.lower() == b"content-length":
+                length = int(value)
+        message: dict[str, Any] = json.loads(self.process.stdout.read(length))
+        return message
+
+    def open(self, text: str) -> int:
+        """Open the document; the number of its diagnostics."""
+        self.send("initialize", {"processId": None, "rootUri": None, "capabilities": {}}, 1)
+        self.receive()
+        self.send("initialized", {})
+        document = {"uri": URI, "languageId": "python", "version": self.version, "text": text}
+        self.send("textDocument/didOpen", {"textDocument": document})
+        return self.diagnostics()
+
+    def change(self, row: int, column: int, end: int, text: str) -> None:
+        """Replace some characters of a row."""
+        self.version += 1
+        edit = {"start": {"line": row, "character": column}, "end": {"line": row, "character": end}}
+        changes = [{"range": edit, "text": text}]
+        document = {"uri": URI, "version": self.version}
+        self.send("textDocument/didChange", {"textDocument": document, "contentChanges": changes})
+
+    def diagnostics(self) -> int:
+        """Wait for the diagnostics of the newest text; their number."""
+        while True:
+            message = self.receive()
+            if message.get("method") == "textDocument/publishDiagnostics":
+                if message["params"].get("version") == self.version:
+                    return len(message["params"]["diagnostics"])
+
+    def close(self) -> int:
+        """End the server; its exit status."""
+        self.send("shutdown", None, 2)
+        self.send("exit", None)
+        return self.process.wait(10)
+
+
+def text_of_fixtures(lines: int = 1000) -> str:
+    """The programs that rules were made for, one behind the other in an order of chance."""
+    programs = [path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("fixtures/*/before.py"))]
+    random.Random(SEED).shuffle(programs)
+    rows: list[str] = []
+    for program in programs:
+        rows += [row for row in program.splitlines(keepends=True) if "from __future__" not in row]
+        if len(rows) >= lines:
+            break
+    text = "".join(rows[:lines])
+    while True:  # the last statement may have lost its end
+        try:
+            compile(text, "<text>", "exec")
+            return text
+        except SyntaxError:
+            text = text[: text.rstrip("\n").rindex("\n") + 1]
+
+
+def places(text: str, count: int) -> list[tuple[int, int]]:
+    """Rows and columns at which a letter can be typed: behind a letter of a word."""
+    found = [
+        (row, column)
+        for row, line in enumerate(text.split("\n"))
+        for column in range(1, len(line) + 1)
+        if line.isascii() and line[column - 1].isalpha()
+    ]
+    return random.Random(SEED).choices(found, k=count)
+
+
+def report(name: str, seconds: list[float]) -> None:
+    """Print what a list of times comes to."""
+    if len(seconds) < 2:
+        return
+    cuts = statistics.quantiles([1000 * one for one in seconds], n=100, method="inclusive")
+    largest = 1000 * max(seconds)
+    print(f"{name:28} p50 {cuts[49]:6.1f}  p95 {cuts[94]:6.1f}  p99 {cuts[98]:6.1f}  max {largest:6.1f} ms")
+
+
+def main() -> int:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path, nargs="?")
+    parser.add_argument("--edits", type=int, default=200, help="characters typed, and as many taken back (default 200)")
+    parser.add_argument("--burst", type=int, default=5, help="characters of a burst (default 5)")
+    options = parser.parse_args()
+    text = options.file.read_text(encoding="utf-8") if options.file else text_of_fixtures()
+
+    sys.path.insert(0, str(ROOT))
+    import torchlint
+
+    cold = []
+    for count in range(10):
+        start = time.perf_counter()
+        torchlint.check_text(f"{text}\n" + "\n" * count)
+        cold.append(time.perf_counter() - start)
+
+    client = Client([sys.executable, "-m", "torchlint", "server"])
+    found = client.open(text)
+    name = options.file.name if options.file else "the fixtures"
+    print(f"{name}: {text.count(chr(10))} lines, {found} findings")
+    typed, undone, bursts = [], [], []
+    for row, column in places(text, options.edits):
+        for times, start_column, end, content in ((typed, column, column, "x"), (undone, column, column + 1, "")):
+            start = time.perf_counter()
+            client.change(row, start_column, end, content)
+            client.diagnostics()
+            times.append(time.perf_counter() - start)
+    for row, column in places(text, options.edits // 10):
+        for index in range(options.burst):
+            client.change(row, column + index, column + index, "x")
+            time.sleep(0.01)
+        start = time.perf_counter()
+        client.diagnostics()
+        bursts.append(time.perf_counter() - start)
+        client.change(row, column, column + options.burst, "")
+        client.diagnostics()
+    report("a character typed", typed)
+    report("a character taken back", undone)
+    report("both", typed + undone)
+    report(f"after {options.burst} in a burst", bursts)
+    report("checked without a server", cold)
+    ratio = statistics.median(typed + undone) / statistics.median(cold)
+    print(f"median of both: {ratio:.2f} of a check without a server")
+    return client.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
