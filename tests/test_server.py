@@ -751,7 +751,7 @@ def test_without_pygls_the_user_is_told_what_to_install() -> None:
     outcome = run_server("import sys; sys.modules['pygls'] = None; ", b"")
     assert outcome.returncode == 2
     assert outcome.stderr.decode().splitlines() == [
-        "error: the language server needs pygls: pip install 'torchlint[server]'"
+        "error: the language server needs pygls: pip install 'pygls>=2'"
     ]
 
 

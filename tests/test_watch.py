@@ -328,4 +328,4 @@ def test_without_watchfiles_it_says_what_to_install(project: Path) -> None:
         [sys.executable, "-c", program], cwd=project, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert done.stderr == "error: --watch needs watchfiles: pip install 'torchlint[watch]'\n"
+    assert done.stderr == "error: --watch needs watchfiles: pip install watchfiles\n"

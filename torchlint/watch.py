@@ -35,7 +35,7 @@ def watch(options: argparse.Namespace, out: TextIO) -> int:
         # Now, since Python may not forgive an interruption in the middle of an import.
         importlib.import_module("watchfiles")
     except ImportError as error:
-        raise UsageError("--watch needs watchfiles: pip install 'torchlint[watch]'") from error
+        raise UsageError("--watch needs watchfiles: pip install watchfiles") from error
     for name in _ONCE:
         if getattr(options, name):
             raise UsageError(f"--watch and --{name.replace('_', '-')} exclude each other")

@@ -20,9 +20,9 @@ def run(arguments: Sequence[str]) -> int:
     """Serve one editor until it ends the server."""
     parser().parse_args(arguments)
     try:
-        import pygls  # noqa: F401
+        import pygls.lsp.server  # noqa: F401  # not in pygls 1
     except ImportError as error:
-        raise UsageError("the language server needs pygls: pip install 'torchlint[server]'") from error
+        raise UsageError("the language server needs pygls: pip install 'pygls>=2'") from error
     from torchlint.server.server import serve
 
     return serve()

@@ -8,7 +8,9 @@ export interface Problem {
   readonly install?: string;
 }
 
-const REQUIREMENT = "torchlint[server]";
+const REQUIREMENT = "pygls>=2";
+/** torchlint is not on PyPI yet. */
+const FROM_CHECKOUT = "In a checkout of torchlint: pip install \".[server]\"";
 
 /** Why none of the attempts found torchlint. */
 export function notFound(attempts: readonly Attempt[]): Problem {
@@ -26,34 +28,33 @@ export function notFound(attempts: readonly Attempt[]): Problem {
   }
   if (set) {
     return {
-      text: `${command.origin}: torchlint is not installed for ${command.executable}.`,
-      install: installFor(command),
+      text: `${command.origin}: torchlint is not installed for ${command.executable}. ${FROM_CHECKOUT}`,
     };
   }
   if (command.origin === "environment") {
     return {
-      text: `torchlint is neither installed for ${command.executable}, the selected interpreter, nor found on PATH.`,
-      install: installFor(command),
+      text:
+        `torchlint is neither installed for ${command.executable}, the selected interpreter, nor found on PATH. ` +
+        FROM_CHECKOUT,
     };
   }
   return {
     text:
       "torchlint was not found on PATH, and no Python interpreter is selected. " +
-      "Install it, select an interpreter that has it, or set torchlint.path.",
-    install: installFor(command),
+      `Install it, select an interpreter that has it, or set torchlint.path. ${FROM_CHECKOUT}`,
   };
 }
 
 /** Why the server ended before it answered; `stderr` is what it wrote. */
 export function notStarted(command: Command, stderr: string, error: unknown): Problem {
-  if (/pygls|lsprotocol|torchlint\[server\]/.test(stderr)) {
+  if (/pygls|lsprotocol/.test(stderr)) {
     return { text: `The language server of ${shown(command)} needs pygls.`, install: installFor(command) };
   }
   const reason = lastLine(stderr) || (error instanceof Error ? error.message : String(error));
   return { text: `${shown(command)} server did not start: ${reason}` };
 }
 
-/** The command line that installs the server where `command` looks for it. */
+/** The command line that installs pygls where `command` looks for it. */
 export function installFor(command: Command): string {
   const pip = command.args.length > 0 ? `${quoted(command.executable)} -m pip` : "pip";
   return `${pip} install "${REQUIREMENT}"`;

@@ -15,13 +15,14 @@ test("nothing is installed anywhere: the selected interpreter is named and told 
     { command: onPath, answer: missing },
   ]);
   assert.match(problem.text, /\/venv\/bin\/python, the selected interpreter, nor found on PATH/);
-  assert.equal(problem.install, '/venv/bin/python -m pip install "torchlint[server]"');
+  assert.match(problem.text, /pip install "\.\[server\]"$/);
+  assert.equal(problem.install, undefined);
 });
 
 test("no interpreter is selected: pip itself, and the other ways out", () => {
   const problem = notFound([{ command: onPath, answer: missing }]);
   assert.match(problem.text, /not found on PATH.*torchlint\.path/);
-  assert.equal(problem.install, 'pip install "torchlint[server]"');
+  assert.match(problem.text, /pip install "\.\[server\]"$/);
 });
 
 test("a wrong setting is named, and nothing to install is offered", () => {
@@ -32,12 +33,11 @@ test("a wrong setting is named, and nothing to install is offered", () => {
   assert.equal(problem.install, undefined);
 });
 
-test("the interpreter of the setting lacks torchlint: it is what the command line installs for", () => {
+test("the interpreter of the setting lacks torchlint: both are named", () => {
   const problem = notFound([
     { command: { ...environment, executable: "/my venv/python", origin: "torchlint.interpreter" }, answer: notInstalled },
   ]);
   assert.match(problem.text, /^torchlint\.interpreter: torchlint is not installed for \/my venv\/python/);
-  assert.equal(problem.install, '"/my venv/python" -m pip install "torchlint[server]"');
 });
 
 test("a torchlint that fails is more telling than one that is absent", () => {
@@ -49,10 +49,12 @@ test("a torchlint that fails is more telling than one that is absent", () => {
 });
 
 test("a server without pygls is told what to install", () => {
-  const stderr = "error: the language server needs pygls: pip install 'torchlint[server]'\n";
+  const stderr = "error: the language server needs pygls: pip install 'pygls>=2'\n";
   const problem = notStarted(environment, stderr, new Error("connection closed"));
   assert.match(problem.text, /needs pygls/);
-  assert.equal(problem.install, installFor(environment));
+  assert.equal(problem.install, '/venv/bin/python -m pip install "pygls>=2"');
+  const elsewhere: Command = { ...environment, executable: "/my venv/python" };
+  assert.equal(installFor(elsewhere), '"/my venv/python" -m pip install "pygls>=2"');
 });
 
 test("another failure of the server is told in its own last words", () => {

@@ -48,7 +48,7 @@ function findPython(): string | undefined {
 }
 
 const python = findPython();
-const skip = python === undefined ? "no interpreter with torchlint[server]; TORCHLINT_PYTHON names one" : false;
+const skip = python === undefined ? "no interpreter with torchlint and pygls; TORCHLINT_PYTHON names one" : false;
 
 interface Session {
   readonly connection: ProtocolConnection;
