@@ -159,16 +159,21 @@ class Inference:
         names = [function.name.value, owner.name.value if owner is not None else "", outer.name.value if outer else ""]
         if any(_GRADIENT_SEEKING.search(_snake(name)) for name in names):
             return True
-        for node in module.tree.nodes_in(owner or function):
-            if isinstance(node, cst.Attribute) and node.attr.value in _HOOKS:
-                return True
-            if owner is not None and not module.tree.within(node, function):
-                continue
-            if isinstance(node, cst.Attribute) and node.attr.value == "grad" and module.name_of(node) is None:
-                return True
-            if isinstance(node, cst.Call) and self._wants_gradients(node):
-                return True
-        return False
+        if any(module.tree.within(hook, owner or function) for hook in self._hooks):
+            return True
+        if any(module.tree.within(node, function) for node in self._gradients_read):
+            return True
+        return any(map(self._wants_gradients, module.tree.calls_in(function)))
+
+    @cached_property
+    def _hooks(self) -> list[cst.Attribute]:
+        return [node for node in self._module.tree.attributes if node.attr.value in _HOOKS]
+
+    @cached_property
+    def _gradients_read(self) -> list[cst.Attribute]:
+        """Each ``.grad`` of a tensor."""
+        module = self._module
+        return [node for node in module.tree.attributes if node.attr.value == "grad" and module.name_of(node) is None]
 
     def _wants_gradients(self, call: cst.Call) -> bool:
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "requires_grad_":

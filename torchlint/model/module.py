@@ -204,11 +204,18 @@ class Module:
 
     def calls(self, *names: str) -> Iterator[Call]:
         """The calls of anything with one of these canonical dotted names, in order."""
-        wanted = set(names)
+        found = [call for name in dict.fromkeys(names) for call in self._calls.get(name, ())]
+        yield from found if len(names) == 1 else sorted(found, key=lambda call: self.tree.index(call.node))
+
+    @cached_property
+    def _calls(self) -> Mapping[str, list[Call]]:
+        """The calls of each canonical name, in order."""
+        found: dict[str, list[Call]] = {}
         for node in self.tree.calls:
             name = self.names.resolve(node.func)
-            if name in wanted and name is not None:
-                yield Call(node, name)
+            if name is not None:
+                found.setdefault(name, []).append(Call(node, name))
+        return found
 
     def makers(self, *names: str) -> Iterator[Call]:
         """The calls of a class with one of these canonical names, or of a class of the file derived from one."""

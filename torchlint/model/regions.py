@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import Enum
+from functools import cached_property
 
 import libcst as cst
 
@@ -79,17 +80,23 @@ class Regions:
     def _statement_mode(self, node: cst.CSTNode, function: cst.FunctionDef | None) -> GradMode | None:
         """What a ``torch.set_grad_enabled(...)`` statement before ``node`` in the same body leaves."""
         found: GradMode | None = None
-        for call in self._tree.calls:
-            if self._names.resolve(call.func) != knowledge.SET_GRAD_ENABLED:
-                continue
-            if not isinstance(self._tree.parent(call), cst.Expr):
-                continue
+        for call in self._grad_switches:
             home = self._tree.function_of(call)
             if (home is function and self._tree.dominates(call, node)) or (
                 home is None and function is not None and found is None and not self._tree.within(function, call)
             ):
                 found = self.manager_mode(call)
         return found
+
+    @cached_property
+    def _grad_switches(self) -> list[cst.Call]:
+        """The ``torch.set_grad_enabled(...)`` statements of the file."""
+        return [
+            call
+            for call in self._tree.calls
+            if self._names.resolve(call.func) == knowledge.SET_GRAD_ENABLED
+            and isinstance(self._tree.parent(call), cst.Expr)
+        ]
 
     def _function_mode(self, function: cst.FunctionDef, depth: int) -> GradMode:
         known = self._grad.get(function)

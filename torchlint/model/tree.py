@@ -95,6 +95,7 @@ _FIELDS: dict[type[cst.CSTNode], tuple[str, ...]] = {
     cst.Name: (),
 }
 
+_DEFINITIONS = frozenset({cst.FunctionDef, cst.Lambda, cst.ClassDef})
 COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)
 
 
@@ -214,22 +215,18 @@ class Tree:
         """The function whose body holds ``node``, None at module or class level."""
         child = node
         for above in self.ancestors(node):
-            if isinstance(above, cst.FunctionDef) and child is above.body:
-                return above
-            if isinstance(above, cst.Lambda) and child is above.body:
-                return above
-            if isinstance(above, cst.ClassDef) and child is above.body:
-                return None
+            if type(above) in _DEFINITIONS:  # asked so often that `isinstance`, ten times as slow, would be felt
+                assert isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef))
+                if child is above.body:
+                    return None if isinstance(above, cst.ClassDef) else above
             child = above
         return None
 
     def class_of(self, function: cst.CSTNode) -> cst.ClassDef | None:
         """The class of which ``function`` is a method."""
         for above in self.ancestors(function):
-            if isinstance(above, cst.ClassDef):
-                return above
-            if isinstance(above, (cst.FunctionDef, cst.Lambda)):
-                return None
+            if type(above) in _DEFINITIONS:
+                return above if isinstance(above, cst.ClassDef) else None
         return None
 
     def statement_of(self, node: cst.CSTNode) -> cst.CSTNode:
