@@ -82,22 +82,20 @@ class Source:
     @classmethod
     def from_bytes(cls, data: bytes, path: str = "-") -> Source:
         """The source of a file with this content: a notebook if ``path`` says so, else Python. Raises SourceError."""
-        source = cls._decoded(data, path)
-        if not is_notebook(path):
-            return source
-        from torchlint.ipynb import read_notebook
-
-        return read_notebook(source)
+        return cls._decoded(data, path)._as_named()
 
     @classmethod
     def from_content(cls, content: str, path: str) -> Source:
         """The same for a file that is already decoded."""
-        source = cls.from_text(content, path)
-        if not is_notebook(path):
-            return source
+        return cls.from_text(content, path)._as_named()
+
+    def _as_named(self) -> Source:
+        """The notebook in this text, if the path says that it is one, else the text itself."""
+        if not is_notebook(self.path):
+            return self
         from torchlint.ipynb import read_notebook
 
-        return read_notebook(source)
+        return read_notebook(self)
 
     @classmethod
     def _decoded(cls, data: bytes, path: str) -> Source:
