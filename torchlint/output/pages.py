@@ -11,7 +11,6 @@ from typing import TextIO
 from torchlint.evidence import Evidence, measurements, ratio
 from torchlint.rule import HEADINGS, Rule
 
-
 #: The sections of a page: those of the docstring, and what torchlint knows beside it.
 _ORDER = (*HEADINGS[: HEADINGS.index("Fix safety")], "Evidence", *HEADINGS[HEADINGS.index("Fix safety") :], "Options")
 
