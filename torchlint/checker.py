@@ -56,6 +56,7 @@ def check(
                     except InternalError as crash:
                         on_crash(crash)
                         judged.discard(rule.code)
+                module.release()
         elif syntax and settings.enabled(InvalidSyntax.code, source.path):
             check_syntax(source.code)
     except ParseError as error:

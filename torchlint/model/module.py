@@ -125,6 +125,10 @@ class Module:
         except RecursionError:
             raise ParseError("nested too deeply to be analysed") from None
 
+    def release(self) -> None:
+        """Give up all that is known: its parts refer to each other, and would wait for the garbage collector."""
+        vars(self).clear()
+
     # -- text
 
     def span(self, node: object) -> tuple[int, int]:

@@ -22,8 +22,8 @@ Result = TypeVar("Result")
 
 _STACK_BYTES = 64 * 1024 * 1024
 _IDLE_SECONDS = 0.1
-#: Objects made until garbage is collected nevertheless; an analysis makes some 100,000.
-_GARBAGE_LIMIT = 2_000_000
+#: How many objects may be made until garbage is collected nevertheless. An analysis leaves some 10,000.
+_GARBAGE_LIMIT = 300_000
 
 
 class Worker:
