@@ -750,9 +750,7 @@ def test_an_end_without_a_shutdown_is_an_error(stdin: bytes) -> None:
 def test_without_pygls_the_user_is_told_what_to_install() -> None:
     outcome = run_server("import sys; sys.modules['pygls'] = None; ", b"")
     assert outcome.returncode == 2
-    assert outcome.stderr.decode().splitlines() == [
-        "error: the language server needs pygls: pip install 'pygls>=2'"
-    ]
+    assert outcome.stderr.decode().splitlines() == ["error: the language server needs pygls: pip install 'pygls>=2'"]
 
 
 def test_a_workspace_cannot_bring_a_plugin_along(tmp_path: Path) -> None:
