@@ -148,7 +148,9 @@ def main() -> int:
     found = client.open(text)
     name = options.file.name if options.file else "the fixtures"
     print(f"{name}: {text.count(chr(10))} lines, {found} findings")
-    typed, undone, bursts = [], [], []
+    typed: list[float] = []
+    undone: list[float] = []
+    bursts: list[float] = []
     for row, column in places(text, options.edits):
         for times, start_column, end, content in ((typed, column, column, "x"), (undone, column, column + 1, "")):
             start = time.perf_counter()

@@ -627,6 +627,14 @@ async def test_a_notebook_is_one_module_with_findings_in_its_cells(folder: Path,
 
 
 @pytest.mark.asyncio
+async def test_a_cell_that_is_not_python_yet_leaves_the_findings_of_others(folder: Path) -> None:
+    async with editor(folder) as client:
+        one, two = open_notebook(client, uri_of(folder, "train.ipynb"), "LOUD = (", "RISKY = 1")
+        assert await client.shown(two) == ["ZZ102 RISKY"]
+        assert await client.shown(one) == []
+
+
+@pytest.mark.asyncio
 async def test_fixes_of_a_notebook_edit_its_cells(folder: Path) -> None:
     uri = uri_of(folder, "train.ipynb")
     async with editor(folder) as client:
