@@ -36,7 +36,7 @@ class Positions:
             span = piece.parsed.places.get(node)
             if span is not None:
                 return piece.start + span[0], piece.start + span[1]
-        raise KeyError(node)
+        raise KeyError(type(node).__name__)  # not the node, whose name would be a whole tree
 
 
 class Places:
