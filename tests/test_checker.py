@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import torchlint
-from torchlint.checker import InternalError, check
+from torchlint.checker import AbandonedError, InternalError, check
 from torchlint.rule import Severity
 from torchlint.settings import Settings
 from torchlint.source import Source
@@ -35,6 +35,17 @@ def test_only_enabled_rules_speak(demo: MakeSettings) -> None:
     settings = demo(per_file_ignores={"a.py": ["ZZ101"]})
     assert [one.code for one in check(Source.from_text(text, "a.py"), settings)] == ["ZZ102"]
     assert [one.code for one in check(Source.from_text(text, "b.py"), settings)] == ["ZZ102", "ZZ101"]
+
+
+def test_a_cancelled_check_asks_no_further_rule(demo: MakeSettings) -> None:
+    source = Source.from_text("a = LOUD, CRASH\n", "a.py")
+    settings = demo(select=["ZZ101", "ZZ103"])
+    with pytest.raises(InternalError):
+        check(source, settings)
+    answers = [False, True]  # before ZZ101, before ZZ103
+    with pytest.raises(AbandonedError):
+        check(source, settings, is_cancelled=lambda: answers.pop(0))
+    assert answers == []
 
 
 def test_a_file_without_the_words_of_a_rule_is_not_parsed() -> None:

@@ -257,6 +257,16 @@ async def test_places_are_counted_as_the_client_counts_them(folder: Path, encodi
 
 
 @pytest.mark.asyncio
+async def test_every_change_is_answered_however_soon_after_the_last_answer_it_comes(folder: Path) -> None:
+    uri = uri_of(folder)
+    async with editor(folder) as client:
+        client.open(uri, "LOUD = 0\n")
+        for number in range(200):
+            client.type(uri, "\n" * (number % 3) + f"LOUD = {number}\n")
+            assert await client.shown(uri) == ["ZZ101 LOUD"]
+
+
+@pytest.mark.asyncio
 async def test_a_client_that_says_nothing_of_encodings_counts_in_utf_16(folder: Path) -> None:
     async with editor(folder, rich=False) as client:
         assert client.encoding == "utf-16-le"

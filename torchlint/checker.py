@@ -23,6 +23,10 @@ class InternalError(Exception):
     """A rule, or the model, raised on a file, which is a bug; the text is one line for the user."""
 
 
+class AbandonedError(Exception):
+    """Nobody waits for the answer any more."""
+
+
 def raise_crash(crash: InternalError) -> None:
     """What ``check`` does by default about a crash."""
     raise crash
@@ -35,12 +39,14 @@ def check(
     syntax: bool = False,
     on_crash: Callable[[InternalError], None] = raise_crash,
     on_gone: Callable[[int], None] = lambda count: None,
+    is_cancelled: Callable[[], bool] = lambda: False,
 ) -> list[Diagnostic]:
     """The diagnostics of one file, sorted.
 
     A file without the words that the enabled rules look for is not parsed, unless ``syntax`` asks for a verdict on its
     syntax all the same. ``on_crash`` is told of a rule that raised, and the other rules are still heard; by default
     the crash is raised. ``on_gone`` is told how many findings the baseline lists that are no longer there.
+    ``is_cancelled`` is asked before each rule, and ends the check by raising AbandonedError.
     """
     enabled = settings.rules(source.path)
     judged = {rule.code for rule in enabled}
@@ -50,13 +56,17 @@ def check(
         if rules:
             with garbage_collection_paused():
                 module = _model(source, settings, rules)
-                for rule in rules:
-                    try:
-                        diagnostics += _ask(rule, module, source)
-                    except InternalError as crash:
-                        on_crash(crash)
-                        judged.discard(rule.code)
-                module.release()
+                try:
+                    for rule in rules:
+                        if is_cancelled():
+                            raise AbandonedError
+                        try:
+                            diagnostics += _ask(rule, module, source)
+                        except InternalError as crash:
+                            on_crash(crash)
+                            judged.discard(rule.code)
+                finally:
+                    module.release()
         elif syntax and settings.enabled(InvalidSyntax.code, source.path):
             check_syntax(source.code)
     except ParseError as error:

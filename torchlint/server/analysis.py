@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TypeVar
 
-from torchlint.checker import InternalError, check
+from torchlint.checker import AbandonedError, InternalError, check
 from torchlint.engine_rules import InvalidSyntax
 from torchlint.fixer import Fixed, fix
 from torchlint.rule import Diagnostic
@@ -93,15 +93,25 @@ class Checked:
     complaints: tuple[str, ...] = ()  #: what is wrong with settings
 
 
-def check_snapshot(snapshot: Snapshot, configuration: Configuration) -> Checked:
-    """Check what is open. A text that is not Python (yet) has no findings: the editor knows that without a linter."""
+def check_snapshot(snapshot: Snapshot, configuration: Configuration, is_cancelled: Callable[[], bool]) -> Checked:
+    """Check what is open. Raises AbandonedError if the answer is no longer wanted.
+
+    A text that is not Python (yet) has no findings: the editor knows that without a linter.
+    """
     crashes: list[str] = []
     settings = None
     diagnostics: list[Diagnostic] = []
     try:
         settings = configuration.settings_for(snapshot)
         if settings is not None:
-            diagnostics = check(snapshot.source, settings, on_crash=lambda crash: crashes.append(str(crash)))
+            diagnostics = check(
+                snapshot.source,
+                settings,
+                on_crash=lambda crash: crashes.append(str(crash)),
+                is_cancelled=is_cancelled,
+            )
+    except AbandonedError:
+        raise
     except Exception as error:
         crashes.append(f"{snapshot.path}: the check crashed: {type(error).__name__}: {error}; please report it")
     return Checked(

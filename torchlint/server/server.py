@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
@@ -40,6 +41,7 @@ class Job:
 
     stamp: tuple[object, ...]
     result: asyncio.Future[Checked]
+    cancelled: threading.Event
 
 
 class TorchlintServer(LanguageServer):
@@ -86,8 +88,9 @@ class TorchlintServer(LanguageServer):
         job = self._jobs.get(snapshot.uri)
         if job is None or job.stamp != stamp:
             self.forget(snapshot.uri)
-            future = self.worker.submit(partial(check_snapshot, snapshot, self.configuration))
-            job = self._jobs[snapshot.uri] = Job(stamp, asyncio.wrap_future(future))
+            cancelled = threading.Event()
+            future = self.worker.submit(partial(check_snapshot, snapshot, self.configuration, cancelled.is_set))
+            job = self._jobs[snapshot.uri] = Job(stamp, asyncio.wrap_future(future), cancelled)
             job.result.add_done_callback(self._tell)
         return job
 
@@ -95,6 +98,7 @@ class TorchlintServer(LanguageServer):
         """Give up the check of a document or notebook, and its result."""
         job = self._jobs.pop(uri, None)
         if job is not None:
+            job.cancelled.set()
             job.result.cancel()
 
     async def checked(self, uri: str) -> Checked | None:
@@ -147,19 +151,21 @@ class TorchlintServer(LanguageServer):
         if job is None:
             self.publish(uri, None, [])
         elif uri not in self._publishing:
-            self._publishing[uri] = task = asyncio.ensure_future(self._publish_newest(uri))
-            task.add_done_callback(lambda _: self._publishing.pop(uri, None))
+            self._publishing[uri] = asyncio.ensure_future(self._publish_newest(uri))
 
     def publish(self, uri: str, version: int | None, diagnostics: list[types.Diagnostic]) -> None:
         """Show the diagnostics of a document."""
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, diagnostics, version))
 
     async def _publish_newest(self, uri: str) -> None:
-        checked = await self.checked(uri)
-        if checked is not None:
-            found = by_document(checked)
-            for part in checked.snapshot.parts:
-                self.publish(part.uri, part.version, found[part.uri])
+        try:
+            checked = await self.checked(uri)
+            if checked is not None:
+                found = by_document(checked)
+                for part in checked.snapshot.parts:
+                    self.publish(part.uri, part.version, found[part.uri])
+        finally:
+            del self._publishing[uri]  # at once: a change that comes next must start another
 
     # -- settings
 
