@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from torchlint import fixer
 from torchlint.engine_rules import InvalidSyntax
-from torchlint.parsing import ParseError, check_syntax
+from torchlint.parsing import ParseError, check_syntax, python_tree
 from torchlint.rule import Diagnostic, Edit
 from torchlint.source import Source
 from torchlint.suppressions import CommentRows, Suppression, find_suppressions, suppress
@@ -86,11 +85,9 @@ def _same_program(before: Source, after: Source) -> bool:
     """Whether Python reads both alike. Where it cannot read one, being too old for it, the other parser must."""
     for one, two in zip(before.units, after.units, strict=True):
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                if ast.dump(ast.parse(one)) != ast.dump(ast.parse(two)):
-                    return False
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            if ast.dump(python_tree(one)) != ast.dump(python_tree(two)):
+                return False
+        except (ParseError, RecursionError, MemoryError):
             try:
                 check_syntax(two)
             except ParseError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
-import re
 import tempfile
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from torchlint.checker import InternalError, check, raise_crash
+from torchlint.lexemes import lines
 from torchlint.parsing import ParseError, check_syntax, compiles
 from torchlint.rule import Applicability, Diagnostic, Edit
 from torchlint.settings import Settings
@@ -133,8 +133,8 @@ def unified_diff(before: Source, after: Source) -> str:
 
 
 def _diff(name: str, before: str, after: str) -> str:
-    lines = difflib.unified_diff(_lines(before), _lines(after), name, name)
-    return "".join(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines)
+    changes = difflib.unified_diff(lines(before), lines(after), name, name)
+    return "".join(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in changes)
 
 
 def write(before: Source, after: Source) -> None:
@@ -171,10 +171,6 @@ def _replace(path: str, content: bytes, status: os.stat_result) -> None:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
-
-
-def _lines(text: str) -> list[str]:
-    return re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+", text)
 
 
 def _sound(source: Source, chosen: list[Diagnostic]) -> list[Diagnostic]:

@@ -1,7 +1,11 @@
-"""Comments and strings of a text that need not be Python: regular expressions that no text makes fail."""
+"""Lines, comments and strings of a text that need not be Python: regular expressions that no text makes fail."""
 
 from __future__ import annotations
 
+import re
+
+#: What Python takes as the end of a line; str.splitlines would also split at form feeds and the like.
+NEWLINE = r"(?:\r\n|\r|\n)"
 #: A comment, up to the end of its line.
 COMMENT = r"\#[^\r\n]*"
 #: A string without its prefix. An unfinished one ends with its line, a triple-quoted one with the text.
@@ -10,3 +14,12 @@ STRING = r"""(?: \"\"\"[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*(?:\"\"\"|\Z)
     | '''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*(?:'''|\Z)
     | "(?:[^"\\\r\n]|\\(?:\r\n|.))*"?
     | '(?:[^'\\\r\n]|\\(?:\r\n|.))*'? )"""
+#: The beginning of a suppression comment. For ``re.IGNORECASE``.
+NOQA = r"\#[ \t]*(?P<whole>torchlint[ \t]*:[ \t]*)?noqa\b"
+
+_LINE = re.compile(rf"[^\r\n]*{NEWLINE}|[^\r\n]+")
+
+
+def lines(text: str) -> list[str]:
+    """The lines of a text, each with its newline."""
+    return _LINE.findall(text)

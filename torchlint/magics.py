@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
 from typing import NamedTuple
 
-from torchlint.lexemes import COMMENT, STRING
+from torchlint.lexemes import COMMENT, NEWLINE, STRING
+from torchlint.parsing import ParseError, python_tree
 
 #: Cell magics whose cell is Python all the same. Any other holds another language, or text for a file.
 PYTHON_CELLS = frozenset(
@@ -15,8 +14,7 @@ PYTHON_CELLS = frozenset(
 )
 #: Line magics that run the statement which follows them.
 _RUNNERS = re.compile(r"%(?:time|timeit|prun|memit)(?=[ \t])")
-_NEWLINE = r"(?:\r\n|\r|\n)"
-_CELL_MAGIC = re.compile(rf"(?:[ \t\f]*{_NEWLINE})*(?P<row>%%(?P<name>\w+)[^\r\n]*)")
+_CELL_MAGIC = re.compile(rf"(?:[ \t\f]*{NEWLINE})*(?P<row>%%(?P<name>\w+)[^\r\n]*)")
 # At the beginning of a logical line none of these can be Python.
 _ESCAPE = re.compile(r"[!%?,;/]")
 # Shell words that IPython takes without a `%`; in Python no word follows a name, but for the operators.
@@ -29,14 +27,14 @@ _MAYBE = re.compile(rf"(?:^|\r)[ \t\f]*(?:[!%,;/]|{_AUTOMAGIC.pattern})|\?|=[ \t
 _INDENT = re.compile(r"[ \t\f]*")
 _ROW = re.compile(r"[^\r\n]*")
 # A row, and those that a backslash at its end joins to it.
-_JOINED_ROWS = re.compile(rf"(?:[^\r\n]*\\{_NEWLINE})*[^\r\n]*")
+_JOINED_ROWS = re.compile(rf"(?:[^\r\n]*\\{NEWLINE})*[^\r\n]*")
 _TOKEN = re.compile(
     rf"""{COMMENT}
     | (?P<string>{STRING})
     | (?P<open>[(\[{{])
     | (?P<close>[)\]}}])
-    | \\{_NEWLINE}
-    | (?P<newline>{_NEWLINE})
+    | \\{NEWLINE}
+    | (?P<newline>{NEWLINE})
     | (?P<assigned>=[ \t]*(?=%|!(?!=)))
     | (?P<code>[^\s\#"'()\[\]{{}}\\=]+ | [=\\])
     """,
@@ -128,9 +126,7 @@ def _python_in(text: str, start: int, end: int) -> int:
     if statement.startswith("-"):
         return end  # options
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            body = ast.parse(statement).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        body = python_tree(statement).body
+    except ParseError:
         return end
     return end if not body or any(hasattr(item, "body") for item in body) else runner.end()

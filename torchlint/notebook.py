@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,7 +15,7 @@ from itertools import groupby
 
 from torchlint.engine_rules import InvalidSyntax
 from torchlint.magics import Masked, blank, mask
-from torchlint.parsing import ParseError, check_syntax
+from torchlint.parsing import ParseError, check_syntax, python_tree
 from torchlint.rule import Diagnostic, Edit
 from torchlint.source import Cell, Source, SourceError, apply
 
@@ -177,10 +176,8 @@ def _shows_the_same(before: str, after: str) -> bool:
     if before.rstrip().endswith(";"):
         return True
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            was, now = ast.parse(before).body, ast.parse(after).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        was, now = python_tree(before).body, python_tree(after).body
+    except ParseError:
         return True
     if not was or not isinstance(was[-1], ast.Expr) or _is_silent(was[-1].value):
         return True

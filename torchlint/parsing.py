@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from torchlint.lexemes import NEWLINE
+
 if TYPE_CHECKING:
     import libcst as cst
 
@@ -27,7 +29,7 @@ _MAX_BRACKETS = 200
 _STACK_BYTES = 256 * 1024 * 1024
 _DEEP_LINE = 20_000
 _BRACKETS = re.compile(r"[\[\](){}]")
-_NEWLINE = re.compile(r"\r\n|\r|\n")
+_NEWLINE = re.compile(NEWLINE)
 
 
 class ParseError(Exception):
@@ -79,7 +81,7 @@ def parse_pieces(text: str) -> list[Piece]:
     """
     complaint: ParseError | None = None
     try:
-        starts = _piece_starts(text, _python_tree(text))
+        starts = _piece_starts(text, python_tree(text))
     except ParseError as error:
         if error.final:
             raise
@@ -162,7 +164,7 @@ def _parse(texts: Sequence[str]) -> list[cst.Module]:
 def check_syntax(text: str) -> None:
     """Raise ParseError unless ``text`` is Python 3 by the grammar of this interpreter or of libcst."""
     try:
-        _python_tree(text)
+        python_tree(text)
     except ParseError as error:
         if error.final:
             raise
@@ -195,7 +197,7 @@ def garbage_collection_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _python_tree(text: str) -> ast.Module:
+def python_tree(text: str) -> ast.Module:
     """What this interpreter reads in the text. Raises ParseError, in words that users know."""
     try:
         with warnings.catch_warnings():

@@ -6,8 +6,9 @@ import ast
 import configparser
 import os
 import re
-import warnings
 from collections.abc import Sequence
+
+from torchlint.parsing import ParseError, python_tree
 
 _TORCH = re.compile(r"\s*torch\s*(?:\[[^\]]*\])?\s*(?=[~=<>!(;#]|$)([^;#]*)")
 _BOUND = re.compile(r"(?:>=|~=|===?|>)\s*(\d+)\.(\d+)")
@@ -49,10 +50,8 @@ def _of_setup_cfg(text: str) -> list[str]:
 def _of_setup_py(text: str) -> list[str]:
     """The strings of ``setup(install_requires=[...])``; a list that is computed is not looked at."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = python_tree(text)
+    except ParseError:
         return []
     for node in ast.walk(tree):
         if isinstance(node, ast.keyword) and node.arg == "install_requires" and isinstance(node.value, ast.List):

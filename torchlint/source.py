@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchlint.lexemes import NEWLINE
+
 if TYPE_CHECKING:
     from torchlint.parsing import ParseError
     from torchlint.rule import Diagnostic, Edit
@@ -24,8 +26,7 @@ MAX_NOTEBOOK_BYTES = 100 * 1024 * 1024
 # PEP 263: in a comment on one of the first two lines, the first of which is a comment or blank.
 _COOKIE = re.compile(rb"[ \t\f]*#[^\r\n]*?coding[:=][ \t]*([-\w.]+)")
 _BLANK = re.compile(rb"[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n)")
-# What Python takes as the end of a line; str.splitlines would also split at form feeds and the like.
-_NEWLINE = re.compile(r"\r\n|\r|\n")
+_NEWLINE = re.compile(NEWLINE)
 
 
 class SourceError(Exception):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from torchlint.engine_rules import UnusedSuppression
-from torchlint.lexemes import COMMENT, STRING
+from torchlint.lexemes import COMMENT, NOQA, STRING
 from torchlint.rule import Applicability, Diagnostic, Edit, Fix
 from torchlint.source import Source
 
@@ -16,7 +16,7 @@ _LEXEME = re.compile(rf"(?P<comment>{COMMENT}) | {STRING}", re.VERBOSE | re.DOTA
 _BACKSLASH = re.compile(r"\\(?=\r|\n|\Z)")
 _CODE = r"[A-Z]+[0-9]+\b"
 _DIRECTIVE = re.compile(
-    rf"""\#[ \t]*(?P<whole>torchlint[ \t]*:[ \t]*)?noqa\b
+    rf"""{NOQA}
     (?: (?P<colon>[ \t]*:[ \t]*) (?P<codes>{_CODE}(?:[ \t]*[,\s][ \t]*{_CODE})*)? )?""",
     re.VERBOSE | re.IGNORECASE,
 )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.lexemes import NEWLINE
 from torchlint.model import knowledge
 from torchlint.model.autocasts import Autocasts
 from torchlint.model.calls import Call
@@ -196,7 +197,7 @@ class Module:
 
     @cached_property
     def _line_starts(self) -> list[int]:
-        return [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", self.text))]
+        return [0, *(match.end() for match in re.finditer(NEWLINE, self.text))]
 
     # -- settings
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.lexemes import NOQA
 from torchlint.model.switches import Switch
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 _REPRODUCIBLE = re.compile(r"determinis|reproduc|bitwise", re.IGNORECASE)
 # Were a suppression a reason, it would silence the rule, and then be reported for suppressing nothing.
-_SUPPRESSION = re.compile(r"#[ \t]*(?:torchlint[ \t]*:[ \t]*)?noqa\b[^\r\n]*", re.IGNORECASE)
+_SUPPRESSION = re.compile(rf"{NOQA}[^\r\n]*", re.IGNORECASE)
 _SEEDS = re.compile(r"seed", re.IGNORECASE)
 #: So many rows away a seed is set beside a flag.
 _NEAR = 6

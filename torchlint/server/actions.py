@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from lsprotocol import types
 
 from torchlint.add_noqa import suppress_edit
 from torchlint.fixer import Fixed, applicable, edits_of, without_conflicts
+from torchlint.lexemes import lines
 from torchlint.parsing import compiles
 from torchlint.rule import Applicability, Diagnostic, Edit
 from torchlint.server.analysis import Checked
@@ -120,7 +120,7 @@ def _quick_fix(
 
 def _line_edits(before: str, after: str) -> list[Edit]:
     """Edits of whole lines that turn one text into another."""
-    old, new = _lines(before), _lines(after)
+    old, new = lines(before), lines(after)
     starts = [0]
     for line in old:
         starts.append(starts[-1] + len(line))
@@ -130,10 +130,6 @@ def _line_edits(before: str, after: str) -> list[Edit]:
         for kind, first, last, start, end in matcher.get_opcodes()
         if kind != "equal"
     ]
-
-
-def _lines(text: str) -> list[str]:
-    return re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+", text)
 
 
 def _text(kind: types.CodeActionKind | str) -> str:
