@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from torchlint.rule import Applicability, Default, Diagnostic, Edit, Fix, Rule
+from torchlint.rule import Applicability, Default, Diagnostic, Edit, Fix, Note, Rule
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
@@ -31,7 +31,7 @@ class _WordRule(Rule):
                 start=match.start(),
                 end=match.end(),
                 label="here",
-                notes=(f"the word {self.word}",),
+                notes=(Note(f"the word {self.word}"),),
                 severity=self.severity(),
                 fix=fix,
             )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Rule
+from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Note, Place, Rule
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
@@ -51,3 +53,19 @@ class Displayed(_Word):
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         yield self.found(module, "shown", Fix("think about it", (Edit(0, 0, "# "),), Applicability.DISPLAY))
+
+
+class Pointing(_Word):
+    """A rule whose evidence is elsewhere."""
+
+    code = "ZY104"
+    name = "point"
+    words = ("POINT",)
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        found = self.found(module, "pointed")
+        target = module.text.index("TARGET")
+        other = Place(12, 16, os.path.join(os.path.dirname(module.path), "other.py"))
+        gone = Place(0, 1, os.path.join(os.path.dirname(module.path), "gone.py"))
+        notes = Note("no place"), Note("here", Place(target, target + 6)), Note("there", other), Note("gone", gone)
+        yield replace(found, notes=notes)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import torchlint
-from torchlint.add_noqa import suppress_edit, suppress_edits
+from torchlint.add_noqa import suppress_edits
 from torchlint.checker import check
 from torchlint.rule import Diagnostic
 from torchlint.settings import Settings
@@ -90,8 +90,7 @@ def test_an_unused_suppression_is_suppressed_as_well(demo: MakeSettings) -> None
 def test_one_finding_alone_can_be_suppressed(demo: MakeSettings) -> None:
     source = Source.from_text("x = LOUD\ny = RISKY, LOUD\n", "a.py")
     found = check(source, demo())
-    edit = suppress_edit(source, found[2], "why")
-    assert edit is not None
+    (edit,) = suppress_edits(source, [found[2]], "why")
     assert source.edited([edit]).text == "x = LOUD\ny = RISKY, LOUD  # noqa: ZZ101  # why\n"
 
 
@@ -99,7 +98,7 @@ def test_what_is_not_python_takes_no_comment(demo: MakeSettings) -> None:
     source = Source.from_text("x = LOUD (\n", "a.py")
     (found,) = check(source, demo())
     assert found.code == "TL002"
-    assert suppress_edit(source, found) is None
+    assert suppress_edits(source, [found]) == []
 
 
 def test_a_reason_does_not_silence_a_rule_that_listens_to_comments() -> None:
@@ -256,6 +255,5 @@ def test_a_finding_is_suppressed_within_its_statement() -> None:
     """Whatever row a rule points at: the comment counts only on those of the flagged statement."""
     source = Source.from_text("a = (\n    1\n)\nb = 2\n")
     outside = Diagnostic("AB101", "some-name", "", start=len(source.text) - 2, end=len(source.text) - 1, rows=(1, 3))
-    edit = suppress_edit(source, outside)
-    assert edit is not None
+    (edit,) = suppress_edits(source, [outside])
     assert source.edited([edit]).text == "a = (\n    1\n)  # noqa: AB101\nb = 2\n"

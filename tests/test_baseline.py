@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rule_cases import FIXTURES
 
 import torchlint
 from torchlint.baseline import Baseline, BaselineError, entries, load, unknown
@@ -110,6 +111,19 @@ def test_the_file_is_meant_for_reviewers_and_merges(project: Path, torchlint_in:
     assert (first["code"], first["line"]) == ("ZZ101", ("y = LOUD, '日" + "x" * 200)[:100])
     assert [entry["code"] for entry in table["findings"]["sub/b.py"]] == ["ZZ101", "ZZ102"]
     assert "row" not in text
+
+
+def test_evidence_may_move(tmp_path: Path, torchlint_in: RunTorchlint) -> None:
+    text = (FIXTURES / "single-process-dataloader" / "before.py").read_text(encoding="utf-8")
+    (tmp_path / "a.py").write_text(text, encoding="utf-8")
+    options = ["--isolated", "--baseline", "known.json", "a.py"]
+    assert torchlint_in(tmp_path, *options, "--update-baseline").returncode == 0
+    assert torchlint_in(tmp_path, *options).returncode == 0
+    moved = text.replace("    losses = []\n", "    losses = []\n\n\n")
+    assert moved != text
+    (tmp_path / "a.py").write_text(moved, encoding="utf-8")
+    assert torchlint_in(tmp_path, *options).returncode == 0
+    assert torchlint_in(tmp_path, "--isolated", "a.py").returncode == 1
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchlint.fingerprints import fingerprints
-from torchlint.rule import Diagnostic
+from torchlint.rule import Diagnostic, Note, Place
 from torchlint.source import Source
 
 
@@ -50,6 +50,13 @@ def test_the_order_in_which_findings_are_shown_does_not_matter() -> None:
     source = Source.from_text(CALL * 2)
     found = [Diagnostic("AB101", "a-name", "message", start, start + 2) for start in (9, 9 + len(CALL))]
     assert fingerprints(source, found[::-1]) == fingerprints(source, found)[::-1]
+
+
+def test_notes_do_not_matter() -> None:
+    source = Source.from_text(CALL)
+    notes = [(), (Note("seen"),), (Note("seen", Place(0, 6)),), (Note("seen", Place(9, 12, "other.py")),)]
+    found = [fingerprints(source, [Diagnostic("AB101", "a-name", "message", 9, 28, notes=said)]) for said in notes]
+    assert found == [of(CALL, "DataLoader(data, 4)")] * len(notes)
 
 
 def test_a_block_counts_by_its_first_line() -> None:

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchlint.fixer import WriteError, edits_of, fix, unified_diff, without_conflicts, write
+from torchlint.conflicts import edits_of, without_conflicts
+from torchlint.fixer import WriteError, fix, unified_diff, write
 from torchlint.rule import Applicability, Diagnostic, Edit, Fix
 from torchlint.settings import Settings
 from torchlint.source import Source, apply

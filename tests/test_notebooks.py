@@ -25,7 +25,7 @@ from torchlint.ipynb import with_cells
 from torchlint.magics import mask
 from torchlint.notebook import Notebook
 from torchlint.output import full
-from torchlint.rule import Applicability, Diagnostic, Edit, Fix
+from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Note
 from torchlint.runner import Mode, Result, run_file
 from torchlint.settings import Settings
 from torchlint.source import Position, Source, SourceError
@@ -85,18 +85,28 @@ def test_a_module_spans_all_cells() -> None:
     )
     (found,) = torchlint.check_text(content, "n.ipynb", torchlint.load_settings(None, {"select": ["TL204"]}))
     assert read(content).position(found.start) == Position(cell=4, row=2, column=11)
-    assert found.notes == ("the loader at line 2 of cell 3 pins its batches",)
+    (note,) = found.notes
+    assert note.place is not None
+    assert read(content).position(note.place.start) == Position(cell=3, row=2, column=10)
 
 
-def test_rows_in_notes_are_those_of_the_cell() -> None:
-    source = cells("a = 1", "b = 2\nc = 3\nd = 4")
+def test_rows_are_those_of_the_cell_and_code_is_quoted_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "n.ipynb"
+    path.write_text(
+        document("import torch", "\n@torch.compile\ndef f(x):\n    return x['line 2'].item()"), encoding="utf-8"
+    )
+    settings = torchlint.load_settings(None, {"select": ["TL504"]})
+    out = io.StringIO()
+    full.write([run_file(File(str(path), settings, named=True), Mode.CHECK)], out)
+    assert "`x['line 2'].item()` reads a value" in out.getvalue()
+    assert "= note: `f` is compiled at line 2\n" in out.getvalue()
 
-    def adapted(note: str) -> str:
-        return source.adapted(Diagnostic("AB101", "n", "", 6, 7, notes=(note,))).notes[0]
 
-    assert adapted("it begins at line 3") == "it begins at line 2"
-    assert adapted("seen at lines 1, 2 and 4, beside 3 others") == "seen at lines 1 of cell 2, 1 and 3, beside 3 others"
-    assert adapted("made in line9 of 99 lines") == "made in line9 of 99 lines"
+def test_no_text_of_a_finding_is_rewritten() -> None:
+    fix = Fix("delete `load('line 3')`", (Edit(6, 7, "x"),), Applicability.UNSAFE, "line 3 is gone")
+    text = "`load('line 3')` is slow"
+    before = Diagnostic("AB101", "n", text, 6, 7, label=text, notes=(Note(text),), fix=fix)
+    assert cells("a = 1", "b = 2\nc = 3\nd = 4").adapted(before) == before
 
 
 def test_words_elsewhere_in_the_file_are_no_code(demo: MakeSettings) -> None:

@@ -12,9 +12,9 @@ from types import ModuleType
 import pytest
 
 from torchlint import evidence
-from torchlint.output import concise, full, pages, text
+from torchlint.output import concise, full, github, junit, pages, rdjson, sarif, text
 from torchlint.output import json as json_format
-from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Rule, Severity
+from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Note, Place, Rule, Severity
 from torchlint.runner import Result
 from torchlint.source import Source
 
@@ -45,7 +45,7 @@ def frame(result: Result, width: int = 80) -> list[str]:
 
 def test_a_finding_in_full() -> None:
     fix = Fix("add it", (Edit(0, 0, "x"),), Applicability.UNSAFE, "the order")
-    result = found("a\nb = call(1)\nc\n", "call(1)", notes=("because",), fix=fix)
+    result = found("a\nb = call(1)\nc\n", "call(1)", notes=(Note("because"), Note("as seen", Place(14, 15))), fix=fix)
     assert frame(result) == [
         "a.py:2:5: AB101 some-name: it is so",
         "  |",
@@ -54,7 +54,8 @@ def test_a_finding_in_full() -> None:
         "  |     ^^^^^^^ here",
         "3 | c",
         "  |",
-        "  = because",
+        "  = note: because",
+        "  = note: as seen at line 3",
         "  = fix (unsafe: the order): add it",
         "",
     ]
@@ -126,10 +127,10 @@ def test_long_lines_are_cut_to_the_width_around_the_span(width: int) -> None:
 
 
 def test_notes_are_wrapped_below_each_other() -> None:
-    lines = frame(found("call\n", "call", notes=("word " * 30,)), 40)
+    lines = frame(found("call\n", "call", notes=(Note("word " * 30),)), 40)
     notes = [line for line in lines if "word" in line]
     assert len(notes) > 1
-    assert all(line.startswith(("  = word", "    word")) and len(line) <= 40 for line in notes)
+    assert all(line.startswith(("  = note: word", "    word")) and len(line) <= 40 for line in notes)
 
 
 def test_a_file_that_is_not_text_has_no_frame() -> None:
@@ -168,11 +169,14 @@ FULL_SIZE = {"size": "512 photos", "speedup": 3.41, "ci_low": 3.3, "ci_high": 3.
 SMALL_SIZE = {"size": "48 photos", "speedup": 0.8, "ci_low": 0.7, "ci_high": 0.9, "verdict": "slower"}
 
 
-def test_what_was_measured_is_said_and_nothing_else(measured: Callable[..., None]) -> None:
-    on_cpu = {"device": "a CPU", "gpu": False, "size": "9 photos", "speedup": 9.0, "ci_low": 8.0, "ci_high": 9.9}
-    measured(FULL_SIZE, SMALL_SIZE, on_cpu)
+ON_CPU = {"device": "a CPU", "gpu": False, "size": "9 photos", "speedup": 9.0, "ci_low": 8.0, "ci_high": 9.9}
+
+
+def test_a_finding_shows_the_benchmark_on_a_gpu(measured: Callable[..., None]) -> None:
+    measured(FULL_SIZE, SMALL_SIZE, ON_CPU)
     result = found("call\n", "call")
-    assert frame(result)[-2] == "  = measured: 3.4x [3.3, 3.5], NVIDIA H200, torch 2.11; 0.80x for 48 photos"
+    expected = "  = benchmark: 3.4x in the example program (NVIDIA H200, torch 2.11); 0.80x for 48 photos"
+    assert frame(result, 120)[-2] == expected
     (item,) = json.loads(written(json_format, [result]))
     assert item["evidence"] == {
         "speedup": 3.41,
@@ -182,28 +186,41 @@ def test_what_was_measured_is_said_and_nothing_else(measured: Callable[..., None
         "torch": "2.11",
     }
     assert evidence.evidence_for("AB102") is None
-    assert evidence.summary("AB102") == ""
+    assert evidence.benchmark("AB102") == ""
 
 
-def test_stale_evidence_is_called_so(measured: Callable[..., None]) -> None:
+def test_a_finding_shows_no_benchmark_on_a_cpu(measured: Callable[..., None]) -> None:
+    measured(ON_CPU)
+    result = found("call\n", "call")
+    assert [line for line in frame(result) if "9.0" in line or "benchmark" in line] == []
+    for form in (sarif, rdjson, junit, github):
+        assert "benchmark" not in written(form, [result])
+    (item,) = json.loads(written(json_format, [result]))
+    assert (item["evidence"]["device"], item["evidence"]["speedup"]) == ("a CPU", 9.0)
+
+
+def test_stale_evidence_is_called_stale(measured: Callable[..., None]) -> None:
     measured({**FULL_SIZE, "stale": True})
     result = found("call\n", "call")
-    assert "stale: the programs have changed since" in " ".join(" ".join(frame(result)).split())
+    assert "stale: the example program has changed since" in " ".join(" ".join(frame(result)).split())
     (item,) = json.loads(written(json_format, [result]))
     assert item["evidence"] is None
 
 
 def test_a_gain_that_was_not_found_is_not_claimed(measured: Callable[..., None]) -> None:
     measured({**FULL_SIZE, "verdict": "no effect", "speedup": 1.001, "ci_low": 0.99, "ci_high": 1.01})
-    assert frame(found("call\n", "call"))[-2].startswith("  = measured: no effect, 1.00x [0.99, 1.01], NVIDIA H200")
+    line = "  = benchmark: no effect in the example program (1.00x, NVIDIA H200, torch 2.11)"
+    assert frame(found("call\n", "call"))[-2] == line
     measured({"size": "512 photos", "verdict": "not measured", "reason": "before: out of memory"})
     assert evidence.evidence_for("AB101") is None
-    assert "measured" not in "".join(frame(found("call\n", "call")))
+    assert "benchmark" not in "".join(frame(found("call\n", "call")))
 
 
-def test_a_count_that_a_rule_is_judged_by_stands_before_the_time(measured: Callable[..., None]) -> None:
+def test_a_rule_that_is_judged_by_a_count_shows_the_count(measured: Callable[..., None]) -> None:
     measured({**FULL_SIZE, "change": "graphs 9 → 1"})
-    assert evidence.summary("AB101").startswith("graphs 9 → 1, time 3.4x [3.3, 3.5], NVIDIA H200")
+    assert evidence.benchmark("AB101") == "graphs 9 → 1 in the example program (NVIDIA H200, torch 2.11)"
+    (entry,) = evidence.measurements("AB101")
+    assert entry.figure == "graphs 9 → 1, time 3.4x [3.3, 3.5]"
 
 
 @pytest.mark.parametrize(("value", "shown"), [(1.024, "1.02"), (0.5, "0.50"), (8.71, "8.7"), (191.6, "192")])
@@ -220,9 +237,10 @@ def test_concise_is_one_line_each_and_marks_what_fix_fixes() -> None:
 
 def test_json_has_the_agreed_shape() -> None:
     fix = Fix("add it", (Edit(8, 8, ", y"), Edit(0, 0, "z\n")), Applicability.SAFE, "")
-    result = found("é = f(x)\nb\n", "f(x)", fix=fix, severity=Severity.INFO, rows=(1, 1))
+    notes = (Note("because"), Note("as seen", Place(9, 10)))
+    result = found("é = f(x)\nb\n", "f(x)", fix=fix, severity=Severity.INFO, notes=notes, rows=(1, 1))
     (item,) = json.loads(written(json_format, [result]))
-    assert item.pop("filename").endswith("a.py")
+    assert item.pop("filename") == item["notes"][1].pop("filename") == str(Path("a.py").absolute())
     assert item == {
         "cell": None,
         "code": "AB101",
@@ -249,6 +267,10 @@ def test_json_has_the_agreed_shape() -> None:
                 },
             ],
         },
+        "notes": [
+            {"cell": None, "filename": None, "location": None, "message": "because"},
+            {"cell": None, "location": {"row": 2, "column": 1}, "message": "as seen"},
+        ],
         "noqa_row": 1,
         "url": None,
         "evidence": None,

@@ -96,6 +96,17 @@ def test_fixes_settle_parse_and_keep_comments(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", FIRING, ids=str)
+def test_texts_name_no_row_and_notes_lie_in_the_file(case: Case) -> None:
+    for item in found_in(case.text, case.rule):
+        fix = (item.fix.message, item.fix.caution) if item.fix else ()
+        for text in (item.message, item.label, *(note.message for note in item.notes), *fix):
+            assert not re.search(r"\b(lines?|rows?) \d", text), "a place is data, which each format shows in its way"
+        for place in (note.place for note in item.notes if note.place is not None):
+            assert 0 <= place.start < place.end <= len(case.text)
+            assert not place.path
+
+
+@pytest.mark.parametrize("case", FIRING, ids=str)
 def test_fixes_keep_line_endings(case: Case) -> None:
     windows = case.text.replace("\n", "\r\n")
     assert fixed(windows, case.rule, unsafe=True) == fixed(case.text, case.rule, unsafe=True).replace("\n", "\r\n")
@@ -104,7 +115,7 @@ def test_fixes_keep_line_endings(case: Case) -> None:
 @pytest.mark.parametrize("case", FIRING, ids=str)
 def test_a_screened_out_file_never_fires(case: Case) -> None:
     rule = next(rule for rule in RULES if rule.name == case.rule)
-    assert rule.may_concern(case.text), "the rule's words screen out a file that it flags"
+    assert rule.may_concern(case.text) and rule.may_apply(case.text), "the rule's words screen out a file that it flags"
 
 
 @pytest.mark.parametrize("case", FIRING, ids=str)

@@ -23,6 +23,10 @@ from pygls.workspace import PositionCodec
 from pytest_lsp import LanguageClient
 from pytest_lsp.client import DEFAULT_CLIENT_FEATURES, register_lsp_features
 
+from torchlint import evidence
+from torchlint.evidence import Evidence
+from torchlint.registry import load_rules
+from torchlint.server import findings
 from torchlint.server.documents import Document, Text
 
 pytestmark = pytest.mark.filterwarnings("error::pytest_lsp.LspSpecificationWarning")
@@ -165,7 +169,9 @@ class Editor(LanguageClient):
             self.type(uri, text)
 
 
-def capabilities(*, pull: bool = False, encodings: list[str] | None = None, rich: bool = True) -> Any:
+def capabilities(
+    *, pull: bool = False, encodings: list[str] | None = None, rich: bool = True, related: bool = True
+) -> Any:
     """What the client can: everything the server knows of, or (not ``rich``) as little as possible."""
     if not rich:
         return types.ClientCapabilities()
@@ -175,6 +181,7 @@ def capabilities(*, pull: bool = False, encodings: list[str] | None = None, rich
         general=types.GeneralClientCapabilities(position_encodings=encodings),
         text_document=types.TextDocumentClientCapabilities(
             diagnostic=types.DiagnosticClientCapabilities() if pull else None,
+            publish_diagnostics=types.PublishDiagnosticsClientCapabilities(related_information=related),
             code_action=types.CodeActionClientCapabilities(
                 code_action_literal_support=types.ClientCodeActionLiteralOptions(kinds),
                 resolve_support=resolve,
@@ -198,7 +205,12 @@ def capabilities(*, pull: bool = False, encodings: list[str] | None = None, rich
 
 @asynccontextmanager
 async def editor(
-    *roots: Path, options: object = None, pull: bool = False, encodings: list[str] | None = None, rich: bool = True
+    *roots: Path,
+    options: object = None,
+    pull: bool = False,
+    encodings: list[str] | None = None,
+    rich: bool = True,
+    related: bool = True,
 ) -> AsyncIterator[Editor]:
     """An editor with folders open, and its server."""
     client = Editor()
@@ -207,7 +219,7 @@ async def editor(
     await client.start_io(sys.executable, "-m", "torchlint", "server", env=environment)
     folders = [types.WorkspaceFolder(root.as_uri(), root.name) for root in roots]
     params = types.InitializeParams(
-        capabilities=capabilities(pull=pull, encodings=encodings, rich=rich),
+        capabilities=capabilities(pull=pull, encodings=encodings, rich=rich, related=related),
         root_uri=roots[0].as_uri(),
         workspace_folders=folders,
         initialization_options=options,
@@ -282,6 +294,42 @@ async def test_a_finding_says_what_it_is(folder: Path) -> None:
         assert (loud.source, loud.code, loud.severity) == ("torchlint", "ZZ101", types.DiagnosticSeverity.Warning)
         assert loud.message == "LOUD is found (here)"
         assert risky.severity is types.DiagnosticSeverity.Information
+
+
+def related(client: Editor, item: types.Diagnostic) -> list[tuple[str, str, str]]:
+    """What a diagnostic refers to: message, file, and the words there."""
+    return [
+        (one.message, one.location.uri, client.words(one.location.uri, one.location.range))
+        for one in item.related_information or ()
+    ]
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("pull", [False, True])
+async def test_a_finding_leads_to_its_evidence(folder: Path, encoding: str, pull: bool) -> None:
+    uri, other = uri_of(folder), uri_of(folder, "other.py")
+    text = "s = '😀'; t, FARR = 1, 2\n"
+    (folder / "other.py").write_text(text, encoding="utf-8")
+    async with editor(folder, encodings=[encoding], pull=pull) as client:
+        client.texts[other] = text
+        client.open(uri, "POINT = 1\nfor x in y:\n    '😀é'; TARGET = 2\n")
+        if pull:
+            (item,) = (await client.pull(uri)).items
+        else:
+            await client.shown(uri)
+            (item,) = client.published[-1].diagnostics
+        assert related(client, item) == [("here", uri, "TARGET"), ("there", other, "FARR")]
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(("rich", "shows"), [(True, False), (False, False)])
+async def test_a_client_that_cannot_show_evidence_is_sent_none(folder: Path, rich: bool, shows: bool) -> None:
+    uri = uri_of(folder)
+    async with editor(folder, rich=rich, related=shows) as client:
+        client.open(uri, "POINT = 1\nTARGET = 2\n")
+        assert await client.shown(uri) == ["ZY104 POINT"]
+        assert client.published[-1].diagnostics[0].related_information is None
 
 
 @pytest.mark.asyncio
@@ -468,8 +516,19 @@ async def test_a_finding_and_a_suppression_show_the_page_of_their_rule(folder: P
         assert (await client.hover(uri, "ISKY")).startswith("# ZZ102 risky-word")
         assert (await client.hover(uri, "ZZ102")).startswith("# ZZ102 risky-word")
         page = await client.hover(uri, "TL101")
-        assert page.startswith("# TL101 single-process-dataloader\n\n**Measured:** ")
+        assert page.startswith("# TL101 single-process-dataloader\n\n")
+        assert "## Evidence" in page
         assert await client.hover(uri, "y = 2") == ""
+
+
+@pytest.mark.parametrize("gpu", [True, False])
+def test_the_page_of_a_rule_begins_with_its_benchmark_on_a_gpu(gpu: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Evidence("a device", gpu, "2.11", "2026-01-31", "512 photos", "confirmed", "", 3.4, 3.3, 3.5)
+    monkeypatch.setattr(evidence, "_evidence", lambda: {"TL101": (one,)})
+    (rule,) = (rule for rule in load_rules() if rule.code == "TL101")
+    line = "**Benchmark:** 3.4x in the example program (a device, torch 2.11)\n\n" if gpu else ""
+    assert findings._page(rule).startswith(f"# TL101 single-process-dataloader\n\n{line}{rule.page().summary}")
+    assert "| 512 photos | confirmed | 3.4x [3.3, 3.5] | a device |" in findings._page(rule)
 
 
 # -- settings
@@ -642,6 +701,15 @@ async def test_a_cell_that_is_not_python_yet_leaves_the_findings_of_others(folde
         one, two = open_notebook(client, uri_of(folder, "train.ipynb"), "LOUD = (", "RISKY = 1")
         assert await client.shown(two) == ["ZZ102 RISKY"]
         assert await client.shown(one) == []
+
+
+@pytest.mark.asyncio
+async def test_evidence_may_be_in_another_cell(folder: Path) -> None:
+    async with editor(folder) as client:
+        one, two = open_notebook(client, uri_of(folder, "train.ipynb"), "x = 1\nTARGET = '😀'", "y = 1\nPOINT = 2")
+        assert await client.shown(two) == ["ZY104 POINT"]
+        (item,) = client.published[-1].diagnostics
+        assert related(client, item) == [("here", one, "TARGET")]
 
 
 @pytest.mark.asyncio

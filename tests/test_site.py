@@ -24,6 +24,7 @@ import tomli
 from conftest import RunTorchlint
 from rule_cases import read_cases
 
+from torchlint.evidence import benchmark
 from torchlint.output.pages import fix_kind
 from torchlint.registry import load_rules
 from validation.document import picture
@@ -107,7 +108,7 @@ def test_the_start_page_shows_what_the_commands_print(torchlint_in: RunTorchlint
         run = torchlint_in(ROOT, *shown[1].split(), env={"COLUMNS": "96"})
         assert run.stdout.rstrip() == shown[2]
         assert run.returncode == 1
-    assert "measured: " in report[2]
+    assert ("benchmark: " in report[2]) is bool(benchmark("TL101"))
 
 
 def test_the_start_page_shows_the_chart_of_the_first_device() -> None:

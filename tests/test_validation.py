@@ -9,18 +9,17 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic, sleep
 
 import pytest
 import torch
 
-from torchlint.registry import load_rules
 from validation import __main__ as command_line
 from validation import campaign, report, worker
 from validation import measure as measuring
-from validation.chart import LEFT, RIGHT, WIDTH
-from validation.document import chart, document
-from validation.measure import Sides, Task, measure
-from validation.pairs import ROOT, Pair, find_pairs
+from validation.intervals import PROCESS_PAIRS, Interval, time_verdict
+from validation.measure import OutOfTimeError, Sides, Task, measure
+from validation.pairs import CARD, ROOT, Pair, controls, find_pairs
 from validation.results import Measurement, Result, Results, file_name, load, save
 from validation.table import change_of, metric_change, ratio, seconds
 
@@ -88,7 +87,7 @@ def test_what_goes_wrong_in_a_program_is_recorded(
     found = measured(make_pair(**parts))
     assert found.verdict == verdict
     assert found.reason.startswith(reason)
-    assert found.speedup is None
+    assert (found.speedup is None) == (verdict == "not measured")
     json.dumps(found.difference, allow_nan=False)
 
 
@@ -103,6 +102,67 @@ def test_first_runs_are_taken_in_fresh_processes(make_pair: MakePair, tmp_path: 
     found = measured(replace(pair, metric="first run"))
     assert found.samples == measuring.LEAST_SAMPLES
     assert len(set((tmp_path / "log").read_text().split())) == found.samples
+
+
+def test_each_side_is_repeated_by_its_own_time(make_pair: MakePair, tmp_path: Path) -> None:
+    log = tmp_path / "runs"
+    pair = make_pair(work=f"time.sleep(0.2); open({str(log)!r}, 'a').write('.')")
+    found = measured(pair)
+    # The other side takes microseconds and is repeated up to a hundred times; this one is run once a sample.
+    assert len(log.read_text()) < 4 * measuring.LEAST_SAMPLES
+    assert found.after["time"] >= 0.2
+
+
+def test_programs_that_differ_are_timed_all_the_same(make_pair: MakePair) -> None:
+    found = measured(make_pair(work="time.sleep(0.05)", result="[state, 3 * state]"))
+    assert found.verdict == "differs"
+    assert found.speedup is not None and found.speedup < 0.5
+
+
+def test_a_ratio_near_1_needs_several_pairs_of_processes(make_pair: MakePair) -> None:
+    pair = make_pair(work="time.sleep(0.02)")
+    pair = replace(pair, sides=("after", "after"))
+    task = Task(pair, "one", 1.0, "cpu")
+    found = None
+    for count in range(1, PROCESS_PAIRS + 1):
+        found = measure(Sides(task), limit=0, known=found)
+        assert len(found.runs) == count
+        if count < PROCESS_PAIRS:
+            assert found.verdict == "not measured"
+            assert found.reason == f"near 1 in {count} of {PROCESS_PAIRS} pairs of processes"
+    assert found is not None and "pairs of processes" not in found.reason
+
+
+def test_a_measurement_ends_at_the_deadline(make_pair: MakePair) -> None:
+    pair = make_pair(work="time.sleep(30)")
+    begin = monotonic()
+    with pytest.raises(OutOfTimeError):
+        measure(Sides(Task(pair, "one", 1.0, "cpu")), limit=40, deadline=begin + 8)
+    assert monotonic() - begin < 15
+
+
+def test_no_worker_outlives_a_suite_that_is_killed(make_pair: MakePair, tmp_path: Path) -> None:
+    pair = make_pair(prepare=f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))", work="time.sleep(60)")
+    code = f"""
+from pathlib import Path
+from validation.measure import Sides, Task, measure
+from validation.pairs import Pair
+measure(Sides(Task(Pair("little", "rule", Path({str(pair.folder)!r})), "one", 1.0, "cpu")), limit=40)
+"""
+    suite = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
+    wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text() != "")
+    worker_id = int((tmp_path / "pid").read_text())
+    suite.kill()
+    suite.wait()
+    wait_for(lambda: not Path(f"/proc/{worker_id}").exists())
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Wait until something is so; fails after a minute."""
+    deadline = monotonic() + 60
+    while not condition():
+        assert monotonic() < deadline
+        sleep(0.05)
 
 
 #: Stands in for a GPU: what the suite asks of `torch.cuda`, and a program that waits for it at every run.
@@ -151,8 +211,9 @@ def test_results_of_any_shape_are_compared() -> None:
 
 def result(pair: Pair, **changes: object) -> Result:
     """A result of a pair as it is, but for some fields."""
-    one = Measurement("one", 1.0, "confirmed", "", 2.0, 1.9, 2.1, 8, 0.0, 0.01, {"time": 2.0}, {"time": 1.0})
-    plain = Result(pair.name, pair.kind, pair.metric, pair.unit, pair.digest, "2.11.0", "2026-01-31", (one,))
+    runs = (([2.0] * 8, [1.0] * 8),)
+    one = Measurement("one", 1.0, "confirmed", "", 2.0, 1.9, 2.1, 0.0, 0.01, {"time": 2.0}, {"time": 1.0}, runs)
+    plain = Result(pair.name, pair.kind, pair.metric, pair.unit, pair.digest, "code", "2.11.0", "2026-01-31", (one,))
     return replace(plain, **changes)  # type: ignore[arg-type]
 
 
@@ -175,7 +236,7 @@ def test_results_come_back_as_they_were_written(make_pair: MakePair, tmp_path: P
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"device": 1, "environment": {}, "results": [{"name": "a"}]}'])
 def test_a_file_that_holds_no_results_is_named(text: str, tmp_path: Path) -> None:
     (tmp_path / "broken.json").write_text(text)
-    with pytest.raises(ValueError, match=r"broken\.json holds no results"):
+    with pytest.raises(ValueError, match=r"broken\.json is not a file of results"):
         load(tmp_path / "broken.json")
 
 
@@ -184,6 +245,17 @@ def test_a_result_is_stale_when_a_program_changes(make_pair: MakePair) -> None:
     assert not known.stale(make_pair())
     assert known.stale(make_pair(work="x = 1"))
     assert known.stale(None)
+
+
+def test_a_docstring_and_other_sizes_do_not_make_a_result_stale(tmp_path: Path) -> None:
+    def digest(docstring: str, sizes: str) -> str:
+        for side in ("before", "after"):
+            (tmp_path / f"{side}.py").write_text(f'"""{docstring}"""\nimport torch\n{sizes}\nTOLERANCE = 0.01\n')
+        return Pair("little", "rule", tmp_path).digest
+
+    plain = digest("A program.", "SIZES = {}")
+    assert digest("A program.\n\nExpected on an NVIDIA H200:\n", 'SIZES = {\n    "cpu": {"one": 1.0},\n}') == plain
+    assert digest("A program.", "SIZES = {}\nWIDTH = 3") != plain
 
 
 def test_line_endings_do_not_make_a_result_stale(make_pair: MakePair) -> None:
@@ -209,9 +281,10 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float]]:
         def stop(self) -> None:
             pass
 
-    def twice(sides: NoSides, limit: float) -> Measurement:
+    def twice(sides: NoSides, limit: float, known: Measurement | None, deadline: float) -> Measurement:
         asked.append((sides.task.pair.name, sides.task.size))
-        return Measurement(sides.task.label, sides.task.size, "confirmed", "", 2.0, 1.9, 2.1, 8)
+        runs = (([2.0], [1.0]),)
+        return Measurement(sides.task.label, sides.task.size, "confirmed", "", 2.0, 1.9, 2.1, runs=runs)
 
     monkeypatch.setattr(campaign, "Sides", NoSides)
     monkeypatch.setattr(campaign, "measure", twice)
@@ -221,12 +294,13 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float]]:
 def test_every_pair_of_the_device_is_measured_once(quick: list[tuple[str, float]], tmp_path: Path) -> None:
     output = tmp_path / "cpu.json"
     assert command_line.main(["--device", "cpu", "--output", str(output)]) == 0
-    expected = {(pair.name, size) for pair in find_pairs() for size in pair.sizes.get("cpu", {}).values()}
+    pairs = [*find_pairs(), *controls(find_pairs())]
+    expected = {(pair.name, size) for pair in pairs for size in pair.sizes.get("cpu", {}).values()}
     assert set(quick) == expected
     assert len(quick) == len(expected)
     known = load(output).results
     assert set(known) == {name for name, _ in expected}
-    for pair in find_pairs():
+    for pair in pairs:
         if pair.name in known:
             assert [one.label for one in known[pair.name].measurements] == list(pair.sizes["cpu"])
 
@@ -236,12 +310,12 @@ def test_resuming_measures_what_is_missing_or_stale(quick: list[tuple[str, float
     arguments = ["--device", "cpu", "--output", str(output), "--rules", "missing-eval", "missing-no-grad"]
     assert command_line.main(arguments[:-1]) == 0
     assert command_line.main([*arguments, "--resume"]) == 0
-    assert [name for name, _ in quick] == ["missing-eval", "missing-no-grad"]
+    assert sorted(name for name, _ in quick) == ["missing-eval", "missing-no-grad"]
     results = load(output)
     changed = replace(results.results["missing-eval"], digest="another")
     save(replace(results, results={**results.results, "missing-eval": changed}), output)
     assert command_line.main([*arguments, "--resume"]) == 0
-    assert [name for name, _ in quick] == ["missing-eval", "missing-no-grad", "missing-eval"]
+    assert [name for name, _ in quick[2:]] == ["missing-eval"]
     assert not load(output).results["missing-eval"].stale(next(p for p in find_pairs() if p.name == "missing-eval"))
 
 
@@ -250,7 +324,99 @@ def test_a_budget_that_is_used_up_leaves_the_rest(
 ) -> None:
     assert command_line.main(["--device", "cpu", "--output", str(tmp_path / "cpu.json"), "--budget", "1"]) == 1
     assert quick == []
-    assert "go on with --resume" in capsys.readouterr().out
+    assert "continue with --resume" in capsys.readouterr().out
+
+
+def test_the_most_important_tasks_come_first(quick: list[tuple[str, float]], tmp_path: Path) -> None:
+    assert command_line.main(["--device", "cpu", "--output", str(tmp_path / "cpu.json")]) == 0
+    pairs = {pair.name: pair for pair in [*find_pairs(), *controls(find_pairs())]}
+    mains = {(name, next(iter(pair.sizes["cpu"].values()))) for name, pair in pairs.items() if pair.sizes.get("cpu")}
+    first, rest = quick[: len(mains)], quick[len(mains) :]
+    assert set(first) == mains
+    assert not set(rest) & mains
+    kinds = ["card" if name in CARD else pairs[name].kind for name, _ in first]
+    assert kinds == sorted(kinds, key=["program", "card", "rule", "control"].index)
+
+
+def test_a_result_near_1_is_not_done_before_its_pairs_of_processes(
+    quick: list[tuple[str, float]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def near(sides: Sides, limit: float, known: Measurement | None, deadline: float) -> Measurement:
+        runs = (*(known.runs if known else ()), ([1.0], [1.0]))
+        asked.append(len(runs))
+        said = time_verdict(Interval(1.0, 0.99, 1.01), len(runs))
+        return Measurement(sides.task.label, sides.task.size, *said, 1.0, 0.99, 1.01, runs=runs)
+
+    monkeypatch.setattr(campaign, "measure", near)
+    output = tmp_path / "cpu.json"
+    arguments = ["--device", "cpu", "--output", str(output), "--rules", "missing-eval"]
+    assert command_line.main(arguments) == 0
+    assert asked == [1, 2, 3, 4]
+    assert load(output).results["missing-eval"].main.verdict == "no effect"
+
+
+def test_two_measurements_that_disagree_are_no_verdict(
+    quick: list[tuple[str, float]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "cpu.json"
+    arguments = ["--device", "cpu", "--output", str(output), "--rules", "missing-eval"]
+    assert command_line.main(arguments) == 0
+
+    def slower(sides: Sides, *rest: object) -> Measurement:
+        runs = (([1.0], [2.0]),)
+        return Measurement(sides.task.label, sides.task.size, "slower", "", 0.5, 0.49, 0.51, runs=runs)
+
+    monkeypatch.setattr(campaign, "measure", slower)
+    assert command_line.main(arguments) == 0
+    main = load(output).results["missing-eval"].main
+    assert (main.verdict, main.reason) == ("not measured", "two measurements disagree: confirmed, then slower")
+
+
+def test_a_failed_program_is_tried_again_when_resuming(
+    quick: list[tuple[str, float]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "cpu.json"
+    arguments = ["--device", "cpu", "--output", str(output), "--rules", "missing-eval"]
+    with monkeypatch.context() as broken:
+        failed = Measurement("4 batches", 0.04, "not measured", "after: out of memory")
+        broken.setattr(campaign, "measure", lambda *rest: failed)
+        assert command_line.main(arguments) == 0
+    assert command_line.main([*arguments, "--resume"]) == 0
+    assert load(output).results["missing-eval"].main.verdict == "confirmed"
+
+
+def test_a_run_that_is_killed_at_any_moment_loses_nothing(tmp_path: Path) -> None:
+    names = "abcd"
+    for name in names:
+        folder = tmp_path / "root" / "validation" / "programs" / name
+        folder.mkdir(parents=True)
+        parts = {"head": "SIZES = {'cpu': {'one': 1.0}}", "prepare": "pass", "result": "[state]"}
+        (folder / "before.py").write_text(PROGRAM.format(**parts, work="time.sleep(0.02)"))
+        (folder / "after.py").write_text(PROGRAM.format(**parts, work="time.sleep(0.01)"))
+    output = tmp_path / "cpu.json"
+    code = f"""
+import sys
+from pathlib import Path
+from validation import __main__ as command_line, campaign, pairs
+command_line.find_pairs = lambda: pairs.find_pairs(Path({str(tmp_path / "root")!r}))
+campaign.SAMPLING_S["cpu"] = 0.0
+sys.exit(command_line.main(["--device", "cpu", "--output", {str(output)!r}, "--resume"]))
+"""
+    done: set[str] = set()
+    for moment in (3.0, 6.0, 300.0):
+        suite = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        try:
+            shown, _ = suite.communicate(timeout=moment)
+        except subprocess.TimeoutExpired:
+            suite.kill()
+            suite.communicate()
+        found = set(load(output).results) if output.exists() else set()
+        assert found >= done
+        done = found
+    assert suite.returncode == 0, shown
+    assert done == set(names)
 
 
 def test_an_interrupted_run_keeps_what_it_measured(
@@ -259,19 +425,19 @@ def test_an_interrupted_run_keeps_what_it_measured(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    twice: Callable[[Sides, float], Measurement] = vars(campaign)["measure"]
+    twice: Callable[..., Measurement] = vars(campaign)["measure"]
 
-    def interrupted(sides: Sides, limit: float) -> Measurement:
+    def interrupted(sides: Sides, *rest: object) -> Measurement:
         if quick:
             raise KeyboardInterrupt
-        return twice(sides, limit)
+        return twice(sides, *rest)
 
     monkeypatch.setattr(campaign, "measure", interrupted)
     output = tmp_path / "cpu.json"
     arguments = ["--device", "cpu", "--output", str(output), "--rules", "missing-eval", "missing-no-grad"]
     assert command_line.main(arguments) == 130
-    assert "go on with --resume" in capsys.readouterr().err
-    assert set(load(output).results) == {"missing-eval"}
+    assert "continue with --resume" in capsys.readouterr().err
+    assert len(load(output).results) == 1
 
 
 def test_other_sizes_do_not_overwrite_the_results(
@@ -300,13 +466,12 @@ def test_the_list_measures_nothing_and_tells_what_is_stale(
     monkeypatch.setenv("COLUMNS", "300")
     output = tmp_path / "cpu.json"
     pair = next(pair for pair in find_pairs() if pair.name == "missing-eval")
-    one = Measurement(next(iter(pair.sizes["cpu"])), 0.1, "confirmed", "", 2.0, 1.9, 2.1, 8)
-    save(a_device(result(pair, digest="another", measurements=(one,)), name="a CPU", kind="cpu"), output)
+    save(a_device(result(pair, digest="another"), name="a CPU", kind="cpu"), output)
     assert command_line.main(["--device", "cpu", "--output", str(output), "--list"]) == 0
     rows = capsys.readouterr().out.splitlines()
     assert quick == []
-    assert any("missing-eval" in row and "2.0x [1.90, 2.1]" in row and "stale" in row for row in rows)
-    assert any("missing-no-grad" in row and "not measured" in row for row in rows)
+    assert any("missing-eval " in row and "stale: the programs have changed" in row for row in rows)
+    assert any("missing-no-grad" in row and "to do" in row for row in rows)
     assert any(row.startswith("Nothing to show on this device") and "unpinned-dataloader" in row for row in rows)
 
 
@@ -314,7 +479,7 @@ def test_the_list_measures_nothing_and_tells_what_is_stale(
     ("arguments", "message"),
     [
         (["--rules", "mising-eval"], "there is no pair 'mising-eval'; did you mean missing-eval?"),
-        (["--output", str(ROOT / "README.md"), "--list"], "README.md holds no results"),
+        (["--output", str(ROOT / "README.md"), "--list"], "README.md is not a file of results"),
     ],
 )
 def test_a_wrong_argument_is_told_in_one_line(
@@ -373,60 +538,6 @@ def test_the_reports_are_those_of_the_results() -> None:
         assert path.read_text(encoding="utf-8") == content, f"{path} is not up to date: python -m validation.report"
     pages = {path for path in report.files() if path.parent.name in ("rules", "evidence")}
     assert {path for folder in ("rules", "evidence") for path in (ROOT / "docs" / folder).glob("*")} <= pages
-
-
-def test_a_stale_result_is_told_as_such_in_every_report() -> None:
-    pairs = {pair.name: pair for pair in find_pairs()}
-    pair = pairs["missing-eval"]
-    measured = a_device(result(pair, digest="another"), result(pairs["language_model"], digest="another"))
-    (evidence,) = report.evidence_of("missing-eval", [measured], pairs)
-    assert evidence.stale
-    rules = load_rules()
-    page = document(rules, [measured], pairs)
-    assert "| stale (confirmed) |" in page
-    assert page.count("| stale |") == 1
-    assert ">stale</text>" in chart(rules, measured, pairs)
-
-
-def test_the_page_sets_what_gpus_gave_beside_the_claims() -> None:
-    pairs = {pair.name: pair for pair in find_pairs()}
-    rules = load_rules()
-    measured = a_device(result(pairs["single-process-dataloader"]))
-    page = document(rules, [measured], pairs)
-    assert "| 3.7x | 2.0x [1.90, 2.1], single-process-dataloader, NVIDIA H200, torch 2.11 |" in page
-    assert "Nothing was measured on a GPU yet" not in page
-    on_cpu = a_device(result(pairs["single-process-dataloader"]), name="a CPU", kind="cpu")
-    page = document(rules, [on_cpu], pairs)
-    assert "| 3.7x | not measured yet |" in page
-    assert "Nothing was measured on a GPU yet" in page
-
-
-def test_the_chart_is_an_svg_with_a_row_for_every_result_and_the_number_of_those_missing() -> None:
-    from xml.etree import ElementTree
-
-    pairs = {pair.name: pair for pair in find_pairs()}
-    rules = load_rules()
-    one = Measurement("one", 1.0, "slower", "", 0.01, 0.005, 0.02)
-    picture = chart(rules, a_device(result(pairs["missing-eval"], measurements=(one,))), pairs)
-    texts = {
-        "".join(text.itertext()) for text in ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}text")
-    }
-    assert any("missing-eval" in text for text in texts)
-    shown = {rule.name for rule in rules if rule.name in pairs} | {n for n, p in pairs.items() if p.kind == "program"}
-    assert f"{len(shown) - 1} of {len(shown)} were not measured on this device" in texts
-    assert any("NVIDIA H200" in text for text in texts)
-    circles = list(ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}circle"))
-    assert len(circles) == 1
-    assert LEFT <= float(circles[0].attrib["cx"]) <= WIDTH - RIGHT
-
-
-def test_the_page_names_what_was_not_measured() -> None:
-    pairs = {pair.name: pair for pair in find_pairs()}
-    page = document(load_rules(), [a_device(result(pairs["missing-eval"]))], pairs)
-    (line,) = [line for line in page.splitlines() if line.startswith("Not measured on this device: ")]
-    missing = {name.split()[-1] for name in line.rstrip(".").partition(": ")[2].split(", ")}
-    assert {"missing-no-grad", "language_model"} <= missing
-    assert "missing-eval" not in missing
 
 
 def test_figures_read_well() -> None:

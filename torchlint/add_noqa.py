@@ -18,20 +18,16 @@ if TYPE_CHECKING:
     from torchlint.runner import Result
 
 
-def suppress_edit(source: Source, diagnostic: Diagnostic, reason: str = "") -> Edit | None:
-    """The edit that suppresses one finding by a comment; None where no comment can."""
-    return next(iter(suppress_edits(source, [diagnostic], reason)), None)
-
-
 def suppress_edits(source: Source, diagnostics: Iterable[Diagnostic], reason: str = "") -> list[Edit]:
     """The edits that suppress ``diagnostics``, in order: one for each row that gets or already has a comment.
 
     The comment goes to the end of the row in which the finding starts, or where a string or a backslash forbids that,
-    to the next row that can take it. A file that is not Python takes none.
+    to the next row that can take it. A finding of several places gets one at each of them. A file that is not Python
+    takes none.
     """
     rows = CommentRows(source)
     wanted: dict[int, set[str]] = {}
-    for diagnostic in diagnostics:
+    for diagnostic in (place for found in diagnostics for place in (found, *found.others)):
         if diagnostic.code != InvalidSyntax.code:
             first, last = diagnostic.rows
             row = min(max(source.location(diagnostic.start)[0], first), last)

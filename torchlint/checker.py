@@ -8,7 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from torchlint.baseline import BaselineError, load, unknown
+from torchlint.causes import joined
 from torchlint.engine_rules import InvalidSyntax, UnusedSuppression
+from torchlint.files import in_project, is_in_package, is_vendored
 from torchlint.parsing import ParseError, check_syntax, garbage_collection_paused
 from torchlint.rule import Diagnostic, Rule
 from torchlint.settings import Settings
@@ -16,6 +18,7 @@ from torchlint.source import Source, SourceError
 from torchlint.suppressions import suppress
 
 if TYPE_CHECKING:
+    from torchlint.model.context import Context
     from torchlint.model.module import Module
 
 
@@ -52,10 +55,15 @@ def check(
     judged = {rule.code for rule in enabled}
     diagnostics: list[Diagnostic] = []
     rules = [rule for rule in enabled if rule.may_concern(source.text)]
+    if rules and is_vendored(in_project(source.path)):
+        rules, judged = [], set()
     try:
+        around = _context(source, settings) if rules else None
+        known = "\n".join((source.text, *(file.known_text for file in around.files))) if around else source.text
+        rules = [rule for rule in rules if rule.may_apply(known)]
         if rules:
             with garbage_collection_paused():
-                module = _model(source, settings, rules)
+                module = _model(source, settings, rules, around)
                 try:
                     for rule in rules:
                         if is_cancelled():
@@ -80,11 +88,13 @@ def check(
         judged = set()
         if settings.enabled(InvalidSyntax.code, source.path):
             diagnostics += [_invalid_syntax(source, error, "this cell") for error in source.broken]
+    found = diagnostics
     if not settings.ignore_noqa:
         report_unused = settings.enabled(UnusedSuppression.code, source.path)
         diagnostics = suppress(source, diagnostics, judged, report_unused)
         if report_unused and judged:
             judged.add(UnusedSuppression.code)
+    diagnostics = joined(source, diagnostics, found)
     diagnostics = sorted(map(source.adapted, diagnostics), key=lambda found: (found.start, found.code, found.end))
     if settings.baseline and not settings.ignore_baseline:
         try:
@@ -102,7 +112,20 @@ def unreadable(path: str, error: SourceError, settings: Settings) -> list[Diagno
     return [_invalid_syntax(Source.from_text("", path), ParseError(str(error)))]
 
 
-def _model(source: Source, settings: Settings, rules: Sequence[Rule]) -> Module:
+def _context(source: Source, settings: Settings) -> Context | None:
+    """What else of its project a file is analysed with."""
+    if settings.isolated_files:
+        return None
+    from torchlint.project.context import context_around  # not needed, so not imported, for most files
+
+    try:
+        return context_around(source.path, source.code, settings.src)
+    except Exception as error:
+        raise _internal_error(source, "the project", error) from error
+
+
+def _model(source: Source, settings: Settings, rules: Sequence[Rule], context: Context | None) -> Module:
+    from torchlint.model.context import NO_CONTEXT
     from torchlint.model.module import Module  # not needed, so not imported, for most files
 
     try:
@@ -111,6 +134,9 @@ def _model(source: Source, settings: Settings, rules: Sequence[Rule]) -> Module:
             path=source.path,
             options=settings.options_of(rules),
             target_torch=settings.target_torch,
+            context=context or NO_CONTEXT,
+            project_path=in_project(source.path),
+            in_package=is_in_package(source.path),
         )
     except ParseError:
         raise
@@ -119,15 +145,23 @@ def _model(source: Source, settings: Settings, rules: Sequence[Rule]) -> Module:
 
 
 def _ask(rule: Rule, module: Module, source: Source) -> list[Diagnostic]:
-    """What one rule says, each diagnostic with the rows on which a suppression counts."""
+    """What one rule says of code that may run, each diagnostic with the rows on which a suppression counts."""
     try:
-        found = list(dict.fromkeys(rule.check(module)))
+        found = [item for item in dict.fromkeys(rule.check(module)) if not module.purposes.is_dead_at(item.start)]
     except Exception as error:
         raise _internal_error(source, rule.code, error) from error
     return [
         diagnostic if diagnostic.rows[0] else replace(diagnostic, rows=_rows(source, diagnostic))
-        for diagnostic in found
+        for diagnostic in (_with_own_edits(one, module) for one in found if module.is_own(one.start))
     ]
+
+
+def _with_own_edits(diagnostic: Diagnostic, module: Module) -> Diagnostic:
+    """The diagnostic without a fix that would edit another file."""
+    fix = diagnostic.fix
+    if fix is None or all(module.is_own(edit.end) for edit in fix.edits):
+        return diagnostic
+    return replace(diagnostic, fix=None)
 
 
 def _internal_error(source: Source, what: str, error: Exception) -> InternalError:

@@ -1,4 +1,4 @@
-"""What the validation suite measured for a rule: ``evidence.json`` in the rule pack, written by its report."""
+"""The measurements of each rule: ``evidence.json`` in the rule pack, which ``python -m validation.report`` writes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cache
 
 from torchlint.registry import BUILTIN_PACK
 
-#: What may be given in place of a device's name.
+#: Accepted in place of the name of a device.
 KINDS = ("GPU", "CPU")
 
 
@@ -28,12 +28,12 @@ class Evidence:
     speedup: float | None = None  #: time before over time after
     ci_low: float | None = None  #: its 95 % interval
     ci_high: float | None = None
-    change: str = ""  #: what the rule is judged by where that is not time: "deprecation warnings 9 → 0"
+    change: str = ""  #: "deprecation warnings 9 → 0": the metric of the rule, if it is not time
     stale: bool = False  #: whether the programs have changed since
 
     @property
     def figure(self) -> str:
-        """``3.4x [3.3, 3.5]``, after what the rule is judged by where that is not time; empty if there is none."""
+        """``3.4x [3.3, 3.5]``, after the metric of the rule if that is not time; empty without a figure."""
         if self.speedup is None or self.ci_low is None or self.ci_high is None:
             return ""
         time = f"{ratio(self.speedup)}x [{ratio(self.ci_low)}, {ratio(self.ci_high)}]"
@@ -51,16 +51,16 @@ def measurements(code: str) -> tuple[Evidence, ...]:
 
 
 def evidence_for(code: str) -> Evidence | None:
-    """The measurement that stands for a rule: the first device's, if it gave a figure."""
+    """The main measurement of a rule: that of the first device, if it has a figure."""
     first = next(iter(measurements(code)), None)
     return first if first is not None and first.figure else None
 
 
 def gain(code: str, device: str) -> Evidence | None:
-    """The measurement that says how much a rule brings on ``device``: "GPU", "CPU", or a part of a device's name.
+    """The measurement of a rule's gain on ``device``: "GPU", "CPU", or a part of a device's name.
 
-    It is of the size that the verdict is of, confirmed, and not stale; of several devices, the one where the rule
-    brought most. None if there is none.
+    It is confirmed, not stale, and of the main size. Of several devices it is the one with the largest gain. None if
+    there is no such measurement.
     """
     main: dict[str, Evidence] = {}
     for one in measurements(code):
@@ -83,7 +83,7 @@ def devices() -> tuple[str, ...]:
 
 
 def nothing_on(device: str) -> str:
-    """Why ``device`` has no figures and what has, in words for the user; empty if it has."""
+    """The error message for a ``device`` without figures, with the devices that have some; empty if it has figures."""
     if any(_is_of(one, device) for entries in _evidence().values() for one in entries):
         return ""
     missing = f"a {device.upper()} yet" if device.upper() in KINDS else f"{device!r}"
@@ -99,17 +99,22 @@ def _is_of(measured: Evidence, device: str) -> bool:
     return bool(device) and device.lower() in measured.device.lower()
 
 
-def summary(code: str) -> str:
-    """A rule's evidence in one line: figure, device, other sizes. Empty if there is none."""
+def benchmark(code: str) -> str:
+    """A rule's evidence in one line, for display next to a finding: ``3.4x in the example program (NVIDIA H200, ...)``.
+
+    It comes from a GPU. Without one it is empty: a figure from a CPU does not apply to code that runs on a GPU.
+    """
     first = evidence_for(code)
-    if first is None:
+    if first is None or not first.gpu:
         return ""
     others = [other for other in measurements(code)[1:] if other.device == first.device and other.speedup is not None]
-    head = first.figure if first.verdict == "confirmed" else f"{first.verdict}, {first.figure}"
-    parts = [f"{head}, {first.device}, torch {first.torch}"]
+    head, facts = first.change or f"{ratio(first.speedup or 0)}x", [first.device, f"torch {first.torch}"]
+    if first.verdict != "confirmed":
+        head, facts = first.verdict, [head, *facts]
+    parts = [f"{head} in the example program ({', '.join(facts)})"]
     parts += [f"{ratio(other.speedup or 0)}x for {other.size}" for other in others]
     if first.stale:
-        parts.append("stale: the programs have changed since")
+        parts.append("stale: the example program has changed since")
     return "; ".join(parts)
 
 

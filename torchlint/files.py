@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from torchlint.globs import matches, matches_parents
@@ -12,6 +14,9 @@ from torchlint.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
+
+#: Folders of code that was copied from another project, and is maintained there.
+_VENDORED = re.compile(r"(^|/)(_?vendor(ed)?|third[-_]?party|3rd[-_]?party|externals?|extern|submodules)/")
 
 
 @dataclass(frozen=True)
@@ -70,13 +75,55 @@ def is_excluded(path: str, settings: Settings) -> bool:
     return matches_parents(settings.exclude, absolute)
 
 
+def in_project(path: str) -> str:
+    """A path as seen from the root of its repository, or else from the working directory, with slashes.
+
+    It is the file's name alone if it is in neither.
+    """
+    if not path:
+        return ""
+    absolute = os.path.abspath(path)
+    root = _repository(os.path.dirname(absolute)) or os.getcwd()
+    inside = absolute.startswith(os.path.join(root, ""))
+    return os.path.relpath(absolute, root).replace(os.sep, "/") if inside else os.path.basename(absolute)
+
+
+def is_vendored(place: str) -> bool:
+    """Whether the file at ``place``, a path within its project, is in a folder of other projects' code."""
+    return bool(_VENDORED.search(place))
+
+
+def is_in_package(path: str) -> bool:
+    """Whether a file is a module of a package, so that other files may import what it defines."""
+    return os.path.exists(os.path.join(os.path.dirname(path), "__init__.py"))
+
+
+@lru_cache(maxsize=4096)
+def _repository(folder: str) -> str | None:
+    """The root of the git repository around a folder. A submodule is a part of the one around it."""
+    marker = os.path.join(folder, ".git")
+    if os.path.isdir(marker) or (os.path.isfile(marker) and _is_worktree(marker)):
+        return folder
+    above = os.path.dirname(folder)
+    return _repository(above) if above != folder else None
+
+
+def _is_worktree(marker: str) -> bool:
+    """Whether a file called `.git` is that of a worktree, not of a submodule."""
+    try:
+        with open(marker, encoding="utf-8", errors="replace") as file:
+            return "/worktrees/" in file.read(4096).replace(os.sep, "/")
+    except OSError:
+        return False
+
+
 def _walk(root: str, settings_of: Callable[[str], Settings | None], errors: list[str]) -> Iterator[tuple[str, File]]:
     """The Python files and notebooks below a folder, each with its real path. Links to folders are not followed."""
     settings = settings_of(root)
     if settings is None or (settings.force_exclude and is_excluded(root, settings)):
         return
     top = os.path.abspath(root)
-    ignores = _ignores_above(top) if settings.respect_gitignore else ()
+    ignores = ignores_above(top) if settings.respect_gitignore else ()
     folders = [(root, top, os.path.realpath(root), ignores)]
     while folders:
         folder, absolute, real, ignores = folders.pop()
@@ -90,13 +137,13 @@ def _walk(root: str, settings_of: Callable[[str], Settings | None], errors: list
             errors.append(f"{folder}: cannot be read: {error.strerror}")
             continue
         if settings.respect_gitignore and any(entry.name == ".gitignore" for entry in entries):
-            ignores = (*ignores, *_read_ignore(absolute, os.path.join(absolute, ".gitignore")))
+            ignores = (*ignores, *read_ignore(absolute, os.path.join(absolute, ".gitignore")))
         for entry in entries:
             is_folder = entry.is_dir(follow_symlinks=False)
             if not is_folder and not (entry.name.endswith((".py", ".ipynb")) and _is_file(entry)):
                 continue
             place = os.path.join(absolute, entry.name)
-            if matches(settings.exclude, place) or _is_ignored(place, is_folder, ignores):
+            if matches(settings.exclude, place) or is_ignored(place, is_folder, ignores):
                 continue
             path = entry.name if folder == "." else os.path.join(folder, entry.name)
             inner = os.path.join(real, entry.name)
@@ -114,14 +161,14 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 
 @dataclass(frozen=True)
-class _Ignore:
+class Ignore:
     """One .gitignore and the folder its patterns are relative to."""
 
     folder: str
     spec: GitIgnoreSpec
 
 
-def _read_ignore(folder: str, file: str) -> tuple[_Ignore, ...]:
+def read_ignore(folder: str, file: str) -> tuple[Ignore, ...]:
     """The patterns of ``file``, relative to ``folder``; like git, past a file or a pattern that cannot be read."""
     try:
         with open(file, encoding="utf-8", errors="replace") as stream:
@@ -137,33 +184,33 @@ def _read_ignore(folder: str, file: str) -> tuple[_Ignore, ...]:
         except ValueError:
             continue
         patterns.append(line)
-    return (_Ignore(folder, GitIgnoreSpec.from_lines(patterns)),) if patterns else ()
+    return (Ignore(folder, GitIgnoreSpec.from_lines(patterns)),) if patterns else ()
 
 
-def _ignores_above(root: str) -> tuple[_Ignore, ...]:
+def ignores_above(root: str) -> tuple[Ignore, ...]:
     """What the repository that holds a folder ignores from above it, outermost first."""
-    ignores: tuple[_Ignore, ...] = ()
+    ignores: tuple[Ignore, ...] = ()
     top = root
     while not os.path.exists(os.path.join(top, ".git")):
         parent = os.path.dirname(top)
         if parent == top:
             return ()  # not in a repository: what lies above is no business of this project
         top = parent
-        ignores = (*_read_ignore(top, os.path.join(top, ".gitignore")), *ignores)
-    ignores = (*_read_ignore(top, os.path.join(top, ".git", "info", "exclude")), *ignores)
+        ignores = (*read_ignore(top, os.path.join(top, ".gitignore")), *ignores)
+    ignores = (*read_ignore(top, os.path.join(top, ".git", "info", "exclude")), *ignores)
     # A folder that is asked for by name is checked, even if git ignores it.
     return () if _is_ignored_with_parents(root, top, ignores) else ignores
 
 
-def _is_ignored_with_parents(path: str, top: str, ignores: tuple[_Ignore, ...]) -> bool:
+def _is_ignored_with_parents(path: str, top: str, ignores: tuple[Ignore, ...]) -> bool:
     while path != top:
-        if _is_ignored(path, True, ignores):
+        if is_ignored(path, True, ignores):
             return True
         path = os.path.dirname(path)
     return False
 
 
-def _is_ignored(path: str, is_folder: bool, ignores: tuple[_Ignore, ...]) -> bool:
+def is_ignored(path: str, is_folder: bool, ignores: tuple[Ignore, ...]) -> bool:
     """Whether git ignores a path whose parents it does not ignore; the innermost file that has a say decides."""
     for ignore in reversed(ignores):
         if not path.startswith(ignore.folder.rstrip(os.sep) + os.sep):

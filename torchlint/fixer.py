@@ -6,15 +6,14 @@ import contextlib
 import difflib
 import os
 import tempfile
-from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 
 from torchlint.checker import InternalError, check, raise_crash
+from torchlint.conflicts import edits_of, is_well_formed, without_conflicts
 from torchlint.lexemes import lines
 from torchlint.parsing import ParseError, check_syntax, compiles
-from torchlint.rule import Applicability, Diagnostic, Edit
+from torchlint.rule import Applicability, Diagnostic
 from torchlint.settings import Settings
 from torchlint.source import Source, SourceError
 
@@ -82,7 +81,7 @@ def fix(
             place = f"line {row}" if cell is None else f"line {row} of cell {cell}"
             errors.append(f"{source.path}: the fix of {culprit.code} on {place} was left out: its result is not Python")
         for diagnostic in wanted:  # edits that no file can hold; said once, and never tried again
-            if not _well_formed(diagnostic, len(current.text)):
+            if not is_well_formed(diagnostic, len(current.text)):
                 refused.add(_identity(current, diagnostic))
                 errors.append(f"{source.path}: the fix of {diagnostic.code} was left out: its edits overlap")
         if not sound:
@@ -96,30 +95,6 @@ def fix(
             return Fixed(source, first, (), (f"{source.path}: the fixes of {codes} do not settle; nothing was fixed",))
         seen[text] = len(applied)
         found = look(current)
-
-
-def without_conflicts(diagnostics: Iterable[Diagnostic], length: int) -> list[Diagnostic]:
-    """A maximal choice of diagnostics whose fixes can be applied at once, the first in the text first.
-
-    Fixes may share an edit, such as the import that both need. Others that touch the same place wait for a round in
-    which the rules have seen what the first one did.
-    """
-    chosen: list[Diagnostic] = []
-    taken: list[Edit] = []  # sorted, and apart from each other
-    for diagnostic in sorted(diagnostics, key=_order):
-        if diagnostic.fix is None or not _well_formed(diagnostic, length):
-            continue
-        new = [edit for edit in dict.fromkeys(diagnostic.fix.edits) if not _has(taken, edit)]
-        if not any(_conflicts(taken, edit) for edit in new):
-            chosen.append(diagnostic)
-            taken = sorted([*taken, *new], key=_place)
-    return chosen
-
-
-def edits_of(diagnostics: Iterable[Diagnostic]) -> list[Edit]:
-    """The edits of fixes that do not conflict, in order, shared ones once."""
-    edits = dict.fromkeys(edit for diagnostic in diagnostics if diagnostic.fix for edit in diagnostic.fix.edits)
-    return sorted(edits, key=_place)
 
 
 def unified_diff(before: Source, after: Source) -> str:
@@ -206,43 +181,3 @@ def _identity(source: Source, diagnostic: Diagnostic) -> object:
     """What tells a fix from others from one round to the next, while offsets move."""
     contents = tuple(edit.content for edit in diagnostic.fix.edits) if diagnostic.fix else ()
     return diagnostic.code, source.text[diagnostic.start : diagnostic.end], contents
-
-
-def _well_formed(diagnostic: Diagnostic, length: int) -> bool:
-    """Whether the fix changes something, within the text, and no character twice."""
-    edits = sorted(dict.fromkeys(diagnostic.fix.edits), key=_place) if diagnostic.fix else []
-    inside = all(0 <= edit.start <= edit.end <= length for edit in edits)
-    return bool(edits) and inside and all(one.end <= two.start for one, two in pairwise(edits))
-
-
-def _order(diagnostic: Diagnostic) -> tuple[int, str]:
-    edits = diagnostic.fix.edits if diagnostic.fix else ()
-    return min((edit.start for edit in edits), default=diagnostic.start), diagnostic.code
-
-
-def _place(edit: Edit) -> tuple[int, int]:
-    return edit.start, edit.end
-
-
-def _has(taken: list[Edit], edit: Edit) -> bool:
-    index = bisect_left(taken, _place(edit), key=_place)
-    while index < len(taken) and _place(taken[index]) == _place(edit):
-        if taken[index] == edit:
-            return True
-        index += 1
-    return False
-
-
-def _conflicts(taken: list[Edit], edit: Edit) -> bool:
-    """Whether ``edit`` overlaps a taken edit, or touches one where an order would have to be guessed."""
-    index = bisect_left(taken, edit.start, key=lambda other: other.start)
-    for other in taken[max(index - 1, 0) :]:
-        if other.start > edit.end:
-            return False
-        touching = other.end == edit.start or edit.end == other.start
-        insertion = other.start == other.end or edit.start == edit.end
-        if touching and (insertion or other.start == edit.start):
-            return True
-        if other.start < edit.end and edit.start < other.end:
-            return True
-    return False

@@ -188,6 +188,13 @@ KEYS: Mapping[str, Key] = {
         "List the fixes that were made.",
         "show-fixes = true",
     ),
+    "src": Key(
+        Kind.STRINGS,
+        "[]",
+        "Folders from which absolute imports are resolved, in addition to the project's root, its `src` and its `lib`. "
+        "They are relative to this file and may contain wildcards, as in ruff's `src`.",
+        'src = ["python", "packages/*/src"]',
+    ),
     "target-torch": Key(
         Kind.STRING,
         "the oldest torch that the project's own dependencies allow",

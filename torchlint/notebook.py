@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 
-from torchlint.engine_rules import InvalidSyntax
 from torchlint.magics import Masked, blank, mask
 from torchlint.parsing import ParseError, check_syntax, python_tree
 from torchlint.rule import Diagnostic, Edit
@@ -21,9 +20,6 @@ from torchlint.source import Cell, Source, SourceError, apply
 
 #: What stands between two cells.
 _BORDER = "\n"
-# How notes name rows: "at line 3", "the loaders at lines 3, 5 and 8".
-_ROWS = re.compile(r"\blines? \d+(?:(?:, | and )\d+\b)*")
-_NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True)
@@ -83,29 +79,16 @@ class Notebook(Source):
     # -- fixes
 
     def adapted(self, diagnostic: Diagnostic) -> Diagnostic:
-        """The diagnostic with every edit within one cell, and with rows named by their cells.
+        """The diagnostic with every edit within one cell.
 
         A fix is left out if it would touch a magic, or a cell that is not analysed, or if the cell would no longer
         show the value of its last expression.
         """
-        if diagnostic.code == InvalidSyntax.code:
-            return diagnostic  # made of what Python says of the cell by itself
-        here = self.cell_at(diagnostic.start)
-
-        def in_cells(text: str) -> str:
-            return _ROWS.sub(lambda rows: _NUMBER.sub(lambda row: self._row(int(row[0]), here), rows[0]), text)
-
         fix = diagnostic.fix
-        edits = self._within_cells(fix.edits) if fix else None
-        if fix and edits:
-            fix = replace(fix, message=in_cells(fix.message), caution=in_cells(fix.caution), edits=edits)
-        return replace(
-            diagnostic,
-            message=in_cells(diagnostic.message),
-            label=in_cells(diagnostic.label),
-            notes=tuple(map(in_cells, diagnostic.notes)),
-            fix=fix if edits else None,
-        )
+        if fix is None:
+            return diagnostic
+        edits = self._within_cells(fix.edits)
+        return replace(diagnostic, fix=replace(fix, edits=edits) if edits else None)
 
     def edited(self, edits: Sequence[Edit]) -> Notebook:
         """The same notebook with sorted edits, each within one cell, made in it."""
@@ -128,12 +111,6 @@ class Notebook(Source):
         if self.document is None:
             raise SourceError("the cells did not come from a file")
         return self.encode(with_cells(self.document, {cell.index: self.cell_text(cell) for cell in self.cells}))
-
-    def _row(self, row: int, here: Cell | None) -> str:
-        if row > len(self.line_starts):
-            return str(row)
-        position = self.position(self.line_starts[row - 1])
-        return f"{position.row}" if here and position.cell == here.index else f"{position.row} of cell {position.cell}"
 
     def _within_cells(self, edits: Sequence[Edit]) -> tuple[Edit, ...] | None:
         """The edits, none of which touches the newline between two cells; None where that cannot be."""

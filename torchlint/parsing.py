@@ -81,7 +81,7 @@ def parse_pieces(text: str) -> list[Piece]:
     """
     complaint: ParseError | None = None
     try:
-        starts = _piece_starts(text, python_tree(text))
+        starts = piece_starts(text, python_tree(text))
     except ParseError as error:
         if error.final:
             raise
@@ -93,10 +93,10 @@ def parse_pieces(text: str) -> list[Piece]:
     known = dict(_last_parse)  # each tree serves one piece: nodes are told apart by identity
     kept = [known.pop(piece, None) for piece in texts]
     try:
-        trees = iter(_parse([piece for piece, parsed in zip(texts, kept, strict=True) if parsed is None]))
+        trees = iter(parse_texts([piece for piece, parsed in zip(texts, kept, strict=True) if parsed is None]))
     except ParseError:
         if complaint is None:
-            _parse([text])  # says where in the file
+            parse_texts([text])  # says where in the file
         raise complaint or ParseError(_TOO_DEEP) from None
     pieces = [
         Piece(start, parsed or Parsed(piece, next(trees)))
@@ -114,7 +114,7 @@ def _remember(parsed: dict[str, Parsed]) -> None:
     _last_parse = parsed
 
 
-def _piece_starts(text: str, tree: ast.Module) -> list[int]:
+def piece_starts(text: str, tree: ast.Module) -> list[int]:
     """Where the pieces of a text begin: at each top-level statement that begins a row, but for the first."""
     line_ends = [match.span() for match in _NEWLINE.finditer(text)]
     starts = [0]
@@ -128,7 +128,7 @@ def _piece_starts(text: str, tree: ast.Module) -> list[int]:
     return starts
 
 
-def _parse(texts: Sequence[str]) -> list[cst.Module]:
+def parse_texts(texts: Sequence[str]) -> list[cst.Module]:
     """The trees of texts. Raises ParseError."""
     if not texts:
         return []
@@ -169,7 +169,7 @@ def check_syntax(text: str) -> None:
         if error.final:
             raise
         try:
-            _parse([text])
+            parse_texts([text])
         except ParseError:
             raise error from None
 

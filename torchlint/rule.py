@@ -1,4 +1,4 @@
-"""What a rule is and what it yields: Rule, Diagnostic, Fix, Edit, Applicability.
+"""What a rule is and what it yields: Rule, Diagnostic, Note, Place, Fix, Edit, Applicability.
 
 Nothing here imports libcst or rich, so that listing the rules stays quick.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
@@ -63,10 +63,53 @@ class Fix:
     applicability: Applicability
     caution: str = ""  #: what an unsafe fix may change
 
+    def __hash__(self) -> int:
+        """Quick for a fix of many edits, which many findings may share."""
+        return hash((self.message, len(self.edits), self.edits[:1], self.applicability))
+
+
+@dataclass(frozen=True)
+class Place:
+    """The characters ``[start, end)`` of a file, as offsets into its decoded text."""
+
+    start: int
+    end: int
+    path: str = ""  #: empty: the file of the finding
+
+
+@dataclass(frozen=True)
+class Note:
+    """One piece of evidence for a finding, with the place where it is seen.
+
+    Every output format adds the place itself, as "MESSAGE at line 7" or as a link, so that the message never names a
+    row and reads well before "at".
+    """
+
+    message: str
+    place: Place | None = None
+
+    @classmethod
+    def at(cls, module: Module, node: object | None, message: str) -> Note:
+        """A note on ``node`` (a libcst node of ``module``); without a node, one that has no place."""
+        return cls(message, None if node is None else Place(*module.place(node)))
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What several places have in common: the engine reports them as one finding, at the first that a rule yields.
+
+    A rule yields each place by itself, with its own fix, so that a suppression can exempt one of them.
+    """
+
+    key: Hashable  #: tells the causes of a rule in a file apart
+    others: str  #: what the note at each of the other places says: "also copied"
+    fix: str = ""  #: what the fix of several places does; by default what the fix of the first one does
+    whole: bool = False  #: whether the fix is offered only where no place is suppressed
+
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One finding of one rule at one place of one file."""
+    """One finding of one rule at one place of one file, or at several places for one cause."""
 
     code: str
     name: str
@@ -74,11 +117,13 @@ class Diagnostic:
     start: int  #: offset of the first flagged character
     end: int  #: offset behind the last flagged character
     label: str = ""  #: said beside the underlined span
-    notes: tuple[str, ...] = ()  #: why here: the evidence in this file
+    notes: tuple[Note, ...] = ()  #: why here: the evidence
     severity: Severity = Severity.WARNING
     fix: Fix | None = None
     #: first and last row (from 1) of the flagged statement; a suppression comment on any of them counts
     rows: tuple[int, int] = (0, 0)
+    cause: Cause | None = None  #: what it shares with other places; None once they are joined
+    others: tuple[Diagnostic, ...] = ()  #: the other places of a joined finding
 
 
 #: Headings every rule's docstring has, in this order.
@@ -101,6 +146,16 @@ class Page:
     sections: Mapping[str, str] = field(default_factory=dict)
 
 
+#: Strings that a text must contain; of a tuple of strings, at least one.
+Words = tuple[str | tuple[str, ...], ...]
+
+
+def _contains(text: str, words: Words) -> bool:
+    return all(
+        word in text if isinstance(word, str) else any(alternative in text for alternative in word) for word in words
+    )
+
+
 class Rule:
     """One performance anti-pattern: subclass it in ``rules/<family>/<rule_name>.py``.
 
@@ -113,7 +168,9 @@ class Rule:
     default: ClassVar[Default] = Default.ON
     #: A file that lacks one of these cannot violate the rule and is not even parsed for it.
     #: A string must occur in the text; of a tuple of strings at least one must.
-    words: ClassVar[tuple[str | tuple[str, ...], ...]] = ()
+    words: ClassVar[Words] = ()
+    #: The same for the text of the file together with what it is analysed with: the evidence may be in another file.
+    project_words: ClassVar[Words] = ()
     #: Oldest torch version whose users profit from the advice, e.g. (2, 4); None: any.
     since: ClassVar[tuple[int, int] | None] = None
     #: Where its effect can be shown by the before/after pair: "GPU", "CPU".
@@ -137,11 +194,13 @@ class Rule:
 
     @classmethod
     def may_concern(cls, text: str) -> bool:
-        """Whether ``text`` holds the words without which the rule cannot fire."""
-        return all(
-            word in text if isinstance(word, str) else any(alternative in text for alternative in word)
-            for word in cls.words
-        )
+        """Whether a file's text contains the words without which the rule cannot report anything in it."""
+        return _contains(text, cls.words)
+
+    @classmethod
+    def may_apply(cls, text: str) -> bool:
+        """Whether the text of a file and its context contains the words without which the rule cannot fire."""
+        return _contains(text, cls.project_words)
 
     @classmethod
     def page(cls) -> Page:
@@ -158,9 +217,10 @@ class Rule:
         message: str,
         *,
         label: str = "",
-        notes: tuple[str, ...] = (),
+        notes: tuple[Note, ...] = (),
         fix: Fix | None = None,
         severity: Severity | None = None,
+        cause: Cause | None = None,
     ) -> Diagnostic:
         """A diagnostic of this rule on ``node`` (a libcst node of ``module``)."""
         start, end = module.span(node)
@@ -175,4 +235,5 @@ class Rule:
             severity=severity or self.severity(),
             fix=fix,
             rows=module.statement_rows(node),
+            cause=cause,
         )

@@ -14,6 +14,7 @@ from enum import Enum
 from torchlint.checker import InternalError, check, unreadable
 from torchlint.files import File
 from torchlint.fixer import WriteError, fix, unified_diff, write
+from torchlint.project.context import forget
 from torchlint.rule import Diagnostic
 from torchlint.settings import Settings
 from torchlint.source import Source, SourceError
@@ -57,6 +58,7 @@ def run(
 
     Any ``executor`` can serve; without one, processes are started if there is work for them.
     """
+    forget()  # files may have changed since the last run
     results: dict[int, Result] = {}
     for index, result in _results(files, mode, executor):
         results[index] = result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import glob
 import os
 import re
 import sys
@@ -43,6 +44,7 @@ class Settings:
     plugins: tuple[str, ...] = ()
     per_file_ignores: tuple[PerFileIgnore, ...] = ()
     exclude: tuple[Glob, ...] = ()
+    src: tuple[str, ...] = ()  #: further folders from which absolute imports are resolved
     respect_gitignore: bool = True
     force_exclude: bool = False
     #: Oldest torch version the project supports, (major, minor), if known
@@ -51,6 +53,7 @@ class Settings:
     fix: bool = False
     unsafe_fixes: bool = False
     show_fixes: bool = False
+    isolated_files: bool = False  #: whether each file is analysed by itself, without its project
     ignore_noqa: bool = False
     baseline: str = ""  #: the path of the file whose findings are not reported, if there is one
     ignore_baseline: bool = False
@@ -114,6 +117,7 @@ class Resolver:
         *,
         config: str | None = None,
         isolated: bool = False,
+        isolated_files: bool = False,
         ignore_noqa: bool = False,
         ignore_baseline: bool = False,
     ) -> None:
@@ -121,6 +125,7 @@ class Resolver:
         self._config = os.path.abspath(config) if config is not None else None
         self._isolated = isolated
         self._ignore_noqa = ignore_noqa
+        self._isolated_files = isolated_files
         self._ignore_baseline = ignore_baseline
         self._folders: dict[str, Settings] = {}
         self._nearest: dict[str, tuple[str | None, tuple[int, int] | None]] = {}
@@ -150,6 +155,7 @@ class Resolver:
         if (file, target) not in self._settings:
             root = os.path.dirname(file) if file is not None else os.getcwd()
             settings = _combine(self._layers(file), target, self._ignore_noqa, root)
+            settings = replace(settings, isolated_files=self._isolated_files)
             if self._ignore_baseline:
                 settings = replace(settings, ignore_baseline=True)
             else:
@@ -196,6 +202,21 @@ def _look_in(
         target = lower_bound(requirements)
     own = os.path.join(folder, "torchlint.toml")
     return (own if os.path.isfile(own) else file), target
+
+
+def has_settings(folder: str) -> bool:
+    """Whether a folder itself has settings: a torchlint.toml, or a pyproject.toml with ``[tool.torchlint]``."""
+    if os.path.isfile(os.path.join(folder, "torchlint.toml")):
+        return True
+    pyproject = os.path.join(folder, "pyproject.toml")
+    try:
+        with open(pyproject, "rb") as stream:
+            data = stream.read()
+        return b"torchlint" in data and "torchlint" in _table(_parse_toml(data, pyproject).get("tool"))
+    except OSError:
+        return False
+    except SettingsError:
+        return True  # they are broken, but they are there
 
 
 def inline_layer(text: str) -> Layer:
@@ -263,6 +284,7 @@ def _combine(layers: Sequence[Layer], target: tuple[int, int] | None, ignore_noq
         plugins=plugins,
         per_file_ignores=_per_file_ignores(layers, rules),
         exclude=_excluded(layers, root),
+        src=_sources(layers),
         respect_gitignore=values.get("respect-gitignore", True),
         force_exclude=values.get("force-exclude", False),
         target_torch=target,
@@ -371,6 +393,20 @@ def _excluded(layers: Sequence[Layer], root: str) -> tuple[Glob, ...]:
             exclude = [Glob(pattern, layer.folder) for pattern in layer.values["exclude"]]
         extended += [Glob(pattern, layer.folder) for pattern in layer.values.get("extend-exclude", ())]
     return (*exclude, *extended)
+
+
+def _sources(layers: Sequence[Layer]) -> tuple[str, ...]:
+    """The absolute folders of ``src``; patterns are expanded."""
+    for layer in reversed(layers):
+        if "src" in layer.values:
+            found: dict[str, None] = {}
+            for given in layer.values["src"]:
+                place = os.path.join(layer.folder, os.path.expanduser(given))
+                pattern = os.path.join(glob.escape(layer.folder), os.path.expanduser(given))
+                folders = sorted(glob.glob(pattern)) if glob.has_magic(given) else [place]
+                found.update(dict.fromkeys(os.path.abspath(folder) for folder in folders))
+            return tuple(found)
+    return ()
 
 
 def _options(layers: Sequence[Layer], rules: Sequence[Rule]) -> Mapping[str, Mapping[str, Option]]:

@@ -16,7 +16,7 @@ from torchlint.lexemes import NEWLINE
 
 if TYPE_CHECKING:
     from torchlint.parsing import ParseError
-    from torchlint.rule import Diagnostic, Edit
+    from torchlint.rule import Diagnostic, Edit, Place
 
 #: Larger files hold data, not programs; parsing one would take minutes and gigabytes.
 MAX_BYTES = 10 * 1024 * 1024
@@ -164,6 +164,15 @@ class Source:
         return codecs.BOM_UTF8 + body if self.bom else body
 
     # -- places
+
+    def containing(self, place: Place) -> Source | None:
+        """The text that a place named by a finding of this file is in; None if it is a file that cannot be read."""
+        if not place.path:
+            return self
+        try:
+            return Source.read(place.path)
+        except (OSError, SourceError):
+            return None
 
     @cached_property
     def line_starts(self) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -51,6 +52,7 @@ class CommentRows:
     def __init__(self, source: Source) -> None:
         commented: set[int] = set()
         self._closed: set[int] = set()
+        self._next: dict[int, int] = {}  #: for closed rows that were asked about, the first one behind that is not
         for lexeme in _LEXEME.finditer(source.code):
             first = source.location(lexeme.start())[0]
             if lexeme["comment"] is not None:
@@ -64,9 +66,34 @@ class CommentRows:
 
     def first_from(self, row: int) -> int:
         """The first row, from ``row`` on, that can end with a comment."""
+        passed = []
         while row in self._closed:
-            row += 1
+            passed.append(row)
+            row = self._next.get(row, row + 1)
+        self._next.update(dict.fromkeys(passed, row))
         return row
+
+
+class _Index:
+    """The suppressions of a file by their rows, and those for the whole file by their codes."""
+
+    def __init__(self, suppressions: Sequence[Suppression]) -> None:
+        self._on_rows = [suppression for suppression in suppressions if suppression.row]
+        self._whole: dict[str, list[Suppression]] = {}  #: under "" those of every code
+        for suppression in suppressions:
+            if not suppression.row:
+                for code in dict.fromkeys(suppression.codes or ("",)):
+                    self._whole.setdefault(code, []).append(suppression)
+
+    def on_rows(self, diagnostic: Diagnostic, last: int) -> list[Suppression]:
+        """Those that silence ``diagnostic`` on one of its rows; ``last`` is the last on which a comment counts."""
+        first = bisect_left(self._on_rows, diagnostic.rows[0], key=lambda suppression: suppression.row)
+        behind = bisect_right(self._on_rows, last, key=lambda suppression: suppression.row)
+        return [suppression for suppression in self._on_rows[first:behind] if suppression.covers(diagnostic, last)]
+
+    def of_file(self, code: str) -> list[Suppression]:
+        """Those that silence a code in the whole file."""
+        return self._whole.get(code, []) + self._whole.get("", [])
 
 
 def suppress(
@@ -79,18 +106,24 @@ def suppress(
     if not diagnostics and not (report_unused and _names_one_of(text, judged)):
         return []
     suppressions = list(find_suppressions(source))
+    index = _Index(suppressions)
+    of_file = {code: index.of_file(code) for code in {diagnostic.code for diagnostic in diagnostics}}
+    for code, silencing in of_file.items():
+        for suppression in silencing:
+            suppression.used.add(code)
     rows = CommentRows(source)
     left = []
     for diagnostic in diagnostics:
         last = rows.first_from(diagnostic.rows[1])
-        covering = [suppression for suppression in suppressions if suppression.covers(diagnostic, last)]
+        covering = index.on_rows(diagnostic, last)
         for suppression in covering:
             suppression.used.add(diagnostic.code)
-        if not covering:
+        if not covering and not of_file[diagnostic.code]:
             left.append(diagnostic)
     if report_unused:
         unused = [found for entry in suppressions if (found := _unused(source, entry, judged)) is not None]
-        left += [found for found in unused if not any(_silences_report(entry, found) for entry in suppressions)]
+        if not index.of_file(UnusedSuppression.code):
+            left += [found for found in unused if not _is_silenced(found, index)]
     return left
 
 
@@ -115,9 +148,9 @@ def find_suppressions(source: Source) -> Iterator[Suppression]:
             )
 
 
-def _silences_report(suppression: Suppression, unused: Diagnostic) -> bool:
+def _is_silenced(unused: Diagnostic, index: _Index) -> bool:
     # A bare suppression on a line is not meant to hide that another comment there is stale.
-    return suppression.covers(unused, unused.rows[1]) and bool(suppression.codes or suppression.row == 0)
+    return any(suppression.codes for suppression in index.on_rows(unused, unused.rows[1]))
 
 
 def _names_one_of(text: str, codes: Collection[str]) -> bool:

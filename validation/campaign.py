@@ -1,90 +1,165 @@
-"""One run over many tasks: shares out the time, shows what happens, keeps the file of results whole."""
+"""One run over many tasks: decides what is measured next, keeps within its time, keeps the file of results whole."""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 
-from rich.live import Live
-
-from .environment import cpu_count
-from .measure import Sides, Task, measure
+from .environment import cpu_count, harness
+from .intervals import LOOKS, Interval, Verdict, pairs_needed
+from .measure import LEAST_SAMPLES, SHORTEST_SAMPLE_S, OutOfTimeError, Sides, Task, measure
+from .pairs import CARD
 from .results import Measurement, Result, Results, save
-from .table import Key, key_of, table, wide_console
+from .table import Key, key_of, table, verdict_of, wide_console
 
-SAMPLING_S = 40.0  #: at most, for one pair at one size
-LEAST_SAMPLING_S = 5.0
-START_S = 15.0  #: about what starting and preparing a pair costs; only for sharing out a budget
+SAMPLING_S = {"cuda": 12.0, "cpu": 15.0}  #: at most, for one pair of processes
+COUNTED_S = 4.0  #: for a pair that is judged by a count: the time is a side note
+LIKELY_SAMPLES = LOOKS[0]  #: of each side, where times are quiet
+IMPORT_S = 6.0  #: until two processes have imported torch and made a CUDA context
+AHEAD_S = 1.0  #: the same for processes that are started ahead: the CUDA context counts as preparation
 CORES_TO_START_AHEAD = 8  #: below, two more processes that import torch would disturb what is being measured
+
+CONCLUSIVE: tuple[Verdict, ...] = ("confirmed", "no effect", "slower")
 
 
 class Campaign:
-    """Measures tasks and writes each result as soon as it stands."""
+    """Measures tasks and writes each result at once."""
 
     def __init__(self, device: str, environment: Mapping[str, str], known: Mapping[str, Result], path: Path) -> None:
-        """`known` are the results that the file at `path` holds already; they stay, unless measured again."""
+        """`known` are the results in the file at `path`; they stay, unless measured again."""
         self.device = device
         self.environment = environment
         self.results = dict(known)
         self.path = path
-        self.measured: dict[Key, Measurement] = {}
+        self.harness = harness()
 
-    def run(self, tasks: Sequence[Task], budget: float | None = None) -> int:
-        """Measure tasks in order; 0 if all were, 1 if the budget (seconds) did not suffice."""
+    def run(self, tasks: Sequence[Task], budget: float | None = None, *, resume: bool = False) -> int:
+        """Measure tasks, the most important first; 0 if all are done, 1 if the budget (seconds) ended before.
+
+        With `resume`, only what is not done; otherwise each task from the beginning.
+        """
         console = wide_console()
-        deadline = monotonic() + (float("inf") if budget is None else budget)
-        ahead = 1 if cpu_count() >= CORES_TO_START_AHEAD else 0
+        start = monotonic()
+        deadline = start + (math.inf if budget is None else budget)
+        ahead = cpu_count() >= CORES_TO_START_AHEAD
         started: dict[Key, Sides] = {}
-        live = Live(console=console, transient=True, auto_refresh=False) if console.is_terminal else None
-        with live or nullcontext():
-            try:
-                for index, task in enumerate(tasks):
-                    left = deadline - monotonic()
-                    if left < START_S:
-                        break
-                    for upcoming in tasks[index : index + 1 + ahead]:
-                        if key_of(upcoming) not in started:
-                            started[key_of(upcoming)] = Sides(upcoming)
-                    if live:
-                        notes = {key_of(task): f"runs, {index + 1} of {len(tasks)}"}
-                        live.update(table(self._title(), tasks, self.measured, notes), refresh=True)
-                    share = left / (len(tasks) - index) - START_S
-                    limit = max(LEAST_SAMPLING_S, min(SAMPLING_S, share))
-                    self._record(task, measure(started.pop(key_of(task)), limit))
-            finally:
-                for sides in started.values():
-                    sides.stop()
-        console.print(table(self._title(), tasks, self.measured, {}))
-        left_out = len(tasks) - len(self.measured)
-        console.print(f"{len(self.measured)} of {len(tasks)} measured, written to {self.path}.", soft_wrap=True)
-        if left_out:
-            console.print("The budget is used up; go on with --resume.")
-        return 1 if left_out else 0
+        again = set() if resume else {key_of(task) for task in tasks}
+        tried: set[Key] = set()
+        try:
+            while following := list(self._following(tasks, again, tried)):
+                fits = [task for task in following if monotonic() + self._estimate(task, ahead) <= deadline]
+                if not fits:
+                    break
+                for task in fits[: 1 + ahead]:
+                    if key_of(task) not in started:
+                        started[key_of(task)] = Sides(task)
+                task = fits[0]
+                key, begin = key_of(task), monotonic()
+                earlier = None if key in again else self.known(task)
+                try:
+                    measured = measure(started.pop(key), _sampling_limit(task), earlier, deadline)
+                except OutOfTimeError:
+                    break
+                again.discard(key)
+                tried |= {key} if not measured.runs else set()
+                self._record(task, measured)
+                # At once, so that a command that is stopped has told what it did.
+                line = f"{begin - start:5.0f} s  {task.pair.name} ({task.label}): {verdict_of(task.pair, measured)}"
+                print(f"{line}; took {monotonic() - begin:.0f} s", flush=True)
+        finally:
+            for sides in started.values():
+                sides.stop()
+        found = {key_of(task): one for task in tasks if key_of(task) not in again and (one := self.known(task))}
+        console.print(table(f"{self.device}, torch {self.environment['torch']}", tasks, found, {}))
+        left = sum(key_of(task) in again or not self.is_done(task) for task in tasks)
+        unfinished = left - sum(key in tried for key in map(key_of, tasks))
+        console.print(f"{len(tasks) - left} of {len(tasks)} done, written to {self.path}.", soft_wrap=True)
+        if unfinished > 0:
+            console.print("The budget is used up; continue with --resume.")
+        return 1 if unfinished > 0 else 0
 
-    def _title(self) -> str:
-        return f"{self.device}, torch {self.environment['torch']}"
+    def known(self, task: Task) -> Measurement | None:
+        """The measurement of a task, of these programs and this torch."""
+        result = self.results.get(task.pair.name)
+        if result is None or result.stale(task.pair) or result.torch != self.environment["torch"]:
+            return None
+        return next((one for one in result.measurements if (one.label, one.size) == (task.label, task.size)), None)
+
+    def is_done(self, task: Task) -> bool:
+        """Whether a task has a figure from as many pairs of processes as its verdict needs."""
+        one = self.known(task)
+        if one is None or one.speedup is None or one.ci_low is None or one.ci_high is None:
+            return False
+        if one.verdict == "differs" or task.pair.metric not in ("time", "first run"):
+            return True
+        # A later pair of processes may move a ratio that was near 1 away from it: it stays settled by several.
+        return len(one.runs) >= pairs_needed(Interval(one.speedup, one.ci_low, one.ci_high))
+
+    def _following(self, tasks: Sequence[Task], again: set[Key], tried: set[Key]) -> Iterator[Task]:
+        """What is left to do, in order: main sizes, then their further pairs of processes, then the other sizes."""
+        left = [task for task in tasks if key_of(task) not in tried]
+        left = [task for task in left if key_of(task) in again or not self.is_done(task)]
+        begun = {key_of(task) for task in left if key_of(task) not in again and self.known(task)}
+        yield from sorted(in_order(left), key=lambda task: (not task.is_main, key_of(task) in begun))
+
+    def _estimate(self, task: Task, ahead: bool) -> float:
+        """About how long a task takes with one pair of processes, at least; seconds."""
+        begin = AHEAD_S if ahead else IMPORT_S
+        expected = task.pair.expected.get(task.label) if task.device == "cuda" else None
+        if expected is None:
+            return begin + LEAST_SAMPLES * SHORTEST_SAMPLE_S
+        return begin + expected.start_s + expected.sampling_s(2, 0.0) + expected.sampling_s(LEAST_SAMPLES, 0.0)
 
     def _record(self, task: Task, measurement: Measurement) -> None:
         """Take a measurement into the results, beside those of the same programs and torch, and write the file."""
-        self.measured[key_of(task)] = measurement
         pair, torch = task.pair, self.environment["torch"]
-        known = self.results.get(pair.name)
-        others = known.measurements if known and not known.stale(pair) and known.torch == torch else ()
+        before = self.known(task)
+        if before and len(before.runs) >= len(measurement.runs):
+            verdicts = {before.verdict, measurement.verdict}
+            if len(verdicts) == 2 and verdicts <= set(CONCLUSIVE):
+                reason = f"two measurements disagree: {before.verdict}, then {measurement.verdict}"
+                measurement = replace(measurement, verdict="not measured", reason=reason)
+        result = self.results.get(pair.name)
+        others = result.measurements if result and not result.stale(pair) and result.torch == torch else ()
         by_label = {one.label: one for one in (*others, measurement)}
-        # The program's order, so that the first is the one that the verdict is of.
-        order = [label for label in pair.sizes.get(task.device, {}) if label in by_label]
-        order += [label for label in by_label if label not in order]
+        # The program's order, so that the first is the one that the verdict is about; labels that it no longer has go.
+        sizes = pair.sizes.get(task.device, {})
+        order = [label for label in (sizes if task.label in sizes else by_label) if label in by_label]
         self.results[pair.name] = Result(
             pair.name,
             pair.kind,
             pair.metric,
             pair.unit,
             pair.digest,
+            self.harness,
             torch,
             datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
             tuple(by_label[label] for label in order),
         )
         save(Results(self.device, self.environment, self.results), self.path)
+
+
+def in_order(tasks: Sequence[Task]) -> list[Task]:
+    """The most important first: whole programs, the rules that the product is known for, other rules, controls."""
+    kinds = {"program": 0, "rule": 2, "control": 3}
+    return sorted(tasks, key=lambda task: 1 if task.pair.name in CARD else kinds[task.pair.kind])
+
+
+def _sampling_limit(task: Task) -> float:
+    if task.pair.metric not in ("time", "first run"):
+        return COUNTED_S
+    return SAMPLING_S[task.device]
+
+
+def likely_seconds(task: Task) -> float:
+    """About how long one pair of processes of a CUDA task takes on the device that the expectations are about."""
+    expected = task.pair.expected[task.label]
+    limit = _sampling_limit(task)
+    samples = expected.sampling_s(LIKELY_SAMPLES, SHORTEST_SAMPLE_S)
+    least = expected.sampling_s(LEAST_SAMPLES, SHORTEST_SAMPLE_S)
+    # After the first run, one in which things are counted and one to warm up.
+    return AHEAD_S + expected.start_s + expected.sampling_s(2, 0.0) + max(least, min(limit, samples))

@@ -1,14 +1,22 @@
-"""The machine that measures: what stands beside every figure."""
+"""The machine that measures: what is written next to every figure."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import re
+import shutil
 import subprocess
+from importlib import metadata
+from pathlib import Path
 from typing import Literal
 
 DeviceType = Literal["cuda", "cpu"]
+
+#: The files that decide what a figure is.
+HARNESS = ("intervals.py", "measure.py", "process.py", "worker.py")
+SHARED_MEMORY = 2 << 30  #: bytes that loader workers need to hand over their batches
 
 
 def resolve(device: str) -> DeviceType:
@@ -25,16 +33,38 @@ def resolve(device: str) -> DeviceType:
 
 
 def describe(device: DeviceType) -> tuple[str, dict[str, str]]:
-    """The device's name, and the environment: device type, torch, CUDA, driver, CPU, cores, Python, system."""
+    """The device's name, and the environment: device type, versions, CPU, cores, limits of the GPU."""
     import torch
 
     cpu, cores = _cpu(), str(cpu_count())
     environment = {"type": device, "torch": torch.__version__, "cpu": cpu, "cores": cores}
     environment |= {"python": platform.python_version(), "system": platform.system()}
+    environment["kernel"] = platform.release()
     if device == "cpu":
         return f"{cpu}, {cores} cores", environment
-    environment |= {"cuda": str(torch.version.cuda), "driver": _driver()}
+    driver, power, clock = _nvidia_smi("driver_version", "power.limit", "clocks.max.sm")
+    environment |= {"cuda": str(torch.version.cuda), "driver": driver, "power limit": power, "highest clock": clock}
+    environment |= {"cudnn": _version("nvidia-cudnn-cu13"), "triton": _version("triton")}
     return torch.cuda.get_device_name(), environment
+
+
+def harness() -> str:
+    """A digest of the code that measures."""
+    content = hashlib.sha256()
+    for name in HARNESS:
+        content.update((Path(__file__).parent / name).read_bytes().replace(b"\r\n", b"\n"))
+    return content.hexdigest()[:16]
+
+
+def shortage() -> str:
+    """What the machine lacks for measuring loaders with worker processes; empty if nothing."""
+    try:
+        free = shutil.disk_usage("/dev/shm").free
+    except OSError:
+        return ""
+    if free >= SHARED_MEMORY:
+        return ""
+    return f"/dev/shm has {free >> 20} MiB free, loaders with workers need {SHARED_MEMORY >> 20}: some pairs will fail"
 
 
 def cpu_count() -> int:
@@ -52,10 +82,19 @@ def _cpu() -> str:
     return " ".join(name.split()) + " CPU"
 
 
-def _driver() -> str:
-    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _nvidia_smi(*fields: str) -> list[str]:
+    """The values of these fields of the first GPU."""
+    command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader"]
     try:
         done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=20, check=True)
     except (OSError, subprocess.SubprocessError):
-        return "unknown"
-    return done.stdout.split("\n")[0].strip()
+        return ["unknown"] * len(fields)
+    values = [value.strip() for value in done.stdout.split("\n")[0].split(",")]
+    return values if len(values) == len(fields) else ["unknown"] * len(fields)

@@ -1,14 +1,15 @@
-"""The statistics of two series of timings taken in turn: interval of their ratio, when to stop, verdict.
+"""The statistics of timings taken in turn: interval of their ratio, when to stop, verdict.
 
 Pure functions over numbers, so that they can be tested on timings whose true ratio is known.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import mean, median, stdev
 from typing import Literal
 
 Verdict = Literal["confirmed", "no effect", "slower", "differs", "not measured"]
@@ -16,8 +17,15 @@ Verdict = Literal["confirmed", "no effect", "slower", "differs", "not measured"]
 RESAMPLES = 2000
 GAIN = 1.02  #: what an interval must lie above to confirm a rule
 LOSS = 0.98  #: what it must lie below for "slower"
-#: An interval that is wider than this (half its width over its middle) cannot deny a gain.
-TOO_WIDE = 0.05
+SAME = (0.95, 1.05)  #: what an interval must lie within for "no effect"
+
+#: A ratio nearer to 1 than this needs several pairs of processes: from one process to the next, a program that has not
+#: changed is faster or slower by a percent or so (memory layout, clocks, caches), for as long as the process lives.
+NEAR_ONE = 1.2
+PROCESS_PAIRS = 4
+
+#: The 97.5 % quantile of Student's t distribution by degrees of freedom.
+T_QUANTILES = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365}
 
 #: After how many samples of each side the interval is looked at; few looks, as each is a chance to stop by luck.
 LOOKS = (8, 11, 15, 21, 29, 40, 55, 75)
@@ -56,36 +64,57 @@ def ratio_interval(before: Sequence[float], after: Sequence[float], resamples: i
     return Interval(median(before) / median(after), low, high)
 
 
+def interval_over(runs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Interval:
+    """The interval over one or several pairs of processes, each with its two series.
+
+    One pair: the bootstrap, which knows the noise within it alone. Several: the mean of the logarithms of their ratios
+    with the t interval, so that what differs from process to process counts.
+    """
+    if len(runs) == 1:
+        return ratio_interval(*runs[0])
+    logs = [math.log(median(before) / median(after)) for before, after in runs]
+    middle, margin = mean(logs), T_QUANTILES[len(logs) - 1] * stdev(logs) / math.sqrt(len(logs))
+    return Interval(math.exp(middle), math.exp(middle - margin), math.exp(middle + margin))
+
+
+def is_near_one(interval: Interval) -> bool:
+    """Whether the ratio could be confused with 1 by what differs from process to process."""
+    return interval.low < NEAR_ONE and interval.high > 1 / NEAR_ONE
+
+
+def pairs_needed(interval: Interval) -> int:
+    """How many pairs of processes a verdict on the ratio needs."""
+    return PROCESS_PAIRS if is_near_one(interval) else 1
+
+
 def narrow_enough(interval: Interval) -> bool:
     """Whether more samples would tell a reader nothing new: finer where the ratio is near 1.
 
     It looks at the width alone, never at the verdict, which would favour one.
     """
-    near_one = interval.low < 1.2 and interval.high > 0.8
-    return interval.half_width <= (0.01 if near_one else 0.03)
+    return interval.half_width <= (0.01 if is_near_one(interval) else 0.03)
 
 
 def settled(times: Sequence[float]) -> bool:
-    """Whether a warm-up is over: the last three runs took the same time within 5 %, or there were ten."""
-    if len(times) >= 10:
-        return True
-    last = times[-3:]
-    return len(last) == 3 and max(last) <= 1.05 * min(last)
+    """Whether a warm-up is over: the last two runs took the same time within 5 %, or there were eight."""
+    return len(times) >= 8 or (len(times) >= 2 and max(times[-2:]) <= 1.05 * min(times[-2:]))
 
 
-def time_verdict(interval: Interval) -> tuple[Verdict, str]:
-    """The verdict on a ratio of times, and why where it needs a word."""
+def time_verdict(interval: Interval, process_pairs: int) -> tuple[Verdict, str]:
+    """The verdict on a ratio of times from so many pairs of processes, and the reason if there is none."""
+    if process_pairs < pairs_needed(interval):
+        return "not measured", f"near 1 in {process_pairs} of {PROCESS_PAIRS} pairs of processes"
     if interval.low > GAIN:
         return "confirmed", ""
     if interval.high < LOSS:
         return "slower", ""
-    if interval.half_width > TOO_WIDE:
-        return "not measured", f"too noisy: the interval is [{interval.low:.2f}, {interval.high:.2f}]"
-    return "no effect", ""
+    if SAME[0] <= interval.low and interval.high <= SAME[1]:
+        return "no effect", ""
+    return "not measured", f"inconclusive: the interval is [{interval.low:.2f}, {interval.high:.2f}]"
 
 
 def count_verdict(before: float, after: float) -> tuple[Verdict, str]:
-    """The verdict on a count, such as host synchronizations, of which less is better."""
+    """The verdict on a count, such as host synchronizations, where less is better."""
     if after < before:
         return "confirmed", ""
     return ("no effect", "") if after == before else ("slower", "")

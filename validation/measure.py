@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from time import monotonic
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from .intervals import LOOKS, Interval, Verdict, count_verdict, narrow_enough, ratio_interval, settled, time_verdict
-from .pairs import SIDES, Pair
+from .intervals import (
+    LOOKS,
+    Interval,
+    Verdict,
+    count_verdict,
+    interval_over,
+    narrow_enough,
+    ratio_interval,
+    settled,
+    time_verdict,
+)
+from .pairs import Pair
 from .process import Failure, Process
-from .results import Measurement
+from .results import Measurement, Run
 
 HANG_S = 180.0  #: no program needs longer to start, or for one run; `torch.compile` included
 LEAST_SAMPLES = 5
 SHORTEST_SAMPLE_S = 0.05  #: shorter runs are repeated within a sample
-
-Series = tuple[list[float], list[float]]  #: seconds a run, before and after
 
 
 class Task(NamedTuple):
@@ -30,15 +38,25 @@ class Task(NamedTuple):
     size: float
     device: str
 
+    @property
+    def is_main(self) -> bool:
+        """Whether it is the size that the verdict on the pair is about."""
+        return self.label in list(self.pair.sizes.get(self.device, {self.label: 0.0}))[:1]
+
+
+class OutOfTimeError(Exception):
+    """The deadline of the whole campaign came before a measurement had its samples."""
+
 
 class Sides:
-    """Both processes of a task. Starting them early is free of charge for what is measured meanwhile: they import
-    torch and wait."""
+    """Both processes of a task. Starting them early does not disturb what is measured meanwhile: they import torch and
+    wait."""
 
     def __init__(self, task: Task, environment: Mapping[str, str] | None = None) -> None:
         self.task = task
         self.environment = environment
-        self.scratch = tempfile.TemporaryDirectory(prefix="torchlint-")
+        self.deadline = math.inf
+        self.scratch = tempfile.TemporaryDirectory(prefix="torchlint-", ignore_cleanup_errors=True)
         self.processes: tuple[Process, ...] = ()
         self.start()
 
@@ -46,7 +64,7 @@ class Sides:
         """Start the processes, ending those there are."""
         self._stop_processes()
         folder, scratch = self.task.pair.folder, Path(self.scratch.name)
-        self.processes = tuple(Process(folder, side, scratch, self.environment) for side in SIDES)
+        self.processes = tuple(Process(folder, side, scratch, self.environment) for side in self.task.pair.sides)
         self._awaited = False
 
     def stop(self) -> None:
@@ -61,109 +79,137 @@ class Sides:
     def prepare(self) -> list[float]:
         """Make both states; the seconds that each took."""
         for process in self.processes if not self._awaited else ():
-            process.receive(HANG_S)
+            process.receive(self._patience())
         self._awaited = True
-        return [
-            float(process.ask(HANG_S, do="prepare", device=self.task.device, size=self.task.size)["seconds"])
-            for process in self.processes
-        ]
+        answers = self._ask_both(do="prepare", device=self.task.device, size=self.task.size)
+        return [float(answer["seconds"]) for answer in answers]
 
     def first(self) -> list[dict[str, float]]:
         """The first run of each, which leaves what it computed in a file."""
-        return [process.ask(HANG_S, do="first", result=self._result(process)) for process in self.processes]
+        results = [{"result": self._result(index)} for index in range(len(self.processes))]
+        return self._ask_both(results, do="first")
 
     def compare(self) -> tuple[float, float]:
         """How far the two results are apart, and how far they may be."""
-        before, after = self.processes
-        answer = after.ask(HANG_S, do="compare", ours=self._result(after), theirs=self._result(before))
+        before, after = self._result(0), self._result(1)
+        answer = self.processes[1].ask(self._patience(), do="compare", ours=after, theirs=before)
         return float(answer["difference"]), float(answer["tolerance"])
 
     def count(self) -> list[dict[str, float]]:
         """What each counts in a run."""
-        return [process.ask(HANG_S, do="count") for process in self.processes]
+        return [process.ask(self._patience(), do="count") for process in self.processes]
 
-    def sample(self, repeat: int = 1, *, swap: bool = False) -> tuple[float, float]:
-        """Seconds a run of each side; `swap` lets the second go first."""
-        order = self.processes[::-1] if swap else self.processes
-        seconds = [float(process.ask(HANG_S, do="sample", repeat=repeat)["seconds"]) for process in order]
-        before, after = seconds[::-1] if swap else seconds
-        return before, after
+    def sample(self, repeats: Sequence[int] = (1, 1), *, swap: bool = False) -> tuple[float, float]:
+        """Seconds a run of each side, over so many runs of each; `swap` lets the second go first."""
+        seconds = [0.0, 0.0]
+        for index in (1, 0) if swap else (0, 1):
+            answer = self.processes[index].ask(self._patience(), do="sample", repeat=repeats[index])
+            seconds[index] = float(answer["seconds"])
+        return seconds[0], seconds[1]
 
-    def _result(self, process: Process) -> str:
-        return str(Path(self.scratch.name) / f"{process.side}.pt")
+    def _ask_both(self, own: Sequence[Mapping[str, str]] = ({}, {}), **request: Any) -> list[dict[str, Any]]:
+        """Put a question to both at once, unless the time of the answer is what is measured."""
+        if self.task.pair.metric == "first run":
+            asked = zip(self.processes, own, strict=True)
+            return [process.ask(self._patience(), **request, **part) for process, part in asked]
+        for process, part in zip(self.processes, own, strict=True):
+            process.send(**request, **part)
+        return [process.receive(self._patience()) for process in self.processes]
+
+    def _patience(self) -> float:
+        """How long to wait for an answer. Raises OutOfTimeError behind the deadline."""
+        left = self.deadline - monotonic()
+        if left <= 0:
+            raise OutOfTimeError
+        return min(HANG_S, left)
+
+    def _result(self, index: int) -> str:
+        return str(Path(self.scratch.name) / f"{index}.pt")
 
 
-def measure(sides: Sides, limit: float) -> Measurement:
-    """Measure a task, taking samples for at most `limit` seconds. Ends the processes; never raises for a program's
-    failure, which is recorded instead."""
-    task = sides.task
+def measure(sides: Sides, limit: float, known: Measurement | None = None, deadline: float = math.inf) -> Measurement:
+    """Measure a task with one pair of processes, taking samples for at most `limit` seconds.
+
+    `known` is what earlier pairs of processes measured at this size; the answer is about all of them. Ends the
+    processes. A program's failure is recorded in the answer. Raises OutOfTimeError if `deadline` (of `monotonic`) comes
+    before there are enough samples.
+    """
+    task, sides.deadline = sides.task, deadline
     try:
-        return _measure(sides, limit)
+        return _measure(sides, limit, known.runs if known else ())
     except Failure as failure:
+        if monotonic() >= deadline:
+            raise OutOfTimeError from None
         return Measurement(task.label, task.size, "not measured", str(failure))
     finally:
         sides.stop()
 
 
-def _measure(sides: Sides, limit: float) -> Measurement:
-    task = sides.task
-    prepared = sides.prepare()
-    firsts = sides.first()
+def _measure(sides: Sides, limit: float, earlier: Sequence[Run]) -> Measurement:
+    pair = sides.task.pair
+    prepared, firsts = sides.prepare(), sides.first()
     difference, tolerance = sides.compare()
-    agree = difference <= tolerance
-    # JSON knows no infinity: what is not comparable at all is further apart than any number.
-    apart = difference if math.isfinite(difference) else None
-    if not agree:
-        reason = f"the results are {difference:.2g} apart, {tolerance:.2g} is allowed"
-        return Measurement(task.label, task.size, "differs", reason, difference=apart, tolerance=tolerance)
-    figures: list[dict[str, float]] = [{**first, **count} for first, count in zip(firsts, sides.count(), strict=True)]
+    counts = sides.count()
+    warm: Run = ([counts[0].pop("seconds")], [counts[1].pop("seconds")])
+    figures: list[dict[str, float]] = [{**first, **count} for first, count in zip(firsts, counts, strict=True)]
     for figure, seconds in zip(figures, prepared, strict=True):
-        figure["first run"] = figure.pop("seconds") + seconds
-    if task.pair.metric == "first run":
-        interval, samples = _first_runs(sides, (figures[0]["first run"], figures[1]["first run"]), limit)
+        first_run = figure.pop("seconds") + seconds
+        if pair.metric == "first run":
+            figure["first run"] = first_run
+    if pair.metric == "first run":
+        run = _first_runs(sides, (figures[0]["first run"], figures[1]["first run"]), limit)
     else:
-        interval, samples = _steady_time(sides, limit)
-        for figure, series in zip(figures, samples, strict=True):
-            figure["time"] = median(series)
-    verdict, reason = judge(task.pair, interval, *figures)
+        run = _steady_time(sides, limit, warm)
+    runs = (*earlier, run)
+    if pair.metric != "first run":
+        for side, figure in enumerate(figures):
+            figure["time"] = median([median(one[side]) for one in runs])
+    interval = interval_over(runs)
+    verdict, reason = judge(pair, interval, len(runs), *figures)
+    if difference > tolerance:
+        verdict, reason = "differs", f"the results are {difference:.2g} apart, {tolerance:.2g} is allowed"
     before, after = ({name: value for name, value in figure.items() if value is not None} for figure in figures)
     return Measurement(
-        task.label,
-        task.size,
+        sides.task.label,
+        sides.task.size,
         verdict,
         reason,
         interval.ratio,
         interval.low,
         interval.high,
-        len(samples[0]),
-        apart,
-        tolerance,
-        before,
-        after,
+        # JSON has no infinity: what cannot be compared at all is further apart than any number.
+        difference=difference if math.isfinite(difference) else None,
+        tolerance=tolerance,
+        before=before,
+        after=after,
+        runs=runs,
     )
 
 
 def judge(
-    pair: Pair, interval: Interval, before: Mapping[str, float], after: Mapping[str, float]
+    pair: Pair, interval: Interval, process_pairs: int, before: Mapping[str, float], after: Mapping[str, float]
 ) -> tuple[Verdict, str]:
-    """The verdict by the pair's metric, and why where it needs a word."""
+    """The verdict by the pair's metric, and the reason if there is none."""
     if pair.metric in ("time", "first run"):
-        return time_verdict(interval)
+        return time_verdict(interval, process_pairs)
     return count_verdict(before[pair.metric], after[pair.metric])
 
 
-def _steady_time(sides: Sides, limit: float) -> tuple[Interval, Series]:
-    """Warm up until times settle, then sample until the interval is narrow or the time is over."""
+def _steady_time(sides: Sides, limit: float, warm: Run) -> Run:
+    """Warm up until times settle, then sample until the interval is narrow or the time is over.
+
+    `warm` are the seconds of the runs after the first one.
+    """
     start = monotonic()
-    warm: Series = ([], [])
-    while not all(map(settled, warm)) and (monotonic() - start < limit / 3 or not warm[0]):
+    while not all(map(settled, warm)) and (monotonic() - start < limit / 3 or len(warm[0]) < 2):
         for series, seconds in zip(warm, sides.sample(), strict=True):
             series.append(seconds)
-    repeat = min(100, math.ceil(SHORTEST_SAMPLE_S / min(warm[0][-1], warm[1][-1])))
-    return _sample(lambda swap: sides.sample(repeat, swap=swap), start + limit)
+    # Each side by its own time: the quicker side's repetitions would make a sample of the slower one last for minutes.
+    repeats = [min(100, math.ceil(SHORTEST_SAMPLE_S / max(series[-1], 1e-6))) for series in warm]
+    return _sample(lambda swap: sides.sample(repeats, swap=swap), min(start + limit, sides.deadline))
 
 
-def _first_runs(sides: Sides, already: tuple[float, float], limit: float) -> tuple[Interval, Series]:
+def _first_runs(sides: Sides, already: tuple[float, float], limit: float) -> Run:
     """First runs, each in a fresh process: what start-up and compilation cost."""
 
     def fresh(swap: bool) -> tuple[float, float]:
@@ -171,12 +217,10 @@ def _first_runs(sides: Sides, already: tuple[float, float], limit: float) -> tup
         made, first = sides.prepare(), sides.first()
         return made[0] + first[0]["seconds"], made[1] + first[1]["seconds"]
 
-    return _sample(fresh, monotonic() + limit, ([already[0]], [already[1]]))
+    return _sample(fresh, min(monotonic() + limit, sides.deadline), ([already[0]], [already[1]]))
 
 
-def _sample(
-    take: Callable[[bool], tuple[float, float]], deadline: float, series: Series = ([], [])
-) -> tuple[Interval, Series]:
+def _sample(take: Callable[[bool], tuple[float, float]], deadline: float, series: Run = ([], [])) -> Run:
     """Take samples in turn (A B, B A, ...) until the interval is narrow enough or the time is over."""
     before, after = list(series[0]), list(series[1])
     for look in LOOKS:
@@ -184,7 +228,6 @@ def _sample(
             ours, theirs = take(len(before) % 2 == 1)
             before.append(ours)
             after.append(theirs)
-        interval = ratio_interval(before, after)
-        if narrow_enough(interval) or monotonic() >= deadline:
+        if narrow_enough(ratio_interval(before, after)) or monotonic() >= deadline:
             break
-    return interval, (before, after)
+    return before, after

@@ -27,15 +27,16 @@ class Failure(Exception):  # noqa: N818 - what befell a program, not a mistake o
 
 
 class Process:
-    """One side of a pair in a process of its own, with everything that it starts."""
+    """One side of a pair in a process of its own, with everything that it starts. It ends when this process ends."""
 
     def __init__(self, folder: Path, side: str, scratch: Path, environment: Mapping[str, str] | None = None) -> None:
-        self.side = side
+        self.side = side  #: the name of the module that it runs
         self._errors = tempfile.TemporaryFile(dir=scratch)  # noqa: SIM115 - open as long as the process
-        # A compile cache of its own: the second side must not find what the first has compiled.
-        own = {"TORCHINDUCTOR_CACHE_DIR": tempfile.mkdtemp(dir=scratch), "PYTHONPATH": str(ROOT)}
+        # Compile caches of its own: the second side must not find what the first has compiled.
+        own = {f"{tool}_CACHE_DIR": tempfile.mkdtemp(dir=scratch) for tool in ("TORCHINDUCTOR", "TRITON")}
+        own["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "validation.worker", str(folder), side],
+            [sys.executable, "-m", "validation.worker", str(folder), side, str(os.getpid())],
             cwd=ROOT,
             env={**os.environ, **own, **(environment or {})},
             stdin=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""What was measured: ``validation/results/<device>.json``, one file a device, written whole or not at all."""
+"""What is measured: ``validation/results/<device>.json``, one file a device, written whole or not at all."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from .pairs import ROOT, Metric, Pair
 
 RESULTS = ROOT / "validation" / "results"
 
+Run = tuple[list[float], list[float]]  #: of one pair of processes: seconds a run, before and after, sample by sample
+
 
 @dataclass(frozen=True)
 class Measurement:
@@ -27,12 +29,17 @@ class Measurement:
     speedup: float | None = None  #: time before over time after: of a run, or of the first run where that is the metric
     ci_low: float | None = None
     ci_high: float | None = None
-    samples: int = 0  #: of each side
     difference: float | None = None  #: between what the two compute, relative
     tolerance: float = 0.0
     #: by metric name, and "items" in a run; times in seconds, memory in bytes
     before: Mapping[str, float] = field(default_factory=dict)
     after: Mapping[str, float] = field(default_factory=dict)
+    runs: tuple[Run, ...] = ()  #: one for each pair of processes
+
+    @property
+    def samples(self) -> int:
+        """How many samples of each side."""
+        return sum(len(before) for before, _ in self.runs)
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,7 @@ class Result:
     metric: Metric
     unit: str
     digest: str  #: of the pair that was measured
+    harness: str  #: the digest of the code that measured it
     torch: str
     date: str
     measurements: tuple[Measurement, ...]
@@ -54,13 +62,13 @@ class Result:
         return self.measurements[0]
 
     def stale(self, pair: Pair | None) -> bool:
-        """Whether the pair is another one by now, or gone."""
+        """Whether the pair has changed since, or no longer exists."""
         return pair is None or pair.digest != self.digest
 
 
 @dataclass(frozen=True)
 class Results:
-    """All that was measured on one device."""
+    """All results of one device."""
 
     device: str  #: its name, for readers
     environment: Mapping[str, str]
@@ -96,11 +104,16 @@ def load(path: Path) -> Results:
         data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         results = {}
         for entry in data["results"]:
-            measurements = tuple(Measurement(**measurement) for measurement in entry.pop("measurements"))
+            measurements = tuple(_measurement(measurement) for measurement in entry.pop("measurements"))
             results[entry["name"]] = Result(**entry, measurements=measurements)
         return Results(data["device"], data["environment"], results)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} holds no results of the validation suite: {error}") from None
+        raise ValueError(f"{path} is not a file of results: {error}") from None
+
+
+def _measurement(entry: dict[str, Any]) -> Measurement:
+    runs = tuple((list(before), list(after)) for before, after in entry.pop("runs"))
+    return Measurement(**entry, runs=runs)
 
 
 def load_all(folder: Path = RESULTS) -> list[Results]:
@@ -112,6 +125,9 @@ def load_all(folder: Path = RESULTS) -> list[Results]:
 def save(results: Results, path: Path) -> None:
     """Write a file of results: all of it, or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(results.to_json(), encoding="utf-8")
+    temporary = path.with_name(f".{path.name}.new")
+    with open(temporary, "w", encoding="utf-8") as file:
+        file.write(results.to_json())
+        file.flush()
+        os.fsync(file.fileno())
     temporary.replace(path)

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .measure import Task
+from .pairs import Pair
 from .results import Measurement
 
 Key = tuple[str, str]  #: a pair's name and the label of a size
@@ -73,33 +74,35 @@ def wide_console() -> Console:
     return console if console.is_terminal or "COLUMNS" in os.environ else Console(width=160)
 
 
+def verdict_of(pair: Pair, measurement: Measurement) -> str:
+    """``3.4x [3.3, 3.5] confirmed``, with the reason or the counts of a verdict that needs them."""
+    said = measurement.reason or metric_change(pair.metric, measurement)
+    figure = f"{ratio(measurement.speedup)} {interval(measurement)}".strip()
+    return " ".join(filter(None, (figure, ": ".join(filter(None, (measurement.verdict, said))))))
+
+
 def table(
     title: str,
     tasks: Sequence[Task],
     measured: Mapping[Key, Measurement],
     notes: Mapping[Key, str],
 ) -> Table:
-    """Every task with what was measured, or with a note on what is happening to it; keys are pair and size label."""
+    """Every task with its measurement, or with a note where there is none; keys are pair and size label."""
     table = Table(title=title, title_justify="left")
-    for column in ("pair", "size", "time of a run", "speed-up", "peak memory", "verdict"):
+    for column in ("pair", "size", "time of a run", "peak memory", "speed-up"):
         table.add_column(column)
     for task in tasks:
         key = key_of(task)
         found = measured.get(key)
         if found is None:
-            table.add_row(*key, "", "", "", Text(notes.get(key, "waits"), style="dim"))
+            table.add_row(*key, "", "", Text(notes.get(key, "to do"), style="dim"))
             continue
-        metric = task.pair.metric
-        timed = "first run" if metric == "first run" else "time"
-        said = notes.get(key) or found.reason or metric_change(metric, found)
+        timed = "first run" if task.pair.metric == "first run" else "time"
         table.add_row(
             *key,
             change_of(found, timed, seconds),
-            " ".join(filter(None, (ratio(found.speedup), interval(found)))),
             change_of(found, "peak memory", mebibytes),
-            Text(
-                ": ".join(filter(None, (found.verdict, said))), style="dim" if key in notes else COLOURS[found.verdict]
-            ),
+            Text(verdict_of(task.pair, found), style=COLOURS[found.verdict]),
         )
     return table
 

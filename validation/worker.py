@@ -5,10 +5,12 @@ It reads one JSON object a line and answers each with one. What the program itse
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import importlib
 import json
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -64,7 +66,7 @@ class Worker:
         return (perf_counter() - start) / repeat, result
 
     def prepare(self, device: str, size: float) -> dict[str, Any]:
-        """Make the state; seconds until it stands on the device."""
+        """Make the state; seconds until it is on the device."""
         self.device = device
         if device == "cpu":
             # One core stands in for the device; the others are left to the loaders, as they are beside a GPU.
@@ -97,11 +99,11 @@ class Worker:
         return {"seconds": self.run(repeat)[0]}
 
     def count(self) -> dict[str, Any]:
-        """Peak memory in bytes, and on CUDA how often the host waited for the device, in one more run."""
+        """Peak memory in bytes, and on CUDA how often the host waits for the device, in one more run."""
         with peak_memory(self.device) as peak, counting_warnings() as caught, watching_synchronizations(self.device):
-            self.run()
+            seconds, _ = self.run()
         waits = sum("called a synchronizing CUDA operation" in str(warning.message) for warning in caught)
-        return {"peak memory": peak[0], "host synchronizations": waits}
+        return {"seconds": seconds, "peak memory": peak[0], "host synchronizations": waits}
 
 
 @contextmanager
@@ -151,8 +153,18 @@ def compiled_graphs() -> int:
     return int(dynamo.counters["stats"]["unique_graphs"]) if dynamo else 0
 
 
-def main(folder: str, side: str) -> None:
-    """Serve one side of the pair in a folder until the input ends."""
+def end_with_parent() -> None:
+    """Let the system end this process when its parent ends, killed or not; only Linux can (prctl(2))."""
+    set_parent_death_signal = 1
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+
+
+def main(folder: str, side: str, parent: str) -> None:
+    """Run one side of the pair in a folder, command by command, until the input ends."""
+    end_with_parent()
+    if os.getppid() != int(parent):
+        return  # it ended before it could be watched
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     sys.path.insert(0, folder)

@@ -4,7 +4,7 @@
 _SIGNS = (
     *(".eval()", ".train(False", "DataLoader(", "loader:", "loader)", "loader,", "oaders["),
     *("def eval", "def _eval", "def test", "def val_", "def val(", "def validate(", "def validation"),
-    *("def predict", "def _predict", "def infer"),
+    *("def predict", "def _predict", "def infer", "def act(", "_action("),
 )
 #: ... and names that mean it in a script, and anything in a library.
 _NAMES = (

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import edits
-from torchlint.rule import Applicability, Diagnostic, Fix, Rule
+from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
 from .inference_words import GRADIENTLESS_WORDS
 
@@ -71,7 +71,7 @@ class MissingEval(Rule):
                 region.forward,
                 f"inference on `{name}` in training mode",
                 label=f"`{name}.eval()` is never called",
-                notes=(f"it is {what} at line {module.row(where)}",) if where is not None else (what,),
+                notes=(Note.at(module, where, f"`{name}` is {what}"),),
                 fix=self._fix(module, region),
             )
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import edits
-from torchlint.rule import Applicability, Diagnostic, Fix, Rule
+from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule, Severity
 
 from .inference_words import INFERENCE_WORDS
 
@@ -19,7 +19,8 @@ class MissingNoGrad(Rule):
     ## What it does
     Flags the first forward call of a region that is inference (the network is in evaluation mode there, or a function
     or loop only evaluates) where gradients are recorded: no `no_grad()` or `inference_mode()` around it, on its
-    function or in its callers, and no output reaches a backward pass.
+    function or in its callers, and no output reaches a backward pass. Inference that runs once is reported at
+    information level.
 
     ## Why it is slow
     Every operation stores what its backward would need. The activations of all layers stay in memory until the output
@@ -66,13 +67,14 @@ class MissingNoGrad(Rule):
             yield self.diagnostic(
                 module,
                 region.forward,
-                "inference records an autograd graph",
+                "inference without `torch.no_grad()` builds an autograd graph",
                 label="no `no_grad()` here, on the function or in its callers",
                 notes=(
-                    f"this is inference: {what}" + (f" at line {module.row(where)}" if where is not None else ""),
-                    "no output reaches a backward pass in this file",
+                    Note.at(module, where, f"this is inference: {what}"),
+                    Note("no output reaches a backward pass in this file"),
                 ),
                 fix=self._fix(module, region),
+                severity=Severity.INFO if module.inference.runs_once(region) else None,
             )
 
     def _fix(self, module: Module, region: Region) -> Fix | None:

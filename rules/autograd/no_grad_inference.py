@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import edits
-from torchlint.rule import Applicability, Default, Diagnostic, Fix, Rule
+from torchlint.rule import Applicability, Default, Diagnostic, Fix, Note, Rule, Severity
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -17,7 +17,8 @@ class NoGradInference(Rule):
 
     ## What it does
     Flags `torch.no_grad()` around forward calls whose outputs end in numbers, arrays, prints or files: none is
-    returned, kept on an object or used for training. Regions with autocast in them are left alone.
+    returned, kept on an object or used for training. Regions with autocast in them are left alone. A forward that runs
+    once is reported at information level.
 
     ## Why it is slow
     `no_grad` still counts the versions of every tensor and tracks views, so that a graph could be recorded later.
@@ -63,10 +64,11 @@ class NoGradInference(Rule):
             yield self.diagnostic(
                 module,
                 manager,
-                "`no_grad` where `inference_mode` serves",
+                "`torch.no_grad()` can be `torch.inference_mode()`",
                 label="tracks views and versions for a graph that is never recorded",
-                notes=(f"the outputs of the forward at line {module.row(forward)} are only read",),
+                notes=(Note.at(module, forward, "the outputs are only read: forward pass"),),
                 fix=self._fix(module, manager),
+                severity=Severity.INFO if module.runs_once(forward) else None,
             )
 
     def _fix(self, module: Module, manager: cst.CSTNode) -> Fix | None:

@@ -62,7 +62,7 @@ class ReentrantCheckpoint(Rule):
     def check(self, module: Module) -> Iterator[Diagnostic]:
         if module.is_test:
             return
-        for call in module.calls(_CHECKPOINT, _SEQUENTIAL):
+        for call in module.own_calls(_CHECKPOINT, _SEQUENTIAL):
             argument = call.argument("use_reentrant")
             if argument.node is None:
                 if _hidden(call):

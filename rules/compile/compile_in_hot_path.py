@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from torchlint import edits
 from torchlint.edits import Edits
 from torchlint.model.knowledge import Kind
-from torchlint.rule import Applicability, Diagnostic, Fix, Rule
+from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: Methods that run once per step.
 _PER_STEP = frozenset({"forward", "__call__", "training_step", "validation_step", "test_step", "predict_step", "step"})
+#: What registers a function as an operator, which then runs at every call of it.
+_CUSTOM_OPS = frozenset(f"torch.library.{name}" for name in ("custom_op", "impl", "triton_op"))
 #: Functions that measure, where compiling anew is what is measured.
 _MEASURES = re.compile(r"bench|profil|time|timing|test|sweep|measur|compar|autotune", re.I)
 #: Loop variables that stand for one setting a round.
@@ -73,7 +75,7 @@ class CompileInHotPath(Rule):
     words = (
         "torch",
         ("torch.compile", "th.compile", "import compile"),
-        ("for ", "while ", "def forward(", "def __call__(", "_step(", "def step("),
+        ("for ", "while ", "def forward(", "def __call__(", "_step(", "def step(", "custom_op"),
     )
     since = (2, 0)
     demo = ("GPU", "CPU")
@@ -93,8 +95,8 @@ class CompileInHotPath(Rule):
                 module,
                 site.node,
                 "`torch.compile` is called again at every step",
-                label="a new wrapper each time",
-                notes=(f"{why} at line {module.row(where)} runs it each time",),
+                label="creates a new wrapper each time",
+                notes=(Note.at(module, where, f"runs at every {why}"),),
                 fix=None
                 if edited is None
                 else Fix("compile once", edited, Applicability.UNSAFE, "it is then compiled before the first step"),
@@ -117,7 +119,7 @@ def _repeated(module: Module, site: Compile) -> tuple[cst.CSTNode, str] | None:
         again = loop.kind is LoopKind.HOT or _counts(module, loop.node) or _is_run_per_item(module, site, loop.node)
         if again and _is_unconditional(module, site.node, loop.node) and _is_invariant(module, site, loop.node):
             if any(module.tree.within(call, loop.node) for call in runs) and not _measures(module, site.node):
-                return loop.node, "the loop"
+                return loop.node, "iteration of the loop"
     function = module.function_of(site.node)
     if function is None or not any(module.tree.within(call, function) for call in runs):
         return None
@@ -128,13 +130,16 @@ def _repeated(module: Module, site: Compile) -> tuple[cst.CSTNode, str] | None:
     if function in module.traced.functions:
         return None  # compiled from outside
     if _is_step(module, function):
-        return function, f"`{function.name.value}`"
+        return function, f"call of `{function.name.value}`"
     if around:
         return None
     for call in module.callers(function).calls:
+        caller = module.function_of(call)
+        if caller is not None and _is_step(module, caller) and _is_unconditional(module, call, caller):
+            return caller, f"`{caller.name.value}`"
         for item in module.loops.around(call):
             if item.kind is LoopKind.HOT and _is_unconditional(module, call, item.node):
-                return None if _measures(module, call) else (item.node, "the loop")
+                return None if _measures(module, call) else (item.node, "iteration of the loop")
     return None
 
 
@@ -197,6 +202,8 @@ def _is_invariant(module: Module, site: Compile, loop: cst.CSTNode) -> bool:
 
 
 def _is_step(module: Module, function: cst.FunctionDef) -> bool:
+    if any(module.name_of(module.callee(item.decorator)) in _CUSTOM_OPS for item in function.decorators):
+        return True
     owner = module.tree.class_of(function)
     if owner is None or function.name.value not in _PER_STEP:
         return False

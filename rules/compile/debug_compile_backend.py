@@ -115,7 +115,7 @@ class DebugCompileBackend(Rule):
                 label="for debugging only",
                 fix=_fix(f"remove `{text}`", edited),
             )
-        for call in module.calls("torch._dynamo.optimize"):
+        for call in module.own_calls("torch._dynamo.optimize"):
             if _names_eager(call.node) and not _in_test(module, call.node):
                 yield self.diagnostic(
                     module,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchlint import edits
 from torchlint.model.knowledge import Kind
-from torchlint.rule import Applicability, Diagnostic, Fix, Rule
+from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -80,7 +80,7 @@ class DynamoResetInLoop(Rule):
     def check(self, module: Module) -> Iterator[Diagnostic]:
         if module.is_test:
             return
-        for call in module.calls(*_RESETS):
+        for call in module.own_calls(*_RESETS):
             loop = _loop_that_needs_it(module, call.node)
             if loop is None:
                 continue
@@ -89,9 +89,9 @@ class DynamoResetInLoop(Rule):
             yield self.diagnostic(
                 module,
                 call.node,
-                "everything compiled is thrown away in every round of a loop",
-                label="the next round compiles it again",
-                notes=(f"the loop at line {module.row(loop)} runs it again",),
+                f"`{call.name}()` discards the compile cache at every iteration",
+                label="the next iteration compiles again",
+                notes=(Note.at(module, loop, "runs at every iteration of the loop"),),
                 fix=None
                 if edited is None
                 else Fix("remove the reset", edited, Applicability.UNSAFE, "compiled code stays in memory"),

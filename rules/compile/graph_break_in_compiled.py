@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import edits
-from torchlint.rule import Applicability, Diagnostic, Fix, Rule
+from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
 from .compile_words import COMPILES
 
@@ -97,13 +97,14 @@ class GraphBreakInCompiled(Rule):
             )
 
 
-def _notes(module: Module, found: Break) -> Iterator[str]:
+def _notes(module: Module, found: Break) -> Iterator[Note]:
     traced = found.traced
-    name, row = traced.function.name.value, module.row(traced.site.node)
+    name = traced.function.name.value
     if traced.call is None:
-        yield f"`{name}` is compiled at line {row}"
+        yield Note.at(module, traced.site.node, f"`{name}` is compiled")
     else:
-        yield f"`{name}` is called at line {module.row(traced.call)}, under the compile at line {row}"
+        yield Note.at(module, traced.call, f"`{name}` is called by compiled code")
+        yield Note.at(module, traced.site.node, "that code is compiled")
 
 
 def _fix(module: Module, found: Break) -> Fix | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchlint import edits
 from torchlint.model.knowledge import Kind
-from torchlint.rule import Applicability, Default, Diagnostic, Fix, Rule
+from torchlint.rule import Applicability, Default, Diagnostic, Fix, Note, Rule
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -103,9 +103,9 @@ class MissingCompile(Rule):
                 yield self.diagnostic(
                     module,
                     call,
-                    "this network is trained on inputs of one shape, and never compiled",
-                    label="run operator by operator",
-                    notes=(f"trained in the loop at line {module.row(step.loop)}", why),
+                    "network trained on inputs of one shape is never compiled",
+                    label="runs operator by operator",
+                    notes=(Note.at(module, step.loop, "trained in the loop"), why),
                     fix=None
                     if edited is None
                     else Fix("compile it", edited, Applicability.UNSAFE, "the first steps take longer; other rounding"),
@@ -127,17 +127,17 @@ def _speaks_against(module: Module) -> bool:
     return any(_SPEAKS_AGAINST.search(part) for word in words for part in word.split("."))
 
 
-def _fixed_shape(module: Module, step: TrainingLoop) -> str | None:
+def _fixed_shape(module: Module, step: TrainingLoop) -> Note | None:
     """What shows that the network gets inputs of one shape at every step; None if nothing does."""
     shown = module.convolutions.one_size
     if shown is not None:
-        return f"all images have one size (line {module.row(shown)})"
+        return Note.at(module, shown, "all images have one size")
     for call in (*module.calls(*_EQUAL), *module.calls("torch.utils.data.TensorDataset")):
-        return f"all items have one shape (line {module.row(call.node)})"
+        return Note.at(module, call.node, "all items have one shape")
     given = step.forward.args
     if step.body is step.loop and given and not _is_short(module, step.loop):
         if all(_is_kept(module, item, step) for item in given):
-            return "the inputs are the same tensors at every step"
+            return Note("the inputs are the same tensors at every step")
     return None
 
 

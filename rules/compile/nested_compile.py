@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from torchlint import edits
 from torchlint.edits import Edits
-from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Rule
+from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Note, Rule
 
 from .compile_words import COMPILES
 
@@ -78,16 +78,15 @@ class NestedCompile(Rule):
     def check(self, module: Module) -> Iterator[Diagnostic]:
         for inner, outer in module.compiled.redundant():
             lost = [f"`{_code(module, item)}`" for item in inner.options if _name(item) in _SETTINGS]
-            row = module.row(outer.node)
             changes = _change(module, inner, outer)
             yield self.diagnostic(
                 module,
                 inner.node,
-                "this only runs inside something else that is compiled",
-                label=f"{' and '.join(lost)} has no effect" if lost else "compiled again from outside",
-                notes=(f"the compile at line {row} covers every place of this file that runs it",),
+                "`torch.compile` on code that is compiled again",
+                label=f"{' and '.join(lost)} has no effect" if lost else "the outer `torch.compile` includes it",
+                notes=(Note.at(module, outer.node, "every use in this file is inside the outer `torch.compile`"),),
                 fix=Fix(
-                    f"leave the compiling to line {row}",
+                    "remove the inner `torch.compile`",
                     changes,
                     Applicability.UNSAFE,
                     "keys of `state_dict()` lose `_orig_mod.`; used on its own it runs uncompiled",

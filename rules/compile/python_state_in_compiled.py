@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import edits
-from torchlint.rule import Applicability, Diagnostic, Fix, Rule
+from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
 from .compile_words import COMPILES
 
@@ -79,13 +79,15 @@ class PythonStateInCompiled(Rule):
             return
         for found in module.traced.mutations():
             edited = _to_buffer(module, found)
-            where = module.row(found.traced.site.node)
             yield self.diagnostic(
                 module,
                 found.node,
-                f"compiled code {_CHANGES[found.kind]} `{found.name}`, which compiles it again at every call",
-                label="runs eagerly after eight versions",
-                notes=(f"compiled at line {where}", f"`{found.name}` is made at line {module.row(found.made.node)}"),
+                f"compiled code {_CHANGES[found.kind]} `{found.name}`, which recompiles it at every call",
+                label="falls back to eager after eight recompiles",
+                notes=(
+                    Note.at(module, found.traced.site.node, "compiled"),
+                    Note.at(module, found.made.node, f"`{found.name}` is defined"),
+                ),
                 fix=None
                 if edited is None
                 else Fix(

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from torchlint.rule import Default, Diagnostic, Rule
+from torchlint.rule import Cause, Default, Diagnostic, Rule
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -82,11 +82,12 @@ class Torchscript(Rule):
                 node,
                 f"`{name}` is deprecated",
                 label=f"`{successor}` comes after it",
+                cause=Cause((name, successor), "also used"),
             )
 
 
 def _uses(module: Module) -> Iterator[tuple[cst.Call | cst.Decorator, str]]:
-    yield from ((call.node, call.name) for call in module.calls(*_SUCCESSORS))
+    yield from ((call.node, call.name) for call in module.own_calls(*_SUCCESSORS))
     yield from module.decorators(*_SUCCESSORS)
 
 

@@ -4,17 +4,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import edits
-from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Rule
+from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Note, Rule
 
 if TYPE_CHECKING:
     from torchlint.model.datasets import CudaWork
     from torchlint.model.module import Module
-
-_PLACES = {
-    "dataset": "the dataset puts every item on the GPU by itself",
-    "collate": "the collate function works on the GPU",
-    "transform": "a transform works on the GPU, item by item",
-}
 
 
 class CudaInDataset(Rule):
@@ -71,12 +65,15 @@ class CudaInDataset(Rule):
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         for work in module.loading.all_cuda_work():
+            unit = "batch" if work.role == "collate" else "item"
             yield self.diagnostic(
                 module,
                 work.node,
-                _PLACES[work.role],
-                label="once per batch" if work.role == "collate" else "once per item",
-                notes=(f"it belongs to `{work.name}` (line {module.row(work.place)}), which the loader calls",),
+                f"`{work.name}` moves each {unit} to the GPU"
+                if work.moves
+                else f"`{work.name}` uses the GPU for each {unit}",
+                label=f"once per {unit}",
+                notes=(Note.at(module, work.place, f"called by the `DataLoader`: `{work.name}`"),),
                 fix=self._fix(module, work),
             )
 
@@ -96,6 +93,6 @@ class CudaInDataset(Rule):
             if inserted is None:
                 return None
             changes += inserted
-        message = f"move whole batches at line {module.row(plan.loops[0][0])}"
+        message = "move whole batches in the loop over the loader"
         caution = "items that other code takes from the dataset stay on the host"
         return Fix(message, tuple(changes), Applicability.UNSAFE, caution)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from torchlint.rule import Default, Diagnostic, Rule
+from torchlint.rule import Default, Diagnostic, Note, Rule
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
@@ -62,13 +62,14 @@ class PerSampleInference(Rule):
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         for found in module.samples.loops:
-            reason, single = found.reason, found.single
-            if found.evidence is not None:
-                reason += f" (line {module.row(found.evidence)})"
+            notes = [Note.at(module, found.evidence, found.reason)]
+            if found.single is not None:
+                notes.append(Note.at(module, found.single, "the batch of one is created"))
+            notes.append(Note.at(module, found.loop, "runs at every iteration of the loop"))
             yield self.diagnostic(
                 module,
                 found.call,
-                "the network is run on one sample at a time",
-                label="a batch of one" if single is None else f"a batch of one, made at line {module.row(single)}",
-                notes=(reason, f"the loop begins at line {module.row(found.loop)}"),
+                "network runs on one sample at a time",
+                label="a batch of one",
+                notes=tuple(notes),
             )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import edits
-from torchlint.rule import Applicability, Default, Diagnostic, Fix, Rule
+from torchlint.rule import Applicability, Default, Diagnostic, Fix, Note, Rule
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -62,14 +62,15 @@ class RespawnedWorkers(Rule):
     code = "TL103"
     name = "respawned-workers"
     default = Default.INFO
-    words = ("DataLoader", "num_workers")
+    words = ("DataLoader",)
+    project_words = ("num_workers",)
     since = (1, 7)
     demo = ("CPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.workers import Workers, count
 
-        for call in module.calls("torch.utils.data.DataLoader"):
+        for call in module.own_calls("torch.utils.data.DataLoader"):
             persistent = call.argument("persistent_workers")
             if not (persistent.absent or persistent.literal() == "False"):
                 continue
@@ -85,9 +86,9 @@ class RespawnedWorkers(Rule):
             yield self.diagnostic(
                 module,
                 call.node,
-                "workers are started anew for every pass over this loader",
-                label=f"`persistent_workers` is {'not given' if persistent.absent else 'False'}",
-                notes=(f"it is gone through again and again by what begins at line {module.row(again)}",),
+                "worker processes restart at every epoch",
+                label=f"`persistent_workers` {'defaults to' if persistent.absent else 'is'} False",
+                notes=(Note.at(module, again, "this loader is iterated over repeatedly"),),
                 fix=None if deliberate else self._fix(module, call, persistent, value),
             )
 
@@ -97,7 +98,7 @@ class RespawnedWorkers(Rule):
 
         if sure and isinstance(workers, (cst.Integer, cst.Call)):
             return "True"
-        simple = isinstance(workers, (cst.Name, cst.Attribute, cst.Call, cst.Integer))
+        simple = isinstance(workers, (cst.Name, cst.Attribute, cst.Subscript, cst.Call, cst.Integer))
         return f"{module.code(workers)} > 0" if simple else f"({module.code(workers)}) > 0"
 
     def _fix(self, module: Module, call: Call, persistent: Argument, value: str) -> Fix | None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from torchlint.rule import Default, Diagnostic, Rule, Severity
+from torchlint.rule import Default, Diagnostic, Note, Rule, Severity
 
 if TYPE_CHECKING:
     from torchlint.model.calls import Call
@@ -54,7 +54,7 @@ class ShallowPrefetch(Rule):
     demo = ("CPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        for call in module.calls("torch.utils.data.DataLoader"):
+        for call in module.own_calls("torch.utils.data.DataLoader"):
             given = call.argument("prefetch_factor")
             depth = module.value(given.value).constant
             if given.node is None or not isinstance(depth, int) or isinstance(depth, bool):
@@ -65,7 +65,7 @@ class ShallowPrefetch(Rule):
                     given.node,
                     "`prefetch_factor` without workers raises ValueError",
                     label="nothing is fetched ahead by the training process itself",
-                    notes=("`num_workers` is 0: pass at least 1, or leave `prefetch_factor` out",),
+                    notes=(Note("`num_workers` is 0: pass at least 1, or leave `prefetch_factor` out"),),
                 )
             elif depth == 1:
                 yield self.diagnostic(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import edits
-from torchlint.rule import Applicability, Diagnostic, Fix, Rule, Severity
+from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule, Severity
 
 if TYPE_CHECKING:
     from torchlint.model.calls import Argument, Call
@@ -53,12 +53,13 @@ class SingleProcessDataloader(Rule):
 
     code = "TL101"
     name = "single-process-dataloader"
-    words = ("DataLoader", ("cuda", "ightning", "ccelerat", "Fabric"))
+    words = ("DataLoader",)
+    project_words = (("cuda", "ightning", "ccelerat", "Fabric", ".spawn("),)
     demo = ("GPU", "CPU")
     options = {"num-workers": "min(8, os.cpu_count() or 1)"}
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        for call in module.calls("torch.utils.data.DataLoader"):
+        for call in module.own_calls("torch.utils.data.DataLoader"):
             workers = call.argument("num_workers")
             if not (workers.absent or workers.literal() == "0"):
                 continue
@@ -69,11 +70,15 @@ class SingleProcessDataloader(Rule):
             yield self.diagnostic(
                 module,
                 call.node,
-                "every batch is loaded by the training process itself",
-                label="`num_workers` is not given, so it is 0" if workers.absent else "`num_workers` is 0",
+                f"`DataLoader` {'without `num_workers`' if workers.absent else 'with `num_workers=0`'}"
+                " loads every batch in the training process",
+                label="`num_workers` defaults to 0" if workers.absent else "`num_workers` is 0",
                 notes=(
-                    f"the GPU waits while Python loads the next {self._items(call)}"
-                    f" (batches are taken at line {module.row(consumer.node)})",
+                    Note.at(
+                        module,
+                        consumer.node,
+                        f"the GPU waits while the next {self._items(call)} load; batches are consumed",
+                    ),
                 ),
                 fix=None if deliberate else self._fix(module, call, workers),
                 severity=Severity.INFO if deliberate else None,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import edits
-from torchlint.rule import Applicability, Default, Diagnostic, Fix, Rule
+from torchlint.rule import Applicability, Default, Diagnostic, Fix, Note, Rule
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
@@ -78,7 +78,7 @@ class StaticPadding(Rule):
                 padding.call,
                 "every text is padded to the maximum length",
                 label=f"`{module.code(padding.argument)}`",
-                notes=(_PLACES[padding.place],),
+                notes=(Note(_PLACES[padding.place]),),
                 fix=self._fix(module, padding) if padding.batch else None,
             )
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import edits
-from torchlint.rule import Applicability, Diagnostic, Fix, Rule, Severity
+from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule, Severity
 
 if TYPE_CHECKING:
     from torchlint.model.calls import Argument, Call
@@ -58,11 +58,12 @@ class UnpinnedDataloader(Rule):
 
     code = "TL102"
     name = "unpinned-dataloader"
-    words = ("DataLoader", ("cuda", "gpu", "accelerator"))
+    words = ("DataLoader",)
+    project_words = (("cuda", "gpu", "accelerator", ".spawn("),)
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        for call in module.calls("torch.utils.data.DataLoader"):
+        for call in module.own_calls("torch.utils.data.DataLoader"):
             pinning = call.argument("pin_memory")
             if not (pinning.absent or pinning.literal() == "False"):
                 continue
@@ -73,9 +74,9 @@ class UnpinnedDataloader(Rule):
             yield self.diagnostic(
                 module,
                 call.node,
-                "batches that go to a CUDA device are not pinned",
-                label="`pin_memory` is not given" if pinning.absent else "`pin_memory` is False",
-                notes=(f"batches go to the GPU at line {module.row(transfers[0])}",),
+                "`DataLoader` feeds a CUDA device without `pin_memory=True`",
+                label="`pin_memory` defaults to False" if pinning.absent else "`pin_memory` is False",
+                notes=(Note.at(module, transfers[0], "batches are copied to the GPU"),),
                 fix=None if deliberate else self._fix(module, call, pinning),
                 severity=Severity.INFO if deliberate else None,
             )

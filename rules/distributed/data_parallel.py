@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from torchlint.rule import Diagnostic, Rule
+from torchlint.rule import Cause, Diagnostic, Note, Rule
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -23,6 +23,7 @@ class DataParallel(Rule):
     Flags networks wrapped in `torch.nn.DataParallel`, in a class of the file derived from it, or run through
     `torch.nn.parallel.data_parallel`. Left alone are wrappers of a single device, tests, and wrappers that are there to
     load a checkpoint: unwrapped again with `.module`, or filled by `load_state_dict` in a file that trains nothing.
+    A file is reported once, at its first wrapper: the remedy is another way to start the script.
 
     ## Why it is slow
     `DataParallel` runs one thread per GPU in a single Python process, and those threads share one interpreter. At every
@@ -67,19 +68,20 @@ class DataParallel(Rule):
         if module.is_test:
             return
         successor = next(module.calls(*_SUCCESSORS), None)
-        notes = ("DistributedDataParallel runs one process per GPU; start the script with `torchrun`",)
+        note = Note("`DistributedDataParallel` runs one process per GPU; start the script with `torchrun`")
         if successor is not None:
-            row = module.row(successor.node)
-            notes = (f"line {row} can already train with DistributedDataParallel: start the script with `torchrun`",)
+            known = "start the script with `torchrun`: it already supports `DistributedDataParallel`"
+            note = Note.at(module, successor.node, known)
         for call in module.makers(_CLASS, _FUNCTION):
             if _one_device(call) or _only_loads(module, call.node):
                 continue
             yield self.diagnostic(
                 module,
                 call.node,
-                "one process drives all GPUs",
+                "`DataParallel` drives all GPUs from one process",
                 label="copies the weights to every GPU at each forward",
-                notes=notes,
+                notes=(note,),
+                cause=Cause("", "also wrapped"),
             )
 
 
@@ -110,4 +112,4 @@ def _only_loads(module: Module, call: cst.Call) -> bool:
     bound = [binding.value for binding in module.names.bindings(target)] if isinstance(target, cst.Name) else []
     if any(value is not None and module.code(value) == f"{name}.module" for value in bound):
         return True
-    return "optim" not in module.text and not any(module.methods("backward", "train"))
+    return "optim" not in module.own_text and not any(map(module.tree.is_own, module.methods("backward", "train")))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import edits
-from torchlint.rule import Applicability, Default, Diagnostic, Fix, Rule
+from torchlint.rule import Applicability, Default, Diagnostic, Fix, Note, Rule
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -78,9 +78,9 @@ class ChannelsFirstConvolution(Rule):
             yield self.diagnostic(
                 module,
                 call,
-                "convolutions in 16 bits run on images with the channels first",
-                label="cuDNN turns the data around at each convolution",
-                notes=("nothing in this file chooses a memory format",),
+                "convolution transposes its input to NHWC at every call",
+                label="16-bit images with the channels first (NCHW)",
+                notes=(Note("nothing in this file chooses a memory format"),),
                 fix=_fix(module, call, network),
             )
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import edits
-from torchlint.rule import Applicability, Default, Diagnostic, Fix, Rule
+from torchlint.rule import Applicability, Default, Diagnostic, Fix, Note, Rule
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -85,11 +85,11 @@ class UntunedConvolution(Rule):
             yield self.diagnostic(
                 module,
                 call,
-                "convolutions of one size run without looking for the fastest kernels",
-                label="cuDNN guesses",
+                "cuDNN picks its kernels heuristically; `cudnn.benchmark = True` measures them",
+                label="convolutions of one size",
                 notes=(
-                    f"line {module.row(module.convolutions.one_size)} gives all images one size",
-                    f"nothing in this file sets `{_FLAG}`",
+                    Note.at(module, module.convolutions.one_size, "all images have one size"),
+                    Note(f"nothing in this file sets `{_FLAG}`"),
                 ),
                 fix=_tune(module, call),
             )

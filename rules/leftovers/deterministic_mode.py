@@ -66,7 +66,7 @@ class DeterministicMode(Rule):
         for switch in module.switches.flags(_FLAG):
             if switch.value == "True" and not switch.conditional:
                 places.append(switch.node)
-        calls = list(module.calls(*_CALLS))
+        calls = list(module.own_calls(*_CALLS))
         if all(_literal(call.node) == "True" for call in calls):
             places += [call.node for call in calls if not module.switches.conditional(call.node)]
         for place in places:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from torchlint.rule import Default, Diagnostic, Rule
+from torchlint.rule import Default, Diagnostic, Note, Rule
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -71,7 +71,7 @@ class ProfilerLeftOn(Rule):
     def check(self, module: Module) -> Iterator[Diagnostic]:
         if module.is_test:
             return
-        for call in module.calls(*_SCHEDULED, *_SWITCHED):
+        for call in module.own_calls(*_SCHEDULED, *_SWITCHED):
             block = _block_of(module, call)
             loop = None if block is None or not _always_on(call) else _recorded_loop(module, block)
             function = module.function_of(call.node)
@@ -82,7 +82,7 @@ class ProfilerLeftOn(Rule):
                 call.node,
                 "the profiler records the whole run",
                 label="no schedule ends it" if call.name in _SCHEDULED else "it is always on",
-                notes=(f"every round of the loop at line {module.row(loop.node)} is recorded",),
+                notes=(Note.at(module, loop.node, "records every iteration of the loop"),),
             )
 
 

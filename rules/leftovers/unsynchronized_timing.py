@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from torchlint.rule import Default, Diagnostic, Rule
+from torchlint.rule import Default, Diagnostic, Note, Rule
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
@@ -64,6 +64,9 @@ class UnsynchronizedTiming(Rule):
                 module,
                 stretch.end,
                 "the clock is read before the GPU has finished",
-                label=f"nothing has waited for it since line {module.row(stretch.start)}",
-                notes=(f"the call at line {module.row(stretch.network)} only queues its work",),
+                label="no synchronization before this",
+                notes=(
+                    Note.at(module, stretch.start, "the timing starts"),
+                    Note.at(module, stretch.network, "the GPU work is queued asynchronously"),
+                ),
             )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import edits
-from torchlint.rule import Applicability, Diagnostic, Fix, Rule
+from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
@@ -67,14 +67,15 @@ class AutocastWeightRecast(Rule):
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         for recast in module.recasts.all:
+            model = module.code(recast.region.model)
             yield self.diagnostic(
                 module,
                 recast.region.forward,
-                "autocast rounds the same float32 weights at every call",
-                label=f"of `{module.code(recast.region.model)}`, which nothing here trains",
+                f"`{model}` is never trained here, yet autocast casts its weights at every call",
+                label="casts the same float32 weights again",
                 notes=(
-                    f"under autocast at line {module.row(recast.autocast.call.node)}: {recast.reason}",
-                    f"`{recast.layer.name}` is made in float32 at line {module.row(recast.layer.node)}",
+                    Note.at(module, recast.autocast.call.node, f"{recast.reason}; autocast is entered"),
+                    Note.at(module, recast.layer.node, f"`{recast.layer.name}` is created in float32"),
                 ),
                 fix=_fix(module, recast),
             )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import edits
-from torchlint.rule import Applicability, Diagnostic, Fix, Rule
+from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
 if TYPE_CHECKING:
     from torchlint.model.calls import Call
@@ -65,7 +65,8 @@ class Bfloat16GradScaler(Rule):
 
     code = "TL304"
     name = "bfloat16-grad-scaler"
-    words = ("GradScaler", "autocast", "bfloat16", ".scale(")
+    words = ("GradScaler",)
+    project_words = ("autocast", "bfloat16", ".scale(")
     since = (1, 10)
     demo = ("GPU",)
 
@@ -78,16 +79,16 @@ class Bfloat16GradScaler(Rule):
         if not any(module.methods("scale")):
             return
         switches = {found.enabled for found in entered}
-        for scaler in module.calls(*_SCALERS):
+        for scaler in module.own_calls(*_SCALERS):
             if not _is_on(module, scaler, switches) or _depends_on_format(module, scaler):
                 continue
             changed = edits.set_argument(module, scaler.node, "enabled", scaler.argument("enabled"), "False")
             yield self.diagnostic(
                 module,
                 scaler.node,
-                "a gradient scaler serves float16, and autocast computes in bfloat16",
-                label="reads all gradients at each step, for nothing",
-                notes=(f"autocast into bfloat16 at line {module.row(entered[0].call.node)}",),
+                "`GradScaler` is unnecessary with bfloat16 autocast",
+                label="reads all gradients at each step unnecessarily",
+                notes=(Note.at(module, entered[0].call.node, "autocast to bfloat16"),),
                 fix=Fix(
                     "switch the scaler off",
                     changed,

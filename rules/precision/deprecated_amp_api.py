@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchlint import edits
 from torchlint.edits import Edits
-from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Rule
+from torchlint.rule import Applicability, Cause, Diagnostic, Edit, Fix, Rule
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -45,7 +45,8 @@ class DeprecatedAmpApi(Rule):
     ## What it does
     Flags calls and decorators of `torch.cuda.amp.autocast`, `GradScaler`, `custom_fwd` and `custom_bwd`, and of
     `torch.cpu.amp.autocast` and `GradScaler`, however they were imported. Code that is there for older versions of
-    torch (the `else` of a version test, an `except` branch) is left alone.
+    torch (the `else` of a version test, an `except` branch) is left alone. Each of these names is reported
+    once per file, at its first use.
 
     ## Why it is slow
     It is not: the old names compute the same. Since torch 2.4 each of them raises a `FutureWarning`, and code that
@@ -86,19 +87,21 @@ class DeprecatedAmpApi(Rule):
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         uses = [use for use in _uses(module) if _is_current(module, use)]
+        imports = _Imports(module, uses)
         for use in uses:
-            changes = _change(module, use, uses)
+            changes = _change(module, use, imports)
             yield self.diagnostic(
                 module,
                 use.node,
                 f"`{use.name}` is deprecated since torch 2.4",
                 label=f'`{use.successor}` takes the device "{use.device}" as an argument',
                 fix=Fix(f"use `{use.successor}`", changes, Applicability.SAFE) if changes else None,
+                cause=Cause(use.name, "also used"),
             )
 
 
 def _uses(module: Module) -> list[_Use]:
-    found = [_Use(call.node, call.node.func, call.name) for call in module.calls(*_DEPRECATED, *_WRAPPERS)]
+    found = [_Use(call.node, call.node.func, call.name) for call in module.own_calls(*_DEPRECATED, *_WRAPPERS)]
     found += [_Use(node, node.decorator, name) for node, name in module.decorators(*_WRAPPERS)]
     return found
 
@@ -111,7 +114,55 @@ def _is_current(module: Module, use: _Use) -> bool:
     return not any(binding.imported != "torch" and module.gates.for_other_versions(binding.node) for binding in imports)
 
 
-def _change(module: Module, use: _Use, uses: list[_Use]) -> Edits | None:
+class _Imports:
+    """What becomes of each import, with all that hang on it; worked out once for all uses."""
+
+    def __init__(self, module: Module, uses: list[_Use]) -> None:
+        self._module = module
+        self._uses = uses
+        self._users: dict[Binding, list[_Use]] = {}
+        for use in uses:
+            for binding in module.names.imports_of(use.target) or ():
+                self._users.setdefault(binding, []).append(use)
+        self._siblings: dict[cst.CSTNode, list[Binding]] = {}
+        self._movable: dict[Binding, bool] = {}
+        self._moved: dict[cst.CSTNode, Edits | None] = {}
+        self._dropped: dict[Binding, Edits | None] = {}
+
+    def siblings(self, binding: Binding) -> list[Binding]:
+        """All that the same import statement binds."""
+        if binding.node not in self._siblings:
+            scope = self._module.tree.scope_of(binding.node)
+            bound = [other for bindings in scope.bindings.values() for other in bindings if other.kind == "import"]
+            for other in bound:
+                self._siblings.setdefault(other.node, []).append(other)
+        return self._siblings.get(binding.node, [])
+
+    def is_movable(self, binding: Binding) -> bool:
+        """Whether nothing but calls that can be rewritten, and annotations, sees what the import binds."""
+        if binding not in self._movable:
+            self._movable[binding] = _movable(self._module, binding, self._users.get(binding, []))
+        return self._movable[binding]
+
+    def moved(self, statement: cst.CSTNode, bindings: list[Binding]) -> Edits | None:
+        """The edits that import the same names from elsewhere, and adapt what uses them."""
+        if statement not in self._moved:
+            users = {use for binding in bindings for use in self._users.get(binding, ())}
+            group = [use for use in self._uses if use in users]
+            parts = (_arguments(self._module, use) for use in group)
+            self._moved[statement] = _joined(_without_device(self._module, statement), *parts)
+        return self._moved[statement]
+
+    def dropped(self, binding: Binding) -> Edits | None:
+        """The edits that drop the import, and spell out what uses it."""
+        if binding not in self._dropped:
+            dropped = edits.remove_imported_name(self._module, binding.node, binding.name)  # type: ignore[arg-type]
+            group = self._users.get(binding, [])
+            self._dropped[binding] = _joined(dropped, *(_spelled_out(self._module, use) for use in group))
+        return self._dropped[binding]
+
+
+def _change(module: Module, use: _Use, imported: _Imports) -> Edits | None:
     """The edits that put the new name in the place of ``use``, with all that hang on the same import."""
     own = _arguments(module, use)
     if own is None:
@@ -123,15 +174,11 @@ def _change(module: Module, use: _Use, uses: list[_Use]) -> Edits | None:
     if len(imports) != 1 or ".amp" not in imports[0].imported:
         return None
     binding = imports[0]
-    movable = {other: _movable(module, other, uses) for other in _siblings(module, binding)}
-    if all(movable.values()):
-        moved = _without_device(module, binding.node)
-        group = [other for other in uses if _bound_by(module, other, *movable)]
-        return _joined(moved, *(_arguments(module, other) for other in group))
-    if movable[binding]:
-        group = [other for other in uses if _bound_by(module, other, binding)]
-        dropped = edits.remove_imported_name(module, binding.node, binding.name)  # type: ignore[arg-type]
-        return _joined(dropped, *(_spelled_out(module, other) for other in group))
+    siblings = imported.siblings(binding)
+    if all(map(imported.is_movable, siblings)):
+        return imported.moved(binding.node, siblings)
+    if imported.is_movable(binding):
+        return imported.dropped(binding)
     return _spelled_out(module, use)
 
 
@@ -191,29 +238,20 @@ def _spelled_out(module: Module, use: _Use) -> Edits | None:
     )
 
 
-def _siblings(module: Module, binding: Binding) -> list[Binding]:
-    """All that the same import statement binds."""
-    scope = module.tree.scope_of(binding.node)
-    return [other for bindings in scope.bindings.values() for other in bindings if other.node is binding.node]
-
-
-def _movable(module: Module, binding: Binding, uses: list[_Use]) -> bool:
-    """Whether nothing but calls that can be rewritten, and annotations, sees what the import binds."""
+def _movable(module: Module, binding: Binding, users: list[_Use]) -> bool:
+    """Whether nothing but calls that can be rewritten, of ``users``, and annotations sees what the import binds."""
     import libcst as cst
 
     if module.is_exported(binding) or binding.imported.rpartition(".")[2] not in _IMPORTED:
         return False
-    known = [use for use in uses if _bound_by(module, use, binding) and _arguments(module, use) is not None]
+    known = [use for use in users if _arguments(module, use) is not None and not _is_kept(module, use)]
+    covered = {part for use in known for part in module.tree.nodes_in(use.target)}
     for name in module.names.uses(binding):
         if any(isinstance(above, cst.Annotation) for above in module.tree.ancestors(name)):
             continue
-        if not any(module.tree.within(name, use.target) and not _is_kept(module, use) for use in known):
+        if name not in covered:
             return False
     return True
-
-
-def _bound_by(module: Module, use: _Use, *bindings: Binding) -> bool:
-    return any(binding in bindings for binding in module.names.imports_of(use.target) or ())
 
 
 def _is_kept(module: Module, use: _Use) -> bool:

@@ -74,7 +74,7 @@ class DeprecatedQuantizationApi(Rule):
     since = (2, 8)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        for call in module.calls(*_NAMES):
+        for call in module.own_calls(*_NAMES):
             if module.gates.for_other_versions(call.node):
                 continue
             name = call.name.rpartition(".")[2]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import edits
-from torchlint.rule import Applicability, Default, Diagnostic, Fix, Rule
+from torchlint.rule import Applicability, Default, Diagnostic, Fix, Note, Rule
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -73,8 +73,9 @@ class FullPrecisionMatmul(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        if module.is_test or module.precision.float32_training:
-            return  # what autocast serves is told of by TL301
+        precision = module.precision
+        if module.is_test or (precision.float32_training and not precision.loses_on_probabilities):
+            return  # TL301 reports what autocast speeds up without other changes
         found = module.precision.float32_product
         if found is None:
             return
@@ -83,10 +84,10 @@ class FullPrecisionMatmul(Rule):
             module,
             forward,
             "the network multiplies float32 matrices without TF32",
-            label="keeps the tensor cores idle",
+            label="does not use the tensor cores",
             notes=(
-                f"`{layer.name}` at line {module.row(layer.node)} multiplies matrices",
-                "nothing in this file chooses a precision",
+                Note.at(module, layer.node, f"matrices are multiplied by `{layer.name}`"),
+                Note("nothing in this file chooses a precision"),
             ),
             fix=_allow(module, forward),
         )

@@ -4,12 +4,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import edits
-from torchlint.rule import Applicability, Diagnostic, Fix, Rule
+from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
     from torchlint.model.steps import TrainingLoop
 
+#: The note on what must change before autocast works.
+_PROBABILITIES = (
+    "binary cross entropy on probabilities raises an error under autocast: use `BCEWithLogitsLoss` on logits first",
+)
 _HEADER = 'torch.autocast(device_type="cuda", dtype=torch.bfloat16)'
 
 
@@ -49,7 +53,9 @@ class MissingAutocast(Rule):
     ## Fix safety
     Unsafe: outputs and losses are rounded to fewer digits, and outputs become bfloat16, which NumPy does not know.
     The fix wraps forward and loss only where they are neighbouring statements before a single backward pass, and
-    never in a file that uses `nn.DataParallel`: its threads take autocast over without the dtype.
+    never in a file that uses `nn.DataParallel`: its threads take autocast over without the dtype. No fix is offered
+    where the device comes from `torch.accelerator`, or where binary cross entropy is computed on probabilities, which
+    raises an error under autocast: move the sigmoid into the loss (`BCEWithLogitsLoss`) first.
 
     ## When to ignore
     When the network is so small that launching its kernels takes all the time, when the task needs float32 (physics,
@@ -62,7 +68,8 @@ class MissingAutocast(Rule):
 
     code = "TL301"
     name = "missing-autocast"
-    words = ("torch", "cuda", "backward(")
+    words = ("torch", "backward(")
+    project_words = (("cuda", "accelerator", ".spawn("),)
     since = (1, 10)
     demo = ("GPU",)
 
@@ -71,18 +78,23 @@ class MissingAutocast(Rule):
             yield self.diagnostic(
                 module,
                 step.forward,
-                "the training loop computes in float32",
-                label="no autocast around the forward",
+                "training loop runs in float32 without autocast",
+                label="forward pass without autocast",
                 notes=(
-                    f"its output is propagated backward at line {module.row(step.backwards[0])}"
+                    Note.at(module, step.backwards[0], "its output is propagated backward")
                     if step.backwards
-                    else f"the loop at line {module.row(step.loop)} trains",
-                    "nothing in this file chooses a precision",
+                    else Note.at(module, step.loop, "the training loop begins"),
+                    Note("nothing in this program chooses a precision"),
+                    *(Note(text) for text in _PROBABILITIES if module.precision.loses_on_probabilities),
                 ),
                 fix=self._fix(module, step),
             )
 
     def _fix(self, module: Module, step: TrainingLoop) -> Fix | None:
+        if module.precision.loses_on_probabilities or module.precision.may_break_autocast:
+            return None
+        if module.uses_accelerator:
+            return None  # autocast needs the device type, which may not be CUDA
         if any(module.calls("torch.nn.DataParallel")):
             return None  # its threads take autocast over without the dtype, and would compute in float16
         statements = module.steps.forward_and_loss(step)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchlint import edits
 from torchlint.model.knowledge import Kind
-from torchlint.rule import Applicability, Diagnostic, Fix, Rule
+from torchlint.rule import Applicability, Cause, Diagnostic, Fix, Rule, Severity
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -27,7 +27,9 @@ class AllocateThenMove(Rule):
     Flags `torch.zeros(...)`, `ones`, `empty`, `full`, `eye`, `arange`, `linspace`, `logspace`, `rand`, `randn`,
     `randint` and `randperm` without a device whose result is moved by `.to(device)` or `.cuda()` in the same
     expression, also behind a cast or a change of shape. Left alone are tensors made once: in `__init__`, and at module
-    level outside of loops. So are tensors of data (`torch.tensor([...])`), which come from the host in any case.
+    level outside of loops. In a function that its script calls once they are reported at information level. Left alone
+    are also tensors of data (`torch.tensor([...])`), which come from the host in any case. The tensors of one function
+    whose fixes are equally safe are one finding, at the first of them; notes show the others.
 
     ## Why it is slow
     The host fills the memory, then copies it to the device: from pageable memory, and waiting for the copy. Given a
@@ -70,19 +72,30 @@ class AllocateThenMove(Rule):
         if module.is_test:
             return
         for move in module.placement.moves:
-            if move.device == "cpu" or module.runs_once(move.call):
+            function = module.function_of(move.call)
+            once = module.runs_once(move.call)
+            if move.device == "cpu" or (once and (function is None or module.tree.class_of(function) is not None)):
                 continue
             fresh = module.placement.fresh(move.source)
             if fresh is None:
                 continue
             factory = module.code(fresh.factory.node.func)
+            fix = self._fix(module, move, fresh)
             yield self.diagnostic(
                 module,
                 move.call,
                 "a tensor is made on the host, then copied to the device",
                 label=f"`{factory}` could make it there",
-                fix=self._fix(module, move, fresh),
+                fix=fix,
+                severity=Severity.INFO if once else None,
+                cause=self._cause(module, function, fix, once),
             )
+
+    def _cause(self, module: Module, function: cst.FunctionDef | None, fix: Fix | None, once: bool) -> Cause:
+        """One for all in a function that run as often, and whose fixes can be trusted alike."""
+        key = None if function is None else module.tree.index(function)
+        trust = None if fix is None else fix.applicability
+        return Cause((key, trust, once), "also made on the host", "make all of them on the device")
 
     def _fix(self, module: Module, move: Move, fresh: Fresh) -> Fix | None:
         device = self._device(module, move)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import edits
-from torchlint.rule import Applicability, Diagnostic, Fix, Rule
+from torchlint.rule import Applicability, Cause, Diagnostic, Fix, Note, Rule
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
@@ -19,6 +19,9 @@ class BlockingTransfer(Rule):
     `torch.utils.data.DataLoader` that is known to pin its batches. A batch of a loader that does not pin is not
     reported: from pageable memory `non_blocking=True` gains nothing. Once `unpinned-dataloader` (TL102) is mended, its
     copies are reported here. So is no tensor that was computed from a batch on the host: that one is not pinned.
+    Copies that run once are skipped.
+    The copies of one loop are one finding, at the first of them, with one fix; notes show the others. A `# noqa`
+    on one of these lines exempts that copy alone.
 
     ## Why it is slow
     Without `non_blocking=True` the host waits for the copy, and so for all the kernels that were queued before it;
@@ -54,22 +57,35 @@ class BlockingTransfer(Rule):
 
     code = "TL204"
     name = "blocking-transfer"
-    words = ("DataLoader", "pin_memory", (".to(", ".cuda("))
+    words = ((".to(", ".cuda("), "for ")
+    project_words = ("DataLoader", "pin_memory")
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         if module.is_test:
             return
         for copy in module.pinning.blocking_copies():
-            rows = ", ".join(str(module.row(loader.node)) for loader in copy.loaders)
+            if module.runs_once(copy.move.call):
+                continue
             yield self.diagnostic(
                 module,
                 copy.move.call,
                 "the host waits for the copy of a pinned batch",
                 label="`non_blocking` is not given",
-                notes=(f"the loader at line {rows} pins its batches",),
+                notes=tuple(
+                    Note.at(module, loader.node, "batches are pinned by the loader") for loader in copy.loaders
+                ),
                 fix=self._fix(module, copy),
+                cause=self._cause(module, copy),
             )
+
+    def _cause(self, module: Module, copy: BlockingCopy) -> Cause:
+        """One for all copies in a loop; outside of loops, in a function."""
+        call = copy.move.call
+        loop = module.hot_loop(call) or next(iter(module.loops.around(call)), None)
+        place = module.function_of(call) if loop is None else loop.node
+        key = None if place is None else module.tree.index(place)
+        return Cause((key, copy.only_tensors), "also copied", "add `non_blocking=True` to all copies")
 
     def _fix(self, module: Module, copy: BlockingCopy) -> Fix | None:
         added = edits.add_keyword(module, copy.move.call, "non_blocking", "True")

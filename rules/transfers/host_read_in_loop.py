@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import edits
-from torchlint.rule import Applicability, Diagnostic, Fix, Rule
+from torchlint.rule import Applicability, Cause, Diagnostic, Edit, Fix, Note, Rule
 
 if TYPE_CHECKING:
-    from torchlint.model.host_reads import HostRead
+    from torchlint.model.host_reads import HostRead, WaitingStep
     from torchlint.model.module import Module
+    from torchlint.model.running import Running
 
 
 class HostReadInLoop(Rule):
@@ -19,7 +20,9 @@ class HostReadInLoop(Rule):
     from what the network gave: there, in a function of the file that the step calls, or in a method that is itself a
     training step. Left alone are reads at some steps only (under a step counter, a rank or an exception), after the
     loop, once per epoch, and in validation loops; numbers that decide how the program goes on (a NaN guard, early
-    stopping, an environment's step); values on the host; and files that use no GPU.
+    stopping, an environment's step); values on the host; and files that use no GPU. The reads of one training loop are
+    one finding, at the first of them; notes show the others. A `# noqa` on one of these lines exempts that read
+    alone.
 
     ## Why it is slow
     The host queues kernels ahead of the GPU, and so hides the time that launching them takes. To read a number it must
@@ -51,7 +54,8 @@ class HostReadInLoop(Rule):
     Unsafe: the sum is added up in the number format of the tensor, most often float32, instead of in double precision,
     and a list holds tensors until the loop is done and must not be empty then. The fix is offered for a local sum that
     starts as a number and for a local list, where nothing else reads them at every step; they are turned into numbers
-    behind the loop.
+    behind the loop. No fix is offered if the step would still wait: if one of its reads cannot be moved or is
+    suppressed, if it copies another tensor of the step to the host, or if such a number decides how it goes on.
 
     ## When to ignore
     When a step takes so long that one wait does not matter, or when something must react to each loss at once.
@@ -63,24 +67,58 @@ class HostReadInLoop(Rule):
 
     code = "TL201"
     name = "host-read-in-loop"
-    words = (("backward(", "def training_step(", "def compute_loss("), (".item()", "float("))
+    words = (("torch", "transformers"), (".item()", "float("))
+    project_words = (("backward(", "def training_step(", "def compute_loss("),)
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        for read in module.host_reads.found:
-            yield self.diagnostic(
-                module,
-                read.call,
-                "the host waits for the GPU at every training step",
-                label="reads a number off the GPU",
-                notes=(f"the step begins at line {module.row(read.step)}",),
-                fix=self._fix(module, read),
-            )
+        for step in module.host_reads.steps:
+            fix = self._fix(module, step)
+            cause = Cause(module.tree.index(step.node), "also read", whole=True)
+            for read in step.reads:
+                yield self.diagnostic(
+                    module,
+                    read.call,
+                    "the host waits for the GPU at every training step",
+                    label="reads a number off the GPU",
+                    notes=(Note.at(module, step.node, "the step begins"),),
+                    fix=fix,
+                    cause=cause,
+                )
 
-    def _fix(self, module: Module, read: HostRead) -> Fix | None:
-        kept = module.host_reads.running(read)
-        if kept is None or module.comment_on(read.call):
+    def _fix(self, module: Module, step: WaitingStep) -> Fix | None:
+        """Keep what the reads add up or collect on the device; None if any read, or another wait, would remain."""
+        kept = [module.host_reads.running(read) for read in step.reads]
+        if None in kept or any(module.comment_on(read.call) for read in step.reads):
             return None
+        if module.host_reads.waits_otherwise(step):
+            return None
+        changes: list[Edit] = []
+        behind: dict[int, str] = {}  # one insertion for each loop, so that their order is beyond doubt
+        for read, running in zip(step.reads, kept, strict=True):
+            assert running is not None
+            made = self._kept_on_device(module, read, running)
+            if made is None:
+                return None
+            edits_of_read, after = made
+            changes += edits_of_read
+            behind[after.start] = after.content + behind.get(after.start, "")
+        changes += [Edit(start, start, content) for start, content in behind.items()]
+        names = [f"`{running.name}`" for running in kept if running is not None]
+        cautions = [
+            "the list holds tensors meanwhile" if running.is_list else "adds up in the number format of the tensor"
+            for running in kept
+            if running is not None
+        ]
+        return Fix(
+            f"keep {' and '.join(filter(None, (', '.join(names[:-1]), names[-1])))} on the device while the loop runs",
+            tuple(dict.fromkeys(changes)),
+            Applicability.UNSAFE,
+            "; ".join(dict.fromkeys(cautions)),
+        )
+
+    def _kept_on_device(self, module: Module, read: HostRead, kept: Running) -> tuple[list[Edit], Edit] | None:
+        """The edits of one read, and the insertion behind the loop."""
         if kept.is_list:
             torch = edits.import_module(module, "torch", kept.loop)
             after = edits.insert_after(module, kept.loop, f"{kept.name} = torch.stack({kept.name}).tolist()")
@@ -90,12 +128,7 @@ class HostReadInLoop(Rule):
         if torch is None or after is None:
             return None
         tensor = module.code(read.tensor) if kept.kind == "int" else f"{module.code(read.tensor)}.detach()"
-        changes = [*torch, *edits.replace(module, read.call, tensor), *after]
+        changes = [*torch, *edits.replace(module, read.call, tensor)]
         for use in kept.reads:
             changes += edits.replace(module, use, f"{kept.kind}({kept.name})")
-        caution = (
-            "adds up in the number format of the tensor" if not kept.is_list else "the list holds tensors meanwhile"
-        )
-        return Fix(
-            f"keep `{kept.name}` on the device while the loop runs", tuple(changes), Applicability.UNSAFE, caution
-        )
+        return changes, after[0]

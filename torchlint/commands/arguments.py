@@ -94,6 +94,9 @@ def parser() -> Parser:
         "--config", action="append", metavar="FILE|KEY=VALUE", help="a settings file, or one setting in TOML"
     )
     settings.add_argument("--isolated", action="store_true", help="read no settings files")
+    settings.add_argument(
+        "--isolated-files", action="store_true", help="analyse each file by itself, without the project around it"
+    )
     return parser
 
 
@@ -121,6 +124,7 @@ def resolver(options: argparse.Namespace) -> Resolver:
         config=config,
         isolated=options.isolated,
         ignore_noqa=options.ignore_noqa,
+        isolated_files=options.isolated_files,
         ignore_baseline=options.update_baseline,
     )
 

@@ -61,6 +61,7 @@ _shtab_torchlint_check_options=(
   "--exit-non-zero-on-fix[exit with 1 if files were fixed, even if nothing is left]"
   "*--config[a settings file, or one setting in TOML]:FILE|KEY=VALUE:_files"
   "--isolated[read no settings files]"
+  "--isolated-files[analyse each file by itself, without the project around it]"
   "*:files or folders (default\: .)\; - is standard input:_files"
 )
 
@@ -72,7 +73,7 @@ _shtab_torchlint_config_options=(
   "--check[validate FILE, or the settings file of this folder]:FILE:_files"
   "--show[show the settings for PATH (default\: .) and their files]:PATH:_files"
   "--output-format[json-schema\: of torchlint.toml, for all settings only (default\: text)]:output_format:(text json markdown json-schema)"
-  ":a setting, such as select or rules.\<name\>.\<option\>:(baseline device exclude extend extend-exclude extend-select fix force-exclude ignore min-speedup output-format per-file-ignores plugins respect-gitignore rules select show-fixes target-torch unsafe-fixes)"
+  ":a setting, such as select or rules.\<name\>.\<option\>:(baseline device exclude extend extend-exclude extend-select fix force-exclude ignore min-speedup output-format per-file-ignores plugins respect-gitignore rules select show-fixes src target-torch unsafe-fixes)"
 )
 
 # guard to ensure default positional specs are added only once per session

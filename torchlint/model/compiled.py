@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,7 +14,7 @@ from torchlint.model.definitions import Definitions
 from torchlint.model.gates import Gates
 from torchlint.model.knowledge import Kind
 from torchlint.model.names import Names
-from torchlint.model.objects import SEALED, Object, ObjectFlow, Objects, encloses, prefixes
+from torchlint.model.objects import SEALED, Object, ObjectFlow, Objects, encloses, enclosing, prefixes
 from torchlint.model.tree import Tree
 from torchlint.model.values import Values
 
@@ -75,6 +75,8 @@ class Compiled:
         self._objects = objects
         self._gates = gates
         self._pending: set[object] = set()
+        self._covers: dict[tuple[Function, Compile | Function], Compile | None] = {}
+        self._cuts = 0  #: how many times a function was left out because it was being looked at
 
     # -- what is compiled
 
@@ -173,8 +175,9 @@ class Compiled:
             if outer is None:
                 return None
             found.append(outer)
-        if not found:
-            found = [site for site in self.sites if self._lies_under(inner, site)]
+        found = list(dict.fromkeys(found)) or [
+            site for site in self._may_contain(inner) if self._lies_under(inner, site)
+        ]
         if any(site is inner or self._lies_under(site, inner) for site in found):
             return None  # each within the other: they are not told apart
         if not found or not all(self._always_with(inner, site) for site in found):
@@ -189,9 +192,32 @@ class Compiled:
 
     def _always_with(self, inner: Compile, outer: Compile) -> bool:
         """Whether ``outer`` is in force whenever ``inner`` is, as far as conditions in the file tell."""
-        if self._gates.alternative(inner.node, outer.node):
+        if self._gates.alternative(inner.node, outer.node) or not self._may_meet(inner.node, outer.node):
             return False
         return self._conditions(outer.node) <= self._conditions(inner.node)
+
+    def _may_meet(self, one: cst.CSTNode, other: cst.CSTNode) -> bool:
+        """Whether some run of the file may pass both places: one calls the other, or something calls both."""
+        paths = [self._callers_of(node) for node in (one, other)]
+        return None in paths[0] or None in paths[1] or bool(paths[0] & paths[1])
+
+    def _callers_of(self, node: cst.CSTNode) -> set[Function | None]:
+        """The functions around ``node`` and those that call them, at any depth; None for the level of the module."""
+        found: set[Function | None] = set()
+        waiting = [self._tree.function_of(node)]
+        while waiting:
+            function = waiting.pop()
+            if function in found:
+                continue
+            found.add(function)
+            if isinstance(function, cst.Lambda):
+                waiting.append(self._tree.function_of(function))
+            elif function is not None:
+                outer = self._tree.function_of(function)
+                waiting.extend([outer] if outer is not None else [])
+                calls = self._definitions.callers(function, self._values).calls
+                waiting.extend(self._tree.function_of(call) for call in calls)
+        return found
 
     def _conditions(self, node: cst.CSTNode) -> frozenset[tuple[str, bool]]:
         found = set()
@@ -276,7 +302,8 @@ class Compiled:
         for site in self.sites:
             if site.in_place:
                 targets = self._objects.of(_expression(site))
-                calls = [call for call, entered in self._executed.items() if entered & targets]
+                entering = {call for item in targets for call in self._callers.get(item, ())}
+                calls = sorted(entering, key=self._tree.index)
             elif isinstance(site.target, cst.FunctionDef):
                 calls = self._callers.get(site.target, [])
             else:
@@ -294,7 +321,9 @@ class Compiled:
         called = self._objects.of(call.func)
         if SEALED in called or self._knows_it_is_compiled(call):
             return None
-        for site in self.sites:
+        entered = {self._by_node[item] for item in called if item in self._by_node}
+        entered.update(site for item in called for site in self._changed_in_place.get(item, ()))
+        for site in sorted(entered, key=lambda site: self._tree.index(site.node)):
             if site is thing:
                 continue
             if site.in_place:
@@ -311,7 +340,18 @@ class Compiled:
 
     def _cover_of(self, function: Function, thing: Compile | Function) -> Compile | None:
         """The compile under which ``function`` always runs."""
+        key = (function, thing)
+        if key not in self._covers:
+            cuts = self._cuts
+            found = self._find_cover_of(function, thing)
+            if cuts != self._cuts and self._pending:
+                return found  # without a function that is being looked at
+            self._covers[key] = found
+        return self._covers[key]
+
+    def _find_cover_of(self, function: Function, thing: Compile | Function) -> Compile | None:
         if function in self._pending:
+            self._cuts += 1
             return None
         if isinstance(function, cst.FunctionDef):
             if self._objects.is_sealed(function):
@@ -332,7 +372,8 @@ class Compiled:
                     return None
                 found.append(outer)
             if not found:
-                found = [site for site in self.sites if site is not thing and self._lies_under(function, site)]
+                candidates = self._may_contain(function)
+                found = [site for site in candidates if site is not thing and self._lies_under(function, site)]
             return found[0] if found else None
         finally:
             self._pending.discard(function)
@@ -350,12 +391,55 @@ class Compiled:
             called = isinstance(above, cst.Call) and above.func is use
             if not called and not isinstance(above, (cst.Arg, cst.Attribute, cst.Annotation, cst.Subscript)):
                 return False
-        compiled = set().union(*self._contents.values(), *map(self._bound_to, self.sites))
+        compiled = self._all_contents
         return all(instance in self._callers or instance in compiled for instance in self._objects.instances(owner))
+
+    @cached_property
+    def _all_contents(self) -> set[Object]:
+        """What any site compiles, and the objects whose methods are compiled."""
+        return set().union(*self._contents.values(), *map(self._bound_to, self.sites))
 
     def _bound_to(self, site: Compile) -> Objects:
         """The object whose method is compiled: ``torch.compile(model.forward)``."""
         return self._objects.of(site.target.value) if isinstance(site.target, cst.Attribute) else frozenset()
+
+    @cached_property
+    def _containing(self) -> dict[Object, list[Compile]]:
+        """The sites that compile each object."""
+        found = defaultdict(list)
+        for site, contents in self._contents.items():
+            for item in contents:
+                found[item].append(site)
+        return found
+
+    @cached_property
+    def _changed_in_place(self) -> dict[Object, list[Compile]]:
+        """The sites that compile each object in place."""
+        found = defaultdict(list)
+        for site in self.sites:
+            if site.in_place:
+                for item in self._objects.of(_expression(site)):
+                    found[item].append(site)
+        return found
+
+    def _may_contain(self, thing: Compile | Function) -> Sequence[Compile]:
+        """The sites that ``thing`` may lie under, in order: all others compile nothing of it."""
+        contained: set[Object]
+        changed: Objects = frozenset()
+        if not isinstance(thing, Compile):
+            contained = {thing}
+        elif isinstance(thing.target, cst.FunctionDef):
+            contained = {thing.target}
+        else:
+            changed = self._objects.of(thing.target)
+            if (thing.in_place or changed) and changed <= self._by_node.keys():
+                return self.sites
+            contained = {thing.node, *self._homes(thing)}
+            if thing.in_place:
+                contained |= {outer for item in changed for outer in (item, *enclosing(item))}
+        found = {site for item in contained for site in self._containing.get(item, ())}
+        found.update(site for item in changed for site in self._changed_in_place.get(item, ()))
+        return sorted(found, key=lambda site: self._tree.index(site.node))
 
     def _lies_under(self, thing: Compile | Function, site: Compile) -> bool:
         """Whether ``site`` compiles ``thing``, or something that holds it."""
@@ -376,11 +460,19 @@ class Compiled:
             return bool(own) and self._objects.of(site.target) >= own - set(self._by_node)
         return thing.node in contents or any(home in contents for home in self._homes(thing))
 
+    @cached_property
+    def _targets(self) -> dict[Object, list[cst.BaseExpression]]:
+        """Where the file stores each thing that is compiled."""
+        found = defaultdict(list)
+        for target, value, _ in self._tree.stores:
+            for item in self._objects.of(value):
+                if item in self._by_node:
+                    found[item].append(target)
+        return found
+
     def _homes(self, inner: Compile) -> Iterator[Object]:
         """The objects of unknown make into which the result is put where calling them is sure to run it."""
-        for target, value, _ in self._tree.stores:
-            if value is None or inner.node not in self._objects.of(value):
-                continue
+        for target in self._targets.get(inner.node, ()):
             if isinstance(target, cst.Attribute) and target.attr.value != "forward":
                 if self._values.of(target).kind is not Kind.MODULE and not _SUBMODULE.search(target.attr.value):
                     continue
@@ -391,6 +483,8 @@ class Compiled:
 
     def _knows_it_is_compiled(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` stands in, or behind, a branch that asks whether the code is being compiled."""
+        if not self._asks_anywhere:
+            return False
         tests = [above.test for above in self._tree.ancestors(node) if isinstance(above, (cst.If, cst.IfExp))]
         for test in (*tests, *self._gates.left_before(node)):
             for part in self._tree.nodes_in(test):
@@ -398,6 +492,12 @@ class Compiled:
                 if isinstance(name, cst.Name) and name.value in _COMPILING:
                     return True
         return False
+
+    @cached_property
+    def _asks_anywhere(self) -> bool:
+        """Whether anything in the file asks whether code is being compiled."""
+        attributes = {node.attr.value for node in self._tree.attributes}
+        return not _COMPILING.isdisjoint(self._tree.names) or not _COMPILING.isdisjoint(attributes)
 
 
 def _expression(site: Compile) -> cst.CSTNode | None:

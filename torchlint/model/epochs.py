@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -74,9 +75,26 @@ class Epochs:
                 found.append(consumer.node)
         if self._module.is_test:
             return found
+        return [*found, *self._calls_of_one_pass.get(loader.node, ())]
+
+    @cached_property
+    def _calls_of_one_pass(self) -> dict[cst.CSTNode, list[cst.CSTNode]]:
+        """By loader the calls that keep an iterator of it, or hand it to a function that goes through it, in order."""
+        found: dict[cst.CSTNode, list[cst.CSTNode]] = {}
         for call in self._tree.calls:
-            if self._is_kept_iterator(call, loader) or self._is_handed_on(call, loader):
-                found.append(call)
+            given: list[cst.BaseExpression] = []
+            if self._is_kept_iterator(call):
+                given.append(call.args[0].value)
+            if self._is_handed_on(call):
+                given += [item.value for item in call.args]
+            values = [self._module.value(node) for node in given]
+            for loader in {loader for value in values if value.kind is Kind.LOADER for loader in value.origins}:
+                found.setdefault(loader, []).append(call)
+        for function in self._tree.functions:
+            for item in self._module.definitions.delegated(function):
+                value = self._module.value(item)
+                for loader in value.origins if value.kind is Kind.LOADER else ():
+                    found.setdefault(loader, []).append(item)
         return found
 
     def _goes_through(self, node: cst.CSTNode, loader: Call) -> bool:
@@ -88,20 +106,19 @@ class Epochs:
             return _binds_batch(values.iterated(values.of(node.for_in.iter)), loader)
         return False
 
-    def _is_kept_iterator(self, call: cst.Call, loader: Call) -> bool:
+    def _is_kept_iterator(self, call: cst.Call) -> bool:
         """``batches = iter(loader)``."""
         if self._module.name_of(call.func) != "builtins.iter" or not call.args:
             return False
-        kept = isinstance(self._tree.parent(call), (cst.Assign, cst.AnnAssign))
-        return kept and self._is_loader(call.args[0].value, loader)
+        return isinstance(self._tree.parent(call), (cst.Assign, cst.AnnAssign))
 
-    def _is_handed_on(self, call: cst.Call, loader: Call) -> bool:
+    def _is_handed_on(self, call: cst.Call) -> bool:
         """``train_one_epoch(model, loader, epoch)``, a function of another file."""
         name = self._module.name_of(call.func) or ""
         words = words_of(name.rpartition(".")[2])
         if not words & _ONE_PASS or words & _MAKING or name.startswith(("torch.", "builtins.")):
             return False
-        return name.rpartition(".")[2].islower() and any(self._is_loader(item.value, loader) for item in call.args)
+        return name.rpartition(".")[2].islower()
 
     def _is_loader(self, node: cst.BaseExpression, loader: Call) -> bool:
         value = self._module.value(node)
@@ -165,8 +182,10 @@ class Epochs:
     def _runs_once(self, loop: cst.For | cst.While) -> bool:
         """``for _ in range(1)``."""
         count = loop.iter.args if isinstance(loop, cst.For) and isinstance(loop.iter, cst.Call) else ()
-        if len(count) != 1 or isinstance(count[0].value, cst.Attribute):  # an option may be set to 1 for a trial
+        if len(count) != 1:
             return False
+        if isinstance(count[0].value, cst.Attribute):  # what is stored there may be set to 1 for a trial
+            return self._module.value(self._module.options.default(count[0].value)).constant == 1
         return self._module.value(count[0].value).constant == 1
 
     def _chooses(self, loop: cst.For | cst.While, place: cst.CSTNode, loader: Call) -> bool:

@@ -23,6 +23,7 @@ class Gates:
     def __init__(self, tree: Tree, names: Names) -> None:
         self._tree = tree
         self._names = names
+        self._leaving: dict[cst.CSTNode, list[tuple[int, cst.BaseExpression]]] = {}
 
     def for_other_versions(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` runs only with some versions of a library, or as a fallback for something else."""
@@ -79,9 +80,13 @@ class Gates:
         """The tests of the branches before ``node`` that leave the block."""
         for block, position, _ in self._tree.block_path(node):
             if isinstance(block, (cst.IndentedBlock, cst.Module)):
-                for statement in block.body[:position]:
-                    if isinstance(statement, cst.If) and _leaves(statement.body):
-                        yield statement.test
+                if block not in self._leaving:
+                    self._leaving[block] = [
+                        (index, statement.test)
+                        for index, statement in enumerate(block.body)
+                        if isinstance(statement, cst.If) and _leaves(statement.body)
+                    ]
+                yield from (test for index, test in self._leaving[block] if index < position)
 
 
 def _catches_lack(handler: cst.ExceptHandler) -> bool:

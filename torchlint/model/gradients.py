@@ -32,6 +32,7 @@ class Gradients:
         self._names = names
         self._definitions = definitions
         self._values = values
+        self._trained: dict[cst.CSTNode, bool] = {}
 
     @cached_property
     def backwards(self) -> list[cst.Call]:
@@ -50,7 +51,9 @@ class Gradients:
 
     def trains(self, node: cst.CSTNode) -> bool:
         """Whether a backward pass or an optimizer's step runs in ``node``, or in what it calls within the file."""
-        return self._trains(node, _CALL_DEPTH, set())
+        if node not in self._trained:
+            self._trained[node] = self._trains(node, _CALL_DEPTH, set())
+        return self._trained[node]
 
     def _trains(self, node: cst.CSTNode, depth: int, seen: set[cst.CSTNode]) -> bool:
         for call in self._tree.calls_in(node):
@@ -78,12 +81,7 @@ class Gradients:
 
     def anything_reaches_backward(self, node: cst.CSTNode) -> bool:
         """Whether something computed inside ``node`` takes part in a backward pass."""
-        first, last = self._tree.index(node), self._tree.last(node)
-        return any(first <= self._tree.index(part) <= last for part in self._reached_calls)
-
-    @cached_property
-    def _reached_calls(self) -> list[cst.Call]:
-        return [node for node in self._reached if isinstance(node, cst.Call)]
+        return any(call in self._reached for call in self._tree.calls_in(node))
 
     @cached_property
     def _reached(self) -> set[cst.CSTNode]:

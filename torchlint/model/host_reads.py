@@ -25,6 +25,8 @@ _VALUE_DEPTH = 12
 #: What takes a value off the device: what comes behind is a number, an array, or a tensor on the host.
 _EXITS = frozenset({"item", "tolist", "numpy", "cpu", "size", "dim", "numel", "nelement"})
 _SHAPES = frozenset({"shape", "dtype", "device", "ndim", "is_cuda"})
+#: Methods that copy a tensor to the host.
+_COPYING = frozenset({"cpu", "numpy", "tolist"})
 #: Methods and attributes between a tensor and its ``item()`` that are part of the read.
 _OF_THE_READ = frozenset({"detach", "cpu", "data", "clone"})
 _NUMBERS = frozenset(
@@ -49,6 +51,15 @@ class HostRead:
     call: cst.Call
     tensor: cst.BaseExpression  #: what is read
     step: cst.CSTNode  #: the loop, or the function, that is the step
+    decides: bool  #: whether the number decides how the program goes on, so that it cannot wait
+
+
+@dataclass(frozen=True, eq=False)
+class WaitingStep:
+    """A training step that waits for the GPU at one or more reads that need not be there."""
+
+    node: cst.CSTNode  #: the outermost loop, or the function, that is the step
+    reads: tuple[HostRead, ...]  #: those of the step itself come before those of the functions it calls
 
 
 class HostReads:
@@ -59,7 +70,21 @@ class HostReads:
         self._tree = module.tree
 
     @cached_property
-    def found(self) -> list[HostRead]:
+    def steps(self) -> list[WaitingStep]:
+        """The training steps that read numbers off the GPU which decide nothing, in order."""
+        reads = [read for read in self._reads if not read.decides]
+        nodes = sorted({read.step for read in reads}, key=self._tree.index)
+        outermost = {node: next(step for step in nodes if self._tree.within(node, step)) for node in nodes}
+        groups: dict[cst.CSTNode, list[HostRead]] = {}
+        for read in reads:
+            groups.setdefault(outermost[read.step], []).append(read)
+        return [
+            WaitingStep(step, tuple(sorted(group, key=lambda read: not self._tree.within(read.call, step))))
+            for step, group in groups.items()
+        ]
+
+    @cached_property
+    def _reads(self) -> list[HostRead]:
         """The reads at every training step of values that the network or the loss of the step gave, in order."""
         if self._module.is_test or self._measures(self._module.path) or not self._on_gpu:
             return []
@@ -67,11 +92,24 @@ class HostReads:
         for step in self._module.rounds.steps:
             for call in self._calls_at_every_round(step, step, _DEPTH, set()):
                 tensor = self.read_by(call)
-                if tensor is None or call in found or self._decides(call, step):
+                if tensor is None or call in found:
                     continue
                 if self._is_of_step(call, tensor):
-                    found[call] = HostRead(call, tensor, step)
+                    found[call] = HostRead(call, tensor, step, self._decides(call, step))
         return sorted(found.values(), key=lambda read: self._tree.index(read.call))
+
+    def waits_otherwise(self, step: WaitingStep) -> bool:
+        """Whether ``step`` would wait for the GPU without its reads too: a number decides, a tensor is copied."""
+        listed = [read.call for read in step.reads]
+        if any(read.decides and self._tree.within(read.call, step.node) for read in self._reads):
+            return True
+        return any(
+            isinstance(call.func, cst.Attribute)
+            and call.func.attr.value in _COPYING
+            and not any(self._tree.within(call, read) for read in listed)
+            and self._is_tensor_of_step(call.func.value)
+            for call in self._calls_at_every_round(step.node, step.node, _DEPTH, set())
+        )
 
     def running(self, read: HostRead) -> running.Running | None:
         """The sum or list that ``read`` goes into, if it could hold tensors until the loop is done."""
@@ -152,7 +190,8 @@ class HostReads:
         if isinstance(call.func, cst.Attribute):  # a number has no `item()`, an array has
             return self._is_term(tensor) or (value.kind is not Kind.ARRAY and self._is_tensor_of_step(tensor))
         # `float(x)` may as well read a text or a number: `x` must be a tensor beyond doubt
-        if not self.is_loss(tensor) and not (value.kind is Kind.TENSOR and value.sure):
+        is_part = self._is_term(tensor) and value.role in ("output", "loss")
+        if not self.is_loss(tensor) and not (value.kind is Kind.TENSOR and (value.sure or is_part)):
             return False
         return self._is_tensor_of_step(tensor)
 
@@ -184,6 +223,7 @@ class HostReads:
             yield part
 
     def _leaves_device(self, part: cst.CSTNode) -> bool:
+        """Whether the value of ``part`` is on the host, or is part of a batch that no network has seen."""
         if isinstance(part, cst.Call):
             if isinstance(part.func, cst.Attribute) and part.func.attr.value in _EXITS:
                 return True
@@ -193,6 +233,8 @@ class HostReads:
             return part.attr.value in _SHAPES
         if isinstance(part, cst.Name):
             value = self._module.value(part)
+            if value.kind is Kind.BATCH:
+                return True  # came from the host
             return value.sure and value.kind in (Kind.NUMBER, Kind.STRING, Kind.ARRAY)
         return isinstance(part, cst.Lambda)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -47,6 +47,11 @@ _GRADIENT_LIBRARIES = ("captum", "torchattacks", "foolbox", "pytorch_grad_cam", 
 _SHARDING = ("torch.distributed.fsdp", "torch.distributed._composable", "deepspeed", "fairscale")
 _HOOKS = frozenset({"register_hook", "register_backward_hook", "register_full_backward_hook", "retain_grad"})
 
+#: Words of functions in which an agent chooses what to do.
+_ACTING = frozenset({"act", "action", "actions"})
+#: What a policy gradient, an advantage or a bonus is made of.
+_LIKELIHOOD = re.compile(r"log_?p|prob_?log|logprob|entropy|saved|value", re.IGNORECASE)
+
 _SHOWN = ("save_image", "imsave", "imwrite", "imshow", "make_grid", "tensor2im")
 
 _BLANK = frozenset({"zeros", "ones", "empty", "zeros_like", "ones_like", "full"})
@@ -72,6 +77,7 @@ class Inference:
 
     def __init__(self, module: Module) -> None:
         self._module = module
+        self._excluded: dict[cst.CSTNode, bool] = {}
 
     # -- questions of the rules
 
@@ -80,7 +86,7 @@ class Inference:
         """Regions whose forwards record an autograd graph that nothing uses."""
         if self._is_out_of_reach:
             return []
-        return self._judged(self._recorded)
+        return self._judged(self._recorded, self._indirect)
 
     @cached_property
     def in_training_mode(self) -> list[Region]:
@@ -90,13 +96,23 @@ class Inference:
             return []
         return self._judged(self._in_training_mode)
 
-    def _judged(self, judge: Callable[[cst.Call, cst.FunctionDef | None], Region | None]) -> list[Region]:
-        """The regions that ``judge`` sees at the forwards of the file, each place once."""
+    def runs_once(self, region: Region) -> bool:
+        """Whether all forwards of ``region`` run once when the program runs."""
+        return all(
+            self._module.runs_once(call)
+            for calls in self._forwards.values()
+            for call in calls
+            if self._module.tree.within(call, region.node)
+        )
+
+    def _judged(
+        self, judge: Callable[[cst.Call, cst.FunctionDef | None], Region | None], more: Iterable[cst.Call] = ()
+    ) -> list[Region]:
+        """The regions that ``judge`` sees at the forwards of the file, and at ``more`` calls, each place once."""
         found: dict[cst.CSTNode, Region] = {}
-        for function, calls in self._forwards.items():
-            if function is not None and self._is_excluded(function):
-                continue
-            for call in calls:
+        forwards = [(function, call) for function, calls in self._forwards.items() for call in calls]
+        for function, call in (*forwards, *((self._module.function_of(call), call) for call in more)):
+            if function is None or not self._is_excluded(function):
                 region = judge(call, function)
                 if region is not None:
                     found.setdefault(self._place(region), region)
@@ -122,20 +138,43 @@ class Inference:
             found.setdefault(home, []).append(call)
         return found
 
+    @cached_property
+    def _indirect(self) -> dict[cst.Call, cst.BaseExpression]:
+        """The calls of methods that run a network for training too, as ``self.step(batch)``, and that network."""
+        module = self._module
+        found: dict[cst.Call, cst.BaseExpression] = {}
+        for function, forwards in self._forwards.items():
+            if function is None or module.tree.class_of(function) is None or module.regions.disables(function):
+                continue
+            trained = [call for call in forwards if module.gradients.reaches_backward(call)]
+            networks = [network for network in map(module.network_of, trained) if _is_own(network)]
+            if networks and not module.gradients.trains(function):
+                for call in module.callers(function).calls:
+                    if isinstance(call.func, cst.Attribute) and dotted_name(call.func.value) == "self":
+                        found[call] = networks[0]
+        return found
+
     # -- what is left alone
 
     @cached_property
     def _is_out_of_reach(self) -> bool:
-        return self._module.is_test or any(self._module.imports(name) for name in _GRADIENT_LIBRARIES)
+        roots = {name.partition(".")[0] for name in self._module.own_imported_names}
+        return self._module.is_test or not roots.isdisjoint(_GRADIENT_LIBRARIES)
 
     @cached_property
     def _is_adversarial(self) -> bool:
         """Whether a generator plays against a discriminator: it is sampled in training mode by habit."""
         tree = self._module.tree
-        words = [*tree.names, *(node.attr.value for node in tree.attributes)]
+        words = [name for name, nodes in tree.names.items() if tree.is_own(nodes[0])]
+        words += [node.attr.value for node in tree.attributes if tree.is_own(node)]
         return any(_ADVERSARIES.search(word) for word in words)
 
     def _is_excluded(self, function: cst.FunctionDef) -> bool:
+        if function not in self._excluded:
+            self._excluded[function] = self._is_of_another_kind(function)
+        return self._excluded[function]
+
+    def _is_of_another_kind(self, function: cst.FunctionDef) -> bool:
         module = self._module
         words = words_of(function.name.value)
         if words & _MEASURING or (function.name.value.startswith("__") and function.name.value != "__call__"):
@@ -159,9 +198,9 @@ class Inference:
         names = [function.name.value, owner.name.value if owner is not None else "", outer.name.value if outer else ""]
         if any(_GRADIENT_SEEKING.search(_snake(name)) for name in names):
             return True
-        if any(module.tree.within(hook, owner or function) for hook in self._hooks):
+        if module.tree.first_within(self._hooks, owner or function) is not None:
             return True
-        if any(module.tree.within(node, function) for node in self._gradients_read):
+        if module.tree.first_within(self._gradients_read, function) is not None:
             return True
         return any(map(self._wants_gradients, module.tree.calls_in(function)))
 
@@ -223,7 +262,7 @@ class Inference:
 
     def _recorded(self, call: cst.Call, function: cst.FunctionDef | None) -> Region | None:
         module = self._module
-        model = module.network_of(call)
+        model = self._indirect.get(call) or module.network_of(call)
         if module.gradients.reaches_backward(call) or self.is_frozen(model) or self._is_dry_run(call, function):
             return None
         if module.grad_mode(call) is not GradMode.RECORDING:
@@ -249,6 +288,8 @@ class Inference:
         loop = self._batch_loop(call)
         if words & _EVALUATING and (loop is not None or self._reads(function)):
             return Region(call, model, function, (f"`{function.name.value}` evaluates", None))
+        if words & _ACTING and self._only_chooses(call, function):
+            return Region(call, model, function, (f"`{function.name.value}` only chooses an action", None))
         if words & _USING and self._leaves_graph(call, function):
             return Region(call, model, function, (f"`{function.name.value}` only reads the outputs", None))
         return None
@@ -314,6 +355,19 @@ class Inference:
             if any(self._module.outputs.carries(item, {call}, frozenset()) for item in taken):
                 return True
         return False
+
+    def _only_chooses(self, call: cst.Call, function: cst.FunctionDef) -> bool:
+        """Whether the output becomes an action, and its probability is not what a loss is made of."""
+        tree = self._module.tree
+        chosen = False
+        for part in tree.nodes_in(function):
+            if isinstance(part, (cst.Name, cst.Attribute)):
+                name = part.value if isinstance(part, cst.Name) else part.attr.value
+                if isinstance(name, str) and _LIKELIHOOD.search(name):
+                    return False
+            if isinstance(part, cst.Attribute) and part.attr.value in DETACHING:
+                chosen = chosen or self._module.outputs.carries(part.value, {call}, frozenset())
+        return chosen
 
     def _is_consumed(self, call: cst.Call, function: cst.FunctionDef, depth: int = 3) -> bool:
         """Whether the output stays in the file: not returned to callers out of sight that may want its gradient."""
@@ -493,6 +547,10 @@ def _snake(name: str) -> str:
 def words_of(name: str) -> set[str]:
     """The words of an identifier in snake case or camel case."""
     return set(re.split(r"[_\d]+", _snake(name)))
+
+
+def _is_own(network: cst.BaseExpression) -> bool:
+    return (dotted_name(network) or "").startswith("self.")
 
 
 def _over_batches(node: cst.For) -> bool:

@@ -65,6 +65,7 @@ CANONICAL = {
     "torch.nn.parallel.data_parallel.DataParallel": "torch.nn.DataParallel",
     "torch.nn.parallel.distributed.DistributedDataParallel": "torch.nn.parallel.DistributedDataParallel",
     "torch._dynamo.optimize": "torch._dynamo.optimize",
+    "torch.multiprocessing.spawn.spawn": "torch.multiprocessing.spawn",
     "lightning.pytorch.LightningModule": "pytorch_lightning.LightningModule",
     "lightning.LightningModule": "pytorch_lightning.LightningModule",
     "lightning.pytorch.LightningDataModule": "pytorch_lightning.LightningDataModule",
@@ -129,6 +130,12 @@ SET_GRAD_ENABLED = "torch.set_grad_enabled"
 GRAD_MODES = frozenset({NO_GRAD, INFERENCE_MODE, ENABLE_GRAD, SET_GRAD_ENABLED})
 AUTOCASTS = frozenset({"torch.autocast", "torch.cuda.amp.autocast", "torch.cpu.amp.autocast"})
 DATA_LOADER = "torch.utils.data.DataLoader"
+#: Calls that give the accelerator that torch has found, or set it.
+ACCELERATORS = tuple(
+    f"torch.accelerator.{name}"
+    for name in ("current_accelerator", "current_device_index", "set_device_index", "current_device_idx")
+)
+SPAWN = "torch.multiprocessing.spawn"
 
 MODULE_BASES = frozenset(
     {
@@ -336,7 +343,10 @@ EVAL_BY_DEFAULT_PACKAGES = ("transformers.", "diffusers.", "sentence_transformer
 
 #: Methods of a network, other than its forward, that run it with the caller's grad mode ...
 ENCODING_METHODS = frozenset(
-    {"encode", "decode", "encode_image", "encode_text", "extract_features", "forward_features"}
+    {
+        *("encode", "decode", "encode_image", "encode_text", "extract_features", "forward_features"),
+        *("get_intermediate_layers", "get_image_features", "get_text_features"),
+    }
 )
 #: ... and those of which only its class knows under which mode.
 RUNNING_METHODS = ENCODING_METHODS | {"generate", "sample", "reverse", "infer", "inference", "predict", "reconstruct"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -47,16 +48,21 @@ class Loading:
         self._tree = module.tree
         self._values = module.values
         self._datasets = datasets
+        self._consumers: dict[cst.CSTNode, list[Consumer]] = {}
 
     # -- the loop and the network
 
     def consumers(self, loader: Call) -> list[Consumer]:
         """The places in the file that take batches out of ``loader``; tests and previews do not count."""
-        if self._module.is_test:
-            return []
-        return [
-            self._consumer(loader.node, node) for node in self._taken.get(loader.node, ()) if not self._is_preview(node)
-        ]
+        if loader.node not in self._consumers:
+            self._consumers[loader.node] = list(self._find_consumers(loader))
+        return self._consumers[loader.node]
+
+    def _find_consumers(self, loader: Call) -> Iterator[Consumer]:
+        if not self._module.is_test:
+            for node in self._taken.get(loader.node, ()):
+                if not self._is_preview(node):
+                    yield self._consumer(loader.node, node)
 
     def _is_preview(self, node: cst.CSTNode) -> bool:
         """Whether it takes one batch and no more: `next(iter(loader))` once, or a loop that always breaks."""
@@ -92,9 +98,9 @@ class Loading:
 
     def _network_in(self, body: cst.CSTNode, loader: cst.Call) -> cst.Call | None:
         """A call in ``body``, or in a function of the file called there, that runs or trains a network."""
-        for forward in self._forwards.get(loader, ()):
-            if self._tree.within(forward, body):
-                return forward
+        forward = self._tree.first_within(self._forwards.get(loader, ()), body)
+        if forward is not None:
+            return forward
         for call in self._tree.calls_in(body):
             if self._runs_network(call):
                 return call
@@ -265,6 +271,20 @@ class Loading:
     def dataset(self, loader: Call) -> cst.BaseExpression | None:
         """The expression passed as the loader's dataset."""
         return loader.argument("dataset").value
+
+    def loaders_of(self, definition: cst.ClassDef) -> list[Call]:
+        """The loaders whose dataset is of a class of the file, or of one derived from it, in order."""
+        return self._loaders_of.get(definition, [])
+
+    @cached_property
+    def _loaders_of(self) -> dict[cst.ClassDef, list[Call]]:
+        found: dict[cst.ClassDef, list[Call]] = defaultdict(list)
+        for loader in self._module.calls("torch.utils.data.DataLoader"):
+            definition = self._module.value(self.dataset(loader)).definition
+            if definition is not None:
+                for item in self._module.definitions.lineage(definition):
+                    found[item].append(loader)
+        return found
 
     def cuda_work(self, loader: Call) -> list[CudaWork]:
         """What the loader's dataset, transforms and collate function do on CUDA, as far as the file shows them."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,7 @@ from torchlint.model import knowledge
 from torchlint.model.autocasts import Autocasts
 from torchlint.model.calls import Call
 from torchlint.model.compiled import Compiled
+from torchlint.model.context import NO_CONTEXT, Context
 from torchlint.model.convolutions import Convolutions
 from torchlint.model.datasets import Datasets
 from torchlint.model.definitions import Callers, Definitions
@@ -25,6 +28,7 @@ from torchlint.model.host_reads import HostReads
 from torchlint.model.inference import Inference
 from torchlint.model.knowledge import Kind
 from torchlint.model.layers import NetworkLayers
+from torchlint.model.links import Links
 from torchlint.model.loading import Loading
 from torchlint.model.loops import Loop, LoopKind, Loops
 from torchlint.model.names import Names
@@ -36,6 +40,7 @@ from torchlint.model.pinning import Pinning
 from torchlint.model.placement import Placement
 from torchlint.model.positions import Positions
 from torchlint.model.precision import Precision
+from torchlint.model.purpose import Purpose, Purposes
 from torchlint.model.reasons import Reasons, without_suppressions
 from torchlint.model.recasts import Recasts
 from torchlint.model.regions import GradMode, Regions
@@ -67,16 +72,35 @@ class Module:
         path: str = "",
         options: Mapping[str, Mapping[str, Option]] | None = None,
         target_torch: tuple[int, int] | None = None,
+        context: Context = NO_CONTEXT,
+        project_path: str | None = None,
+        in_package: bool = False,
     ) -> None:
-        self.text = text
+        files = [other for other in context.files if other.pieces]
+        self.own_text = text
+        #: the text of the file, and behind it those of its context: offsets beyond `own_text` are in other files
+        self.text = "\n".join((text, *(other.text for other in files)))
         self.path = path
+        self.project_path = path if project_path is None else project_path
+        self.in_package = in_package
         self.target_torch = target_torch
         self._options = options or {}
         self._positions = Positions(pieces)
         self.root = self._positions.root
-        self.tree = Tree(self.root)
-        self.names = Names(self.tree)
-        self.definitions = Definitions(self.tree, self.names)
+        base, others = len(text) + 1, []
+        self._bases: list[int] = [0]  #: where the text of each file begins
+        for other in files:
+            self._bases.append(base)
+            others.append(self._positions.add([replace(piece, start=base + piece.start) for piece in other.pieces]))
+            base += len(other.text) + 1
+        self.tree = Tree(self.root, others)
+        self._paths = [path, *(os.path.normpath(os.path.join(context.root, other.path)) for other in files)]
+        paths: dict[cst.CSTNode, str] = dict(
+            zip(self.tree.roots, (context.path, *(other.path for other in files)), strict=True)
+        )
+        self.links = Links(self.tree, paths, context.resolve)
+        self.names = Names(self.tree, self.links)
+        self.definitions = Definitions(self.tree, self.names, self.links)
         self.values = Values(self.tree, self.names, self.definitions)
         self.loops = Loops(self.tree, self.values)
         self.gates = Gates(self.tree, self.names)
@@ -87,6 +111,7 @@ class Module:
         self.regions = Regions(self.tree, self.names, self.definitions, self.values)
         self.training = Training(self.tree, self.names, self.definitions, self.values)
         self.gradients = Gradients(self.tree, self.names, self.definitions, self.values)
+        self.purposes = Purposes(self)
         self.precision = Precision(self)
         self.autocasts = Autocasts(self)
         self.sizes = Sizes(self)
@@ -119,10 +144,16 @@ class Module:
         path: str = "",
         options: Mapping[str, Mapping[str, Option]] | None = None,
         target_torch: tuple[int, int] | None = None,
+        context: Context = NO_CONTEXT,
+        project_path: str | None = None,
+        in_package: bool = False,
     ) -> Module:
-        """Parse ``text`` and build its model. Raises ParseError."""
+        """Parse ``text`` and build its model. Raises ParseError.
+
+        ``project_path`` is the path within the project; a file ``in_package`` may be imported by code out of sight.
+        """
         try:
-            return cls(text, parse_pieces(text), path, options, target_torch)
+            return cls(text, parse_pieces(text), path, options, target_torch, context, project_path, in_package)
         except RecursionError:
             raise ParseError("nested too deeply to be analysed") from None
 
@@ -137,14 +168,34 @@ class Module:
         assert isinstance(node, cst.CSTNode)
         return self._positions.span(node, self.tree.top_level(node))
 
+    def extent(self, node: object) -> tuple[int, int]:
+        """Offsets ``[start, end)`` of ``node``; of a compound statement, those of its first row."""
+        start, end = self.span(node)
+        if isinstance(node, cst.BaseCompoundStatement):
+            row = self.row_at(start)
+            end = min(end, self.row_start(row) + len(self.line(row).rstrip()))
+        return start, end
+
+    def place(self, node: object) -> tuple[int, int, str]:
+        """The `extent` of ``node`` in its own file, and the path of that file, empty for the file that is checked."""
+        start, end = self.extent(node)
+        index = bisect_right(self._bases, start) - 1
+        base = self._bases[index]
+        return start - base, end - base, self._paths[index] if index else ""
+
     def code(self, node: cst.CSTNode) -> str:
         """The source text of ``node``."""
         start, end = self.span(node)
         return self.text[start:end]
 
     def row(self, node: cst.CSTNode) -> int:
-        """The row, from 1, on which ``node`` begins."""
-        return self.row_at(self.span(node)[0])
+        """The row, from 1, on which ``node`` begins in its file."""
+        start = self.span(node)[0]
+        return self.row_at(start) - self.row_at(self._bases[bisect_right(self._bases, start) - 1]) + 1
+
+    def is_own(self, start: int) -> bool:
+        """Whether an offset is in the file that is checked."""
+        return start <= len(self.own_text)
 
     def row_at(self, offset: int) -> int:
         """The row, from 1, of the character at ``offset``."""
@@ -208,7 +259,7 @@ class Module:
     # -- calls and values
 
     def calls(self, *names: str) -> Iterator[Call]:
-        """The calls of anything with one of these canonical dotted names, in order."""
+        """The calls of anything with one of these canonical dotted names in the file and its context, in order."""
         found = [call for name in dict.fromkeys(names) for call in self._calls.get(name, ())]
         yield from found if len(names) == 1 else sorted(found, key=lambda call: self.tree.index(call.node))
 
@@ -221,6 +272,10 @@ class Module:
             if name is not None:
                 found.setdefault(name, []).append(Call(node, name))
         return found
+
+    def own_calls(self, *names: str) -> Iterator[Call]:
+        """The calls of these names in the file that is checked: the places where a rule may report something."""
+        return (call for call in self.calls(*names) if self.tree.is_own(call.node))
 
     def makers(self, *names: str) -> Iterator[Call]:
         """The calls of a class with one of these canonical names, or of a class of the file derived from one."""
@@ -236,9 +291,17 @@ class Module:
 
     def methods(self, *names: str) -> Iterator[cst.Call]:
         """The calls ``<anything>.name(...)`` with one of these method names, in order."""
+        found = [call for name in dict.fromkeys(names) for call in self._methods.get(name, ())]
+        yield from found if len(names) == 1 else sorted(found, key=self.tree.index)
+
+    @cached_property
+    def _methods(self) -> Mapping[str, list[cst.Call]]:
+        """The calls of each method name, in order."""
+        found: dict[str, list[cst.Call]] = {}
         for node in self.tree.calls:
-            if isinstance(node.func, cst.Attribute) and node.func.attr.value in names:
-                yield node
+            if isinstance(node.func, cst.Attribute):
+                found.setdefault(node.func.attr.value, []).append(node)
+        return found
 
     def decorators(self, *names: str) -> Iterator[tuple[cst.Decorator, str]]:
         """The decorators ``@name`` (not called) with one of these canonical dotted names, in order."""
@@ -269,7 +332,12 @@ class Module:
 
     @cached_property
     def uses_cuda(self) -> bool:
-        """Whether the file puts something on a CUDA device, or may: `.cuda(`, "cuda", `torch.cuda...Tensor`."""
+        """Whether the file puts something on a CUDA device, or may: `.cuda(`, "cuda", `torch.cuda...Tensor`.
+
+        The accelerator that `torch.accelerator` finds counts as one.
+        """
+        if self.uses_accelerator or self._moves_to_rank:
+            return True
         for string in self.tree.strings:
             if "cuda" in string.value:
                 text = string.evaluated_value
@@ -290,6 +358,21 @@ class Module:
                 return True
         return False
 
+    @cached_property
+    def uses_accelerator(self) -> bool:
+        """Whether the file gets its device from `torch.accelerator`, whatever make that is."""
+        return any(self.calls(*knowledge.ACCELERATORS))
+
+    @cached_property
+    def _moves_to_rank(self) -> bool:
+        """Whether a process that `mp.spawn` starts moves something to its rank: `model.to(rank)`."""
+        return any(self.calls(knowledge.SPAWN)) and any(
+            self.value(argument.value).kind is Kind.NUMBER
+            for call in self.methods("to")
+            for argument in call.args[:1]
+            if isinstance(argument.value, cst.Name)
+        )
+
     def _falls_back_to_cpu(self, node: cst.IfExp) -> bool:
         """``args.device if torch.cuda.is_available() else "cpu"``."""
         asks = any(self.name_of(call.func) == "torch.cuda.is_available" for call in self.tree.calls_in(node.test))
@@ -308,21 +391,36 @@ class Module:
         """Whether other files are meant to use the name: listed in ``__all__``, or bound in an ``__init__.py``."""
         if self.path.replace("\\", "/").endswith("/__init__.py") or self.path == "__init__.py":
             return True
-        listed = self.tree.module_scope.bindings.get("__all__", [])
-        return any(
-            isinstance(node, cst.SimpleString) and node.evaluated_value == binding.name
-            for entry in listed
+        return binding.name in self._listed_names
+
+    @cached_property
+    def _listed_names(self) -> frozenset[object]:
+        """What is listed in ``__all__``."""
+        return frozenset(
+            node.evaluated_value
+            for entry in self.tree.module_scope.bindings.get("__all__", [])
             if entry.value is not None
             for node in self.tree.nodes_in(entry.value)
+            if isinstance(node, cst.SimpleString)
         )
 
     @cached_property
     def imported_names(self) -> frozenset[str]:
-        """Dotted names of everything the file imports, at any place."""
+        """Dotted names of everything the file and its context import, at any place."""
+        return frozenset(name for root in self.tree.roots for name in self._imported_by(root))
+
+    @cached_property
+    def own_imported_names(self) -> frozenset[str]:
+        """Dotted names of everything that the file itself imports, at any place."""
+        return self._imported_by(self.root)
+
+    def _imported_by(self, root: cst.CSTNode) -> frozenset[str]:
+        """Dotted names of everything that one file imports."""
         found: set[str] = set()
-        for scope in self.tree.scopes.values():
-            for bindings in scope.bindings.values():
-                found.update(binding.imported for binding in bindings if binding.kind == "import")
+        for node, scope in self.tree.scopes.items():
+            if self.tree.within(node, root):
+                for bindings in scope.bindings.values():
+                    found.update(binding.imported for binding in bindings if binding.kind == "import")
         return frozenset(found)
 
     @cached_property
@@ -332,6 +430,10 @@ class Module:
     def imports(self, root: str) -> bool:
         """Whether the file imports ``root`` or something of it."""
         return any(name == root or name.startswith(root + ".") for name in self.imported_names)
+
+    def itself_imports(self, root: str) -> bool:
+        """Whether the file itself, not its context, imports ``root`` or something of it."""
+        return any(name == root or name.startswith(root + ".") for name in self.own_imported_names)
 
     # -- forward calls
 
@@ -373,14 +475,28 @@ class Module:
     def network_of(self, call: cst.Call) -> cst.BaseExpression:
         """The network that a forward call runs: ``model`` of ``model(x)`` or of ``model.encode(x)``."""
         func = call.func
-        if isinstance(func, cst.Attribute) and func.attr.value in (*knowledge.ENCODING_METHODS, "forward"):
+        if isinstance(func, cst.Attribute) and (
+            func.attr.value in (*knowledge.ENCODING_METHODS, "forward") or self._is_run_by_method(func)
+        ):
             return func.value
         return func
 
+    def _is_run_by_method(self, func: cst.Attribute) -> bool:
+        """Whether ``func`` is a method by which its class, a network of the file, is run: ``model.infer``."""
+        if func.attr.value not in knowledge.RUNNING_METHODS:
+            return False
+        owner = self.value(func.value)
+        if owner.kind is not Kind.MODULE or owner.definition is None or dotted_name(func.value) == "self":
+            return False
+        method = self.definitions.method(owner.definition, func.attr.value)
+        return method is not None and any(
+            self.is_forward(call) or dotted_name(call.func) == "self" for call in self.tree.calls_in(method.body)
+        )
+
     @cached_property
     def is_test(self) -> bool:
-        """Whether the file tests code: it imports a test library. Folders say nothing: scripts lie in ``test/`` too."""
-        return any(self.imports(name) for name in knowledge.TEST_LIBRARIES)
+        """Whether the file tests code: it imports a test library, or is in a folder `tests`."""
+        return self.purposes.of_file is Purpose.TEST
 
     # -- places
 
@@ -396,11 +512,8 @@ class Module:
         return next((loop for loop in self.loops.around(node) if loop.kind is LoopKind.HOT), None)
 
     def runs_once(self, node: cst.CSTNode) -> bool:
-        """Whether ``node`` runs when something is set up: in a constructor, or at module level outside of loops."""
-        function = self.function_of(node)
-        if function is None:
-            return not self.loops.around(node)
-        return function.name.value in ("__init__", "__post_init__") and self.tree.class_of(function) is not None
+        """Whether ``node`` runs once when the program runs, to set something up."""
+        return self.purposes.runs_once(node)
 
     def grad_mode(self, node: cst.CSTNode) -> GradMode:
         """The grad mode at ``node``."""

@@ -7,7 +7,8 @@ import builtins
 import libcst as cst
 
 from torchlint.model.knowledge import CANONICAL, STAR_EXPORTS
-from torchlint.model.tree import Binding, Scope, Tree
+from torchlint.model.links import Links
+from torchlint.model.tree import Binding, Scope, Tree, dotted_name
 
 _BUILTINS = frozenset(dir(builtins))
 #: How many aliases (``a = b``) are followed before giving up.
@@ -18,9 +19,14 @@ _NAMED = frozenset({cst.Name, cst.Attribute})
 class Names:
     """Resolves names of one file."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, links: Links) -> None:
         self._tree = tree
+        self._links = links
         self._resolved: dict[cst.CSTNode, str | None] = {}
+        #: What all bindings of a name in a scope but those of loops agree on, by the number of aliases before it.
+        self._agreed: dict[tuple[Scope, str, int], str | None] = {}
+        self._uses: dict[str, dict[Scope, list[cst.Name]]] = {}
+        self._first_loops: dict[tuple[Scope, str], Binding | None] = {}
 
     def scope_with(self, name: str, scope: Scope) -> Scope | None:
         """The scope whose binding of ``name`` is seen from ``scope``, by Python's rules."""
@@ -39,9 +45,41 @@ class Names:
         scope = self.scope_with(name.value, self._tree.scope_of(name))
         return scope.bindings[name.value] if scope is not None else []
 
+    def members(self, node: cst.CSTNode) -> list[Binding] | None:
+        """For ``data.name`` what binds ``name`` in the module ``data`` of the project; None for other nodes."""
+        if not isinstance(node, cst.Attribute):
+            return None
+        module = self._module(node.value)
+        return None if module is None else module.bindings.get(node.attr.value)
+
+    def _module(self, node: cst.CSTNode) -> Scope | None:
+        """The scope of the module of the project that ``node`` stands for."""
+        text = dotted_name(node) if type(node) in _NAMED else None
+        if text is None:
+            return None
+        head = node
+        while isinstance(head, cst.Attribute):
+            head = head.value
+        assert isinstance(head, cst.Name)
+        found = self.bindings(head)
+        if len(found) != 1 or found[0].kind != "import":
+            return None
+        imported = found[0].imported + text[len(head.value) :]
+        return self._links.module(imported, self._tree.root_of(found[0].node))
+
     def uses(self, binding: Binding) -> list[cst.Name]:
         """The places that may see ``binding``, other than the one that binds."""
         return [name for name in self._tree.names.get(binding.name, []) if binding in self.bindings(name)]
+
+    def uses_in(self, scope: Scope, name: str) -> list[cst.Name]:
+        """The places where ``name`` is what ``scope`` binds, in order."""
+        if name not in self._uses:
+            self._uses[name] = {}
+            for use in self._tree.names.get(name, []):
+                home = self.scope_with(name, self._tree.scope_of(use))
+                if home is not None:
+                    self._uses[name].setdefault(home, []).append(use)
+        return self._uses[name].get(scope, [])
 
     def imports_of(self, node: cst.CSTNode) -> list[Binding] | None:
         """The imports that bind the first name of the dotted expression ``node``; None if anything else may.
@@ -85,16 +123,30 @@ class Names:
 
     def _resolve(self, node: cst.CSTNode, depth: int) -> str | None:
         if isinstance(node, cst.Attribute):
+            members = self.members(node)
+            if members:
+                names = {_canonical(binding.imported) for binding in members}
+                return names.pop() if len(names) == 1 and members[0].kind == "import" else None
             base = self._resolve(node.value, depth)
             return None if base is None else _canonical(f"{base}.{node.attr.value}")
         if not isinstance(node, cst.Name) or depth > _ALIAS_DEPTH:
             return None
         scope = self.scope_with(node.value, self._tree.scope_of(node))
         if scope is None:
-            return self._unbound(node)
+            return self._unbound(node, self._tree.scopes[self._tree.root_of(node)])
+        loop = self._first_loop(scope, node.value)
+        if loop is not None and not self._comes_later(loop, node, scope):
+            return None
+        key = (scope, node.value, depth)
+        if key not in self._agreed:
+            self._agreed[key] = self._agreement(scope.bindings[node.value], depth)
+        return self._agreed[key]
+
+    def _agreement(self, bindings: list[Binding], depth: int) -> str | None:
+        """The dotted name that all ``bindings`` give, those of loops left out; None if there is no such name."""
         found: str | None = None
-        for binding in scope.bindings[node.value]:
-            if binding.kind == "for" and self._comes_later(binding, node, scope):
+        for binding in bindings:
+            if binding.kind == "for":
                 continue
             if binding.kind == "import":
                 name: str | None = _canonical(binding.imported)
@@ -109,6 +161,14 @@ class Names:
             found = name
         return found
 
+    def _first_loop(self, scope: Scope, name: str) -> Binding | None:
+        """The first loop that binds ``name`` in ``scope``: the others come later than a node if this one does."""
+        key = (scope, name)
+        if key not in self._first_loops:
+            loops = (binding for binding in scope.bindings[name] if binding.kind == "for")
+            self._first_loops[key] = min(loops, key=lambda binding: binding.order, default=None)
+        return self._first_loops[key]
+
     def _comes_later(self, binding: Binding, node: cst.Name, scope: Scope) -> bool:
         """Whether ``node`` runs before the loop ``binding`` re-uses its name: ``data.DataLoader``, ``for data in``."""
         tree = self._tree
@@ -119,11 +179,11 @@ class Names:
             for above in tree.ancestors(node)
         )
 
-    def _unbound(self, node: cst.Name) -> str | None:
-        for module in self._tree.module_scope.star_imports:
+    def _unbound(self, node: cst.Name, scope: Scope) -> str | None:
+        for module in scope.star_imports:
             if node.value in STAR_EXPORTS.get(module, ()):
                 return _canonical(f"{module}.{node.value}")
-        if node.value == "torch" and self._tree.module_scope.star_imports:
+        if node.value == "torch" and scope.star_imports:
             return "torch"  # handed on by a module of the project
         return f"builtins.{node.value}" if node.value in _BUILTINS else None
 

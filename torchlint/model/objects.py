@@ -158,7 +158,16 @@ class ObjectFlow:
 
     def instances(self, definition: cst.ClassDef) -> list[cst.Call]:
         """The calls that make an instance of a class of the file, or of one derived from it in the file."""
-        return [call for call, made in self._made.items() if definition in self._definitions.lineage(made)]
+        return self._instances.get(definition, [])
+
+    @cached_property
+    def _instances(self) -> dict[cst.ClassDef, list[cst.Call]]:
+        """The calls that make an instance of each class of the file, or of one derived from it."""
+        found: dict[cst.ClassDef, list[cst.Call]] = {}
+        for call, made in self._made.items():
+            for definition in self._definitions.lineage(made):
+                found.setdefault(definition, []).append(call)
+        return found
 
     @cached_property
     def stores(self) -> dict[str, list[tuple[cst.BaseExpression, cst.BaseExpression, cst.CSTNode]]]:
@@ -335,6 +344,9 @@ class ObjectFlow:
         return self.elements(node)
 
     def _attribute(self, node: cst.Attribute) -> Objects:
+        members = self._names.members(node)
+        if members:
+            return frozenset().union(*(self._bound(binding, ()) for binding in members))
         name = self._names.resolve(node)
         if name is not None:
             return frozenset({name})
@@ -415,6 +427,14 @@ def _part(whole: Object, name: str) -> Object:
     if isinstance(whole, tuple) and whole[0] == "part":
         return whole if whole[2].endswith(".*") and name == "*" else ("part", whole[1], f"{whole[2]}.{name}")
     return ("part", whole, name)
+
+
+def enclosing(inner: Object) -> Iterator[Object]:
+    """The objects that ``inner`` is inside of."""
+    if isinstance(inner, tuple) and inner[0] == "part":
+        yield inner[1]
+        names = inner[2].split(".")
+        yield from (("part", inner[1], ".".join(names[:count])) for count in range(1, len(names)))
 
 
 def encloses(outer: Object, inner: Object) -> bool:

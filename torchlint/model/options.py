@@ -18,19 +18,29 @@ class Options:
         self._module = module
 
     def default(self, node: cst.CSTNode | None) -> cst.BaseExpression | None:
-        """The default of the option that ``node``, an attribute such as ``args.workers``, reads; None if unknown.
+        """The default of the option that ``node``, such as ``args.workers``, reads; None if unknown.
 
         Unknown, too, where the file sets the attribute itself, or defines the option more than once.
         """
-        if not isinstance(node, cst.Attribute) or self._module.name_of(node) is not None:
-            return None
-        name = node.attr.value
-        defaults = self._defaults.get(name, [])
-        if len(defaults) != 1 or any(
-            isinstance(target, cst.Attribute) and target.attr.value == name for target, _, _ in self._module.tree.stores
-        ):
+        name = self._option_of(node)
+        defaults = self._defaults.get(name, []) if name is not None else []
+        if len(defaults) != 1 or any(self._option_of(target) == name for target, _, _ in self._module.tree.stores):
             return None
         return defaults[0]
+
+    def _option_of(self, node: cst.CSTNode | None) -> str | None:
+        """``workers`` of ``args.workers``, and of ``config["workers"]`` where ``config = vars(parse_args())``."""
+        if isinstance(node, cst.Attribute):
+            return node.attr.value if self._module.name_of(node) is None else None
+        if not isinstance(node, cst.Subscript) or len(node.slice) != 1 or not isinstance(node.value, cst.Name):
+            return None
+        index = node.slice[0].slice
+        key = self._module.value(index.value).constant if isinstance(index, cst.Index) else None
+        made = [binding.value for binding in self._module.names.bindings(node.value)]
+        is_options = any(
+            isinstance(value, cst.Call) and self._module.name_of(value.func) == "builtins.vars" for value in made
+        )
+        return key if isinstance(key, str) and is_options else None
 
     @cached_property
     def _defaults(self) -> dict[str, list[cst.BaseExpression | None]]:

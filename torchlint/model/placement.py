@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,11 @@ _DRAWN = frozenset({"rand", "randint", "randn", "randperm"})
 _SAME_EVERYWHERE = frozenset(
     "long int float double half bfloat16 bool byte short view reshape unsqueeze squeeze expand repeat t transpose "
     "permute contiguous flatten fill_ zero_".split()
+)
+#: ... and methods whose last digits may differ, called without arguments or with numbers.
+_COMPUTING = frozenset(
+    "mul mul_ add add_ sub sub_ div div_ pow exp exp_ log sqrt rsqrt square neg neg_ abs clamp clamp_ sigmoid tanh "
+    "round floor sin cos".split()
 )
 _DRAWING = frozenset({"uniform_", "normal_", "random_", "bernoulli_", "exponential_"})
 
@@ -118,13 +123,17 @@ class Placement:
     def fresh(self, node: cst.BaseExpression) -> Fresh | None:
         """The tensor that ``node`` makes on the host out of nothing; None if it is something else, or may be.
 
-        Casts, changes of shape and fills may stand between: ``torch.ones(n).long()``. Left out are tensors with
-        options of their own: a device, a generator, pinned memory, gradients.
+        Casts, changes of shape, fills and arithmetic with numbers may be in between: ``torch.ones(n).long() * 3``.
+        Left out are tensors with options of their own: a device, a generator, pinned memory, gradients.
         """
-        drawn = False
+        drawn = computed = False
         if self._is_traced(node):
             return None
         while True:
+            operand = self._operand(node)
+            if operand is not None:
+                node, computed = operand, True
+                continue
             if not isinstance(node, cst.Call):
                 return None
             name = self._module.name_of(node.func) or ""
@@ -134,14 +143,31 @@ class Placement:
                 node = node.args[0].value
                 continue
             if name.startswith("torch."):
-                return self._made_by(Call(node, name), drawn)
+                made = self._made_by(Call(node, name), drawn)
+                return replace(made, exact=False) if made is not None and computed else made
             if not isinstance(node.func, cst.Attribute):
                 return None
             method = node.func.attr.value
-            if method not in _SAME_EVERYWHERE and method not in _DRAWING:
+            if method in _COMPUTING and all(self._is_number(item.value) for item in node.args):
+                computed = True
+            elif method not in _SAME_EVERYWHERE and method not in _DRAWING:
                 return None
             drawn = drawn or method in _DRAWING
             node = node.func.value
+
+    def _operand(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """The side of an arithmetic expression whose other side is a number: ``x`` of ``2 * x``, ``-x``."""
+        if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
+            return node.expression
+        if isinstance(node, cst.BinaryOperation):
+            if self._is_number(node.right):
+                return node.left
+            return node.right if self._is_number(node.left) else None
+        return None
+
+    def _is_number(self, node: cst.BaseExpression) -> bool:
+        value = self._module.value(node)
+        return value.kind is Kind.NUMBER and value.sure
 
     def _is_traced(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` stands in what is given to ``torch.jit.trace``, which records the copy on purpose."""

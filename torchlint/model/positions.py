@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, CodeSpan, MetadataWrapper
@@ -15,28 +15,38 @@ class Positions:
     """The pieces of a file put together, and the offsets of their nodes."""
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
-        self.root = cst.Module(
+        self._piece_of: dict[cst.CSTNode, Piece] = {}
+        self._latest = pieces[0]
+        self.root = self.add(pieces)
+
+    def add(self, pieces: Sequence[Piece]) -> cst.Module:
+        """The pieces of one more file, whose offsets count on from the files before, as one module."""
+        for piece in pieces:
+            self._piece_of |= dict.fromkeys(piece.tree.body, piece)
+        return cst.Module(
             body=[statement for piece in pieces for statement in piece.tree.body],
             default_indent=_indent(pieces),
             default_newline=pieces[0].tree.default_newline,
         )
-        self._pieces = pieces
-        self._piece_of: dict[cst.CSTNode, Piece] = {
-            statement: piece for piece in pieces for statement in piece.tree.body
-        }
 
     def span(self, node: cst.CSTNode, statement: cst.CSTNode | None) -> tuple[int, int]:
         """Offsets ``[start, end)`` of a node, without the parentheses and white space around it.
 
         ``statement`` is the top-level one that holds the node, if that is known.
         """
-        for piece in self._pieces if statement is None else (self._piece_of[statement],):
+        for piece in self._most_likely() if statement is None else (self._piece_of[statement],):
             if piece.parsed.places is None:
                 piece.parsed.places = Places(piece)
             span = piece.parsed.places.get(node)
             if span is not None:
+                self._latest = piece
                 return piece.start + span[0], piece.start + span[1]
         raise KeyError(type(node).__name__)  # not the node, whose name would be a whole tree
+
+    def _most_likely(self) -> Iterator[Piece]:
+        """All pieces, first the one that was asked about before: it most often holds the next node too."""
+        yield self._latest
+        yield from (piece for piece in dict.fromkeys(self._piece_of.values()) if piece is not self._latest)
 
 
 class Places:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.model.knowledge import Kind
+from torchlint.model.regions import GradMode
 from torchlint.model.tree import COMPREHENSIONS, dotted_name
 
 if TYPE_CHECKING:
@@ -24,12 +25,19 @@ _WORDS = re.compile(
     r"|bfloat16|half_?tensor|deepspeed|fsdp|parallelize"
 )
 _QUANTIZATION = ("torch.quantization", "torch.ao.")
+#: "amp" is also short for amplitude.
+_AMPLITUDES = re.compile(r"amp_to_|_to_amp(_|$)|to_amp_")
+#: What sets the precision of a program; other words of other files may be about something else.
+_SETTING = re.compile(
+    r"autocast|grad_?scaler|native_?scaler|loss_?scal|mixed_?prec|matmul_precision|allow_tf32|fsdp|(?:^|[^a-z0-9])fp16$"
+    r"|(?:use|enable|with)_?amp(?:$|_)|^[\"']?amp[\"']?$|amp_(?:level|enabled|dtype|opt)|apex\.(?:amp|fp16)|(?:^|[^a-z0-9])bf16$"
+)
 #: "precision" is also what a classifier is measured by.
 _METRICS = re.compile(r"recall|f1|metric|average_precision|precision_score|ndcg|precision_at")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 _LIBRARIES = frozenset(
-    "accelerate apex deepspeed lightning pytorch_lightning composer colossalai fairscale megatron torchtitan "
+    "accelerate deepspeed lightning pytorch_lightning composer colossalai fairscale megatron torchtitan "
     "ignite catalyst fastai bitsandbytes".split()
 )
 _GAMES = frozenset("gym gymnasium pettingzoo procgen stable_baselines3 atari_py envpool mujoco_py dm_control".split())
@@ -46,9 +54,10 @@ _SUMS = re.compile(
     r"log_?(?:abs_?)?det(?![a-z])|(?:^|_)ldj(?:_|$)|log_?jacobian|delta_?log_?p|normali[sz]ing_?flow"
     r"|ode_?(?:int|func|solve|block|net)|torchdiffeq|torchsde|neural_?ode"
 )
-#: Functions without a 16-bit version.
+#: Functions without a 16-bit version on CUDA.
 _DECOMPOSITIONS = re.compile(
     r"torch\.(?:linalg\.(?!(?:vector_|matrix_)?norm$|multi_dot$|cross$|matmul$|vecdot$)|fft\.(?!fftfreq|fftshift|ifftshift)"
+    r"|sparse\.(?:mm|addmm|sampled_addmm)$|(?:spmm|smm|sspaddmm)$"
     r"|(?:svd|inverse|pinverse|cholesky\w*|det|logdet|slogdet|qr|lu|lstsq|symeig|eig|solve|triangular_solve|stft|istft)$)"
 )
 
@@ -70,44 +79,88 @@ class Precision:
 
     @cached_property
     def is_chosen(self) -> bool:
-        """Whether anything in the file speaks of another precision than float32, or of a library that sets it."""
+        """Whether anything in the file names another precision than float32, or its program sets one."""
+        if self._uses_library or any(_speaks(word, self._measures) for word in self._words()):
+            return True
+        return any(_SETTING.search(word) for word in self._words(own=False))
+
+    @cached_property
+    def _uses_library(self) -> bool:
+        """Whether a library that sets the precision is used."""
         module = self._module
         if any(module.imports(library) for library in _LIBRARIES):
             return True
+        if any(name.partition(".")[0] == "apex" for name in module.own_imported_names):
+            return True  # of the other files, its optimizers say nothing
         if any(_TRAINERS.match(name) or name.startswith(_QUANTIZATION) for name in module.imported_names):
             return True
         if any((module.name_of(node) or "").startswith(_QUANTIZATION) for node in module.tree.attributes):
             return True
-        if any(module.calls("clip.load")):
-            return True  # half precision on CUDA
-        words = list(self._words())
-        measured = any(_METRICS.search(word) for word in words)
-        return any(_speaks(word, measured) for word in words)
+        return any(module.calls("clip.load"))  # half precision on CUDA
 
-    def _words(self) -> Iterator[str]:
-        """Identifiers, attributes, keywords, imports and short strings of the file, in lower snake case."""
-        tree = self._module.tree
-        found: set[str] = set(tree.names)
-        found.update(node.attr.value for node in tree.attributes)
-        found.update(
-            argument.keyword.value for call in tree.calls for argument in call.args if argument.keyword is not None
-        )
-        found.update(self._module.imported_names)
-        found.update(function.name.value for function in tree.functions)
+    @cached_property
+    def _measures(self) -> bool:
+        """Whether "precision" may be what a classifier is measured by."""
+        return any(_METRICS.search(word) for word in self._words())
+
+    @cached_property
+    def _is_chosen_for_inference(self) -> bool:
+        """Whether every place that names a precision runs without gradients: an evaluation under autocast."""
+        tree, measured = self._module.tree, self._measures
+        nodes: list[cst.CSTNode] = [node for node in tree.attributes if _speaks(_snake(node.attr.value), measured)]
+        nodes += [node for node in tree.strings if _is_word(node) and _speaks(_snake(node.value), measured)]
+        for call in tree.calls:
+            words = [item.keyword.value for item in call.args if item.keyword is not None]
+            nodes += [call for word in words if _speaks(_snake(word), measured)]
+        for name, uses in tree.names.items():
+            imported = [
+                binding.imported
+                for use in uses[:1]
+                for binding in self._module.names.bindings(use)
+                if binding.kind == "import"
+            ]
+            if any(_speaks(_snake(word), measured) for word in (name, *imported)):
+                nodes += uses
+        if any(_speaks(_snake(function.name.value), measured) for function in tree.functions):
+            return False
+        return bool(nodes) and all(self._runs_without_gradients(node) for node in nodes)
+
+    def _runs_without_gradients(self, node: cst.CSTNode) -> bool:
+        child = node
+        for above in self._module.tree.ancestors(node):
+            if isinstance(above, cst.With) and child is not above.body:
+                node = above.body.body[0]  # the managers of one `with` act together
+                break
+            if isinstance(above, (cst.BaseSmallStatement, cst.FunctionDef)):
+                break
+            child = above
+        return self._module.grad_mode(node) in (GradMode.NO_GRAD, GradMode.INFERENCE)
+
+    def _words(self, *, own: bool = True) -> Iterator[str]:
+        """Identifiers, attributes, keywords, imports and short strings of the file, or of the other files of its
+        program, in lower snake case."""
+        tree, imported = self._module.tree, self._module.own_imported_names
+        found = {name for name, nodes in tree.names.items() if tree.is_own(nodes[0 if own else -1]) is own}
+        found.update(node.attr.value for node in tree.attributes if tree.is_own(node) is own)
+        calls = [call for call in tree.calls if tree.is_own(call) is own]
+        found.update(item.keyword.value for call in calls for item in call.args if item.keyword is not None)
+        found.update(imported if own else self._module.imported_names - imported)
+        found.update(function.name.value for function in tree.functions if tree.is_own(function) is own)
         for string in tree.strings:
-            text = string.value
-            if len(text) <= 40 and " " not in text:
-                found.add(text)
+            if _is_word(string) and tree.is_own(string) is own:
+                found.add(string.value)
         for word in found:
-            yield _CAMEL.sub("_", word).lower()
+            yield _snake(word)
 
     @cached_property
     def float32_training(self) -> list[TrainingLoop]:
         """The training loops that compute in float32 on CUDA and that autocast would serve."""
         module = self._module
-        if module.is_test or not module.uses_cuda or self.is_chosen or self.is_double or self.plays_games:
+        if module.is_test or not module.uses_cuda or self.is_double or self.plays_games:
             return []
-        if self.loses_on_probabilities or self.differentiates_twice or self.defines_kernels or self.needs_digits:
+        if self.is_chosen and (self._uses_library or not self._is_chosen_for_inference):
+            return []
+        if self.differentiates_twice or self.defines_kernels or self.needs_digits:
             return []
         return [
             step
@@ -143,28 +196,34 @@ class Precision:
 
     def is_halved(self, network: cst.BaseExpression) -> bool:
         """Whether the file puts ``network`` into 16 bits."""
+        names, origins = self._halved
+        return dotted_name(network) in names or not origins.isdisjoint(self._module.value(network).origins)
+
+    @cached_property
+    def _halved(self) -> tuple[set[str | None], set[cst.CSTNode]]:
+        """What the file puts into 16 bits: its dotted names (None for anything else), and the calls that made it."""
         module = self._module
-        text = dotted_name(network)
+        names: set[str | None] = set()
+        origins: set[cst.CSTNode] = set()
         for call in module.methods("half", "bfloat16", "to"):
             assert isinstance(call.func, cst.Attribute)
             if call.func.attr.value == "to" and not any(module.name_of(item.value) in _HALVES for item in call.args):
                 continue
-            target = call.func.value
-            if dotted_name(target) == text or module.value(target).origins & module.value(network).origins:
-                return True
-        return False
+            names.add(dotted_name(call.func.value))
+            origins |= module.value(call.func.value).origins
+        return names, origins
 
     @cached_property
     def is_double(self) -> bool:
         """Whether the file computes in double precision."""
         module = self._module
-        for attribute in module.tree.attributes:
+        for attribute in filter(module.tree.is_own, module.tree.attributes):
             name = module.name_of(attribute) or ""
             if name in ("torch.float64", "torch.DoubleTensor", "torch.cuda.DoubleTensor"):
                 return True
             if name == "torch.double" and not isinstance(module.tree.parent(attribute), cst.Call):
                 return True
-        return any(self._is_double(call) for call in module.methods("double"))
+        return any(self._is_double(call) for call in module.methods("double") if module.tree.is_own(call))
 
     def _is_double(self, call: cst.Call) -> bool:
         """``model.double()``, or data on its way into a network; a count that is divided is not meant."""
@@ -182,27 +241,39 @@ class Precision:
         return any(module.name_of(node) in _PROBABILITY_LOSSES for node in nodes)
 
     @cached_property
+    def may_break_autocast(self) -> bool:
+        """Whether the program, in this file or another, does what autocast may not follow."""
+        return self._differentiates_twice(own=False) or self._defines_kernels(own=False)
+
+    @cached_property
     def differentiates_twice(self) -> bool:
         """Whether the file takes gradients of gradients, or of inputs: penalties, forces, meta learning."""
+        return self._differentiates_twice(own=True)
+
+    def _differentiates_twice(self, *, own: bool) -> bool:
         module = self._module
-        for call in module.tree.calls:
+        calls = [call for call in module.tree.calls if not own or module.tree.is_own(call)]
+        for call in calls:
             name = module.name_of(call.func) or ""
             if name == "torch.autograd.grad" or name.startswith(("torch.func.", "torch.autograd.functional.")):
                 return True
             if any(item.keyword is not None and item.keyword.value == "create_graph" for item in call.args):
                 return True
-        return any("gradient_penalty" in item.name.value for item in module.tree.functions) or any(
-            "gradient_penalty" in (dotted_name(call.func) or "") for call in module.tree.calls
+        functions = [item for item in module.tree.functions if not own or module.tree.is_own(item)]
+        return any("gradient_penalty" in item.name.value for item in functions) or any(
+            "gradient_penalty" in (dotted_name(call.func) or "") for call in calls
         )
 
     @cached_property
     def needs_digits(self) -> bool:
         """Whether the file computes what has too few digits in 16 bits, or no 16-bit version: flows, decompositions."""
         module = self._module
-        words = (*module.tree.names, *(node.attr.value for node in module.tree.attributes), *module.imported_names)
+        tree = module.tree
+        words = {name for name, nodes in tree.names.items() if tree.is_own(nodes[0])} | module.own_imported_names
+        words |= {node.attr.value for node in tree.attributes if tree.is_own(node)}
         if any(_SUMS.search(word.lower()) for word in words):
             return True
-        names = (module.name_of(call.func) or "" for call in module.tree.calls)
+        names = (module.name_of(call.func) or "" for call in tree.calls if tree.is_own(call))
         return any(_DECOMPOSITIONS.match(name) for name in names)
 
     @cached_property
@@ -216,16 +287,28 @@ class Precision:
     @cached_property
     def defines_kernels(self) -> bool:
         """Whether the file has autograd functions of its own, which may not follow autocast."""
-        definitions = self._module.definitions
+        return self._defines_kernels(own=True)
+
+    def _defines_kernels(self, *, own: bool) -> bool:
+        definitions, tree = self._module.definitions, self._module.tree
         return any(
             name == "torch.autograd.Function"
-            for definition in self._module.tree.classes
+            for definition in tree.classes
+            if not own or tree.is_own(definition)
             for name in definitions.base_names(definition)
         )
 
 
+def _snake(word: str) -> str:
+    return _CAMEL.sub("_", word).lower()
+
+
+def _is_word(string: cst.SimpleString) -> bool:
+    return len(string.value) <= 40 and " " not in string.value
+
+
 def _speaks(word: str, measured: bool) -> bool:
     found = _WORDS.search(word)
-    if found is None:
+    if found is None or _AMPLITUDES.search(word):
         return False
     return not (measured and "precision" in found.group() and "mixed" not in word)

@@ -109,10 +109,7 @@ def _is_whole(module: Module, move: cst.Call) -> bool:
 def _loops(module: Module, owner: cst.ClassDef) -> list[tuple[cst.For, Call, cst.BaseExpression]]:
     """The loops over all loaders of the dataset class, with what each binds a batch to; empty if one is unseen."""
     found: list[tuple[cst.For, Call, cst.BaseExpression]] = []
-    for loader in module.calls("torch.utils.data.DataLoader"):
-        definition = module.value(module.loading.dataset(loader)).definition
-        if definition is None or owner not in module.definitions.lineage(definition):
-            continue
+    for loader in module.loading.loaders_of(owner):
         consumers = module.loading.consumers(loader)
         if not consumers or not loader.argument("collate_fn").absent:
             return []

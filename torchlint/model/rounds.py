@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -22,6 +24,12 @@ _RARE = re.compile(
     r"(^|_)(step|steps|iter|iters|iteration|epoch|epochs|idx|count|counter|batch_idx)$|^(i|it|n|k|t|j)$",
     re.IGNORECASE,
 )
+#: What counts the rounds, and what a round is called from which on something is done.
+_COUNTERS = re.compile(
+    r"(global_?|cur(rent)?_?|train(ing)?_?|total_?)?(step|steps|iter|iters|iteration|itr|batch_idx|batch_i|count|counter|i|it)",
+    re.IGNORECASE,
+)
+_STARTS = re.compile(r"start|warm|begin|after|burn|delay|min_|ramp|skip", re.IGNORECASE)
 _EPOCHS = re.compile(r"(?<!per_)(?<!per)epoch|^ep$", re.IGNORECASE)
 _OPTIMIZER = re.compile(r"opt|scaler|trainer|engine", re.IGNORECASE)
 #: Methods that Lightning and transformers call at every step.
@@ -37,6 +45,7 @@ class Rounds:
         self._module = module
         self._tree = module.tree
         self._bound: dict[cst.CSTNode, set[str]] = {}
+        self._exits: dict[cst.IndentedBlock, cst.If | None] = {}
 
     # -- steps
 
@@ -123,8 +132,9 @@ class Rounds:
                 return self._is_closure(above)
             if isinstance(above, (cst.ExceptHandler, cst.Match)):
                 return False
-            if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test and self._is_rare(above, step):
-                return False
+            if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
+                if self._is_rare(above, step) and not (child is above.body and self._starts_late(above, step)):
+                    return False
             if isinstance(above, (cst.For, cst.While)) and above is not step and self._is_other_pass(above, child):
                 return False
             if isinstance(above, cst.IndentedBlock) and self._behind_exit(above, child):
@@ -172,13 +182,43 @@ class Rounds:
                 return True
         return False
 
+    def _starts_late(self, branch: cst.If | cst.IfExp, step: cst.CSTNode) -> bool:
+        """Whether ``branch`` is taken at every round from a certain one on: ``if step > warmup:``."""
+        test = branch.test
+        if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+            return False
+        bound = test.comparisons[0]
+        if not isinstance(bound.operator, (cst.GreaterThan, cst.GreaterThanEqual)):
+            return False
+        counter = (dotted_name(test.left) or "").rpartition(".")[2]
+        if not _COUNTERS.fullmatch(counter) or (isinstance(branch, cst.If) and self._leaves(branch.body)):
+            return False
+        if isinstance(bound.comparator, cst.Integer):
+            return True
+        text = dotted_name(bound.comparator) or ""
+        return (
+            _STARTS.search(text.rpartition(".")[2]) is not None
+            and text not in self._bound_in(step)
+            and not any(
+                dotted_name(target) == text and self._tree.within(statement, step)
+                for target, _, statement in self._tree.stores
+            )
+        )
+
+    def _leaves(self, block: cst.BaseSuite) -> bool:
+        """Whether ``block`` ends the loop or the function: it runs once."""
+        return any(isinstance(node, (cst.Break, cst.Return, cst.Raise)) for node in self._tree.nodes_in(block))
+
     def _asks_for_type(self, name: cst.Name) -> bool:
-        """``isinstance(loss, float)``, ``scheduler is not None``, ``hasattr(outputs, "loss")``."""
+        """``isinstance(loss, float)``, ``scheduler is not None``, ``"loss" in outputs``."""
         parent = self._tree.parent(name)
         if isinstance(parent, cst.Arg):
             call = self._tree.parent(parent)
             asked = self._module.name_of(call.func) if isinstance(call, cst.Call) else None
             return (asked or "").rpartition(".")[2] in _TYPE_QUESTIONS
+        if isinstance(parent, cst.ComparisonTarget) and isinstance(parent.operator, (cst.In, cst.NotIn)):
+            comparison = self._tree.parent(parent)
+            return isinstance(comparison, cst.Comparison) and isinstance(comparison.left, cst.SimpleString)
         return isinstance(parent, cst.Comparison) and any(
             isinstance(item.comparator, cst.Name) and item.comparator.value == "None" for item in parent.comparisons
         )
@@ -188,13 +228,21 @@ class Rounds:
         known = self._bound.get(step)
         if known is not None:
             return known
-        self._bound[step] = {
-            name
+        first = bisect_left(self._all_bound, self._tree.index(step), key=itemgetter(0))
+        behind = bisect_right(self._all_bound, self._tree.last(step), key=itemgetter(0))
+        self._bound[step] = {name for _, name in self._all_bound[first:behind]}
+        return self._bound[step]
+
+    @cached_property
+    def _all_bound(self) -> list[tuple[int, str]]:
+        """Every name that is bound, other than parameters, with the index of what binds it; in order."""
+        return sorted(
+            (self._tree.index(binding.node), name)
             for scope in self._tree.scopes.values()
             for name, bindings in scope.bindings.items()
-            if any(binding.kind != "param" and self._tree.within(binding.node, step) for binding in bindings)
-        }
-        return self._bound[step]
+            for binding in bindings
+            if binding.kind != "param"
+        )
 
     def _is_other_pass(self, loop: cst.For | cst.While, child: cst.CSTNode) -> bool:
         """Whether ``loop``, inside of a step, goes through other data: a validation pass."""
@@ -206,12 +254,15 @@ class Rounds:
 
     def _behind_exit(self, block: cst.IndentedBlock, child: cst.CSTNode) -> bool:
         """Whether a ``continue`` under a counter stands before ``child`` in ``block``."""
-        for statement in block.body:
-            if statement is child:
-                return False
-            if isinstance(statement, cst.If) and self._ends_round(statement.body) and self._counts(statement.test):
-                return True
-        return False
+        if block not in self._exits:
+            exits = (
+                statement
+                for statement in block.body
+                if isinstance(statement, cst.If) and self._ends_round(statement.body) and self._counts(statement.test)
+            )
+            self._exits[block] = next(exits, None)
+        first = self._exits[block]
+        return first is not None and self._tree.index(first) < self._tree.index(child)
 
     def _ends_round(self, block: cst.BaseSuite) -> bool:
         last = block.body[-1] if block.body else None

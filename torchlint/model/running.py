@@ -63,7 +63,7 @@ def _sum_of(module: Module, read: HostRead, loop: cst.For | cst.While, statement
         if not starts and binding.node is not statement:
             return None
     inside: list[cst.Name] = []
-    for use in _uses(module, target.value, scope):
+    for use in module.names.uses_in(scope, target.value):
         if module.tree.within(use, loop) and not module.tree.within(use, statement) and not _binds(use, bindings):
             if not module.rounds.is_counted(use, loop):
                 return None
@@ -94,7 +94,7 @@ def _list_of(module: Module, read: HostRead, loop: cst.For | cst.While, argument
         whole = outer.node
     if whole.orelse is not None or not module.tree.dominates(start.node, whole):
         return None
-    uses = _uses(module, target.value, scope)
+    uses = module.names.uses_in(scope, target.value)
     if any(module.tree.within(use, whole) and use is not target for use in uses):
         return None
     return Running(target.value, whole, True, kind, ())
@@ -118,17 +118,9 @@ def _local(module: Module, node: cst.BaseExpression, loop: cst.CSTNode) -> tuple
     if scope is None or scope is not module.tree.scope_of(loop):
         return None
     home = module.function_of(loop)
-    if any(module.function_of(use) is not home for use in _uses(module, node.value, scope)):
+    if any(module.function_of(use) is not home for use in module.names.uses_in(scope, node.value)):
         return None
     return node, scope
-
-
-def _uses(module: Module, name: str, scope: Scope) -> list[cst.Name]:
-    return [
-        use
-        for use in module.tree.names.get(name, ())
-        if module.names.scope_with(name, module.tree.scope_of(use)) is scope
-    ]
 
 
 def _binds(use: cst.Name, bindings: list[Binding]) -> bool:

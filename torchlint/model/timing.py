@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -54,7 +56,11 @@ class Timing:
     def unfinished(self) -> Iterator[Stretch]:
         """The stretches that run a network, and nothing that would wait until the GPU has done its work."""
         readings = [call.node for call in self._module.calls(*CLOCKS)]
-        starts = [statement for call in readings if (statement := self._kept(call)) is not None]
+        starts: dict[str, list[cst.Assign]] = {}
+        for call in readings:
+            statement = self._kept(call)
+            if statement is not None:
+                starts.setdefault(self._name(statement), []).append(statement)
         for end in readings:
             start = self._start_of(end, starts)
             network = self._network_in(start, end) if start is not None else None
@@ -66,15 +72,19 @@ class Timing:
         statement = self._module.tree.parent(reading)
         return statement if isinstance(statement, cst.Assign) and len(statement.targets) == 1 else None
 
-    def _start_of(self, end: cst.Call, starts: list[cst.Assign]) -> cst.Assign | None:
+    def _start_of(self, end: cst.Call, starts: dict[str, list[cst.Assign]]) -> cst.Assign | None:
         """The reading that is taken from the one at ``end``, if both are read once in the same round."""
         tree = self._module.tree
-        taken = self._taken_from(end)
-        before = [item for item in starts if self._name(item) in taken and tree.index(item) < tree.index(end)]
-        if not before or not tree.dominates(before[-1], end):
+        before: list[cst.Assign] = []
+        for name in self._taken_from(end):
+            named = starts.get(name, [])
+            behind = bisect_left(named, tree.index(end), key=tree.index)
+            before += named[max(behind - 1, 0) : behind]
+        start = max(before, key=tree.index, default=None)
+        if start is None or not tree.dominates(start, end):
             return None
-        rounds = [[loop.node for loop in self._module.loops.around(node)] for node in (before[-1], end)]
-        return before[-1] if rounds[0] == rounds[1] else None
+        rounds = [[loop.node for loop in self._module.loops.around(node)] for node in (start, end)]
+        return start if rounds[0] == rounds[1] else None
 
     def _taken_from(self, end: cst.Call) -> set[str]:
         """The names that are subtracted from a reading: ``time.time() - start``, or of ``end`` later."""
@@ -85,14 +95,21 @@ class Timing:
         kept = self._kept(end)
         if kept is None:
             return set()
-        found: set[str] = set()
         target = kept.targets[0].target
-        for use in tree.names.get(target.value, []) if isinstance(target, cst.Name) else []:
-            above = tree.parent(use)
-            if isinstance(above, cst.BinaryOperation) and isinstance(above.operator, cst.Subtract):
-                if above.left is use and self._module.function_of(use) is self._module.function_of(end):
-                    found.add(self._module.code(above.right))
-        return found - {self._name(kept)}
+        if not isinstance(target, cst.Name):
+            return set()
+        return self._subtracted_from.get((self._module.function_of(end), target.value), set()) - {self._name(kept)}
+
+    @cached_property
+    def _subtracted_from(self) -> dict[tuple[cst.FunctionDef | None, str], set[str]]:
+        """By function and name, the code of what is subtracted from the name there."""
+        found: dict[tuple[cst.FunctionDef | None, str], set[str]] = {}
+        for part in self._module.tree.nodes:
+            if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.Subtract):
+                if isinstance(part.left, cst.Name):
+                    key = (self._module.function_of(part.left), part.left.value)
+                    found.setdefault(key, set()).add(self._module.code(part.right))
+        return found
 
     def _name(self, statement: cst.Assign) -> str:
         return self._module.code(statement.targets[0].target)
@@ -100,12 +117,8 @@ class Timing:
     def _network_in(self, start: cst.Assign, end: cst.Call) -> cst.Call | None:
         """The first call of a network between the two; None if there is none, or if anything may wait for the GPU."""
         module, tree = self._module, self._module.tree
-        function = module.function_of(end)
-        home = function.body if function is not None else module.root
         found: cst.Call | None = None
-        for call in tree.calls_in(home):
-            if not tree.last(start) < tree.index(call) < tree.index(end):
-                continue
+        for call in tree.calls_between(tree.last(start), tree.index(end)):
             if tree.within(end, call) or tree.exclusive(call, end):
                 continue
             if any(loop.kind is LoopKind.HOT and loop.loaders for loop in module.loops.around(call)[:1]):
@@ -126,14 +139,17 @@ class Timing:
 
     def _moves_later(self, call: cst.Call, end: cst.Call) -> bool:
         """Whether the network is still on the CPU: it goes to another device behind the timed stretch only."""
-        tree = self._module.tree
-        network = self._module.code(self._module.network_of(call))
-        moves = [
-            move
-            for move in self._module.methods("cuda", "to")
-            if isinstance(move.func, cst.Attribute) and self._module.code(move.func.value) == network
-        ]
-        return bool(moves) and all(tree.index(move) > tree.index(end) for move in moves)
+        first = self._first_moves.get(self._module.code(self._module.network_of(call)))
+        return first is not None and self._module.tree.index(first) > self._module.tree.index(end)
+
+    @cached_property
+    def _first_moves(self) -> dict[str, cst.Call]:
+        """By the code of what is moved, the first call that moves it to a device."""
+        found: dict[str, cst.Call] = {}
+        for move in self._module.methods("cuda", "to"):
+            if isinstance(move.func, cst.Attribute):
+                found.setdefault(self._module.code(move.func.value), move)
+        return found
 
     def _waits_for_nothing(self, call: cst.Call) -> bool:
         name = self._module.name_of(call.func)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -78,20 +79,37 @@ class Training:
         """
         function = self._tree.function_of(node)
         found: ModeSwitch | None = None
+        for part in [None] if target is None else _owners(target):
+            switches = self._switches_of.get((function, part), [])
+            before = bisect_left(switches, self._tree.index(node), key=self._place)
+            near = (switch for switch in reversed(switches[:before]) if self._tree.dominates(switch.call, node))
+            last = next(near, None)
+            if last is not None and (found is None or self._place(last) > self._place(found)):
+                found = last
+        return None if found is not None and target is not None and self._is_rebound(target, found, node) else found
+
+    @cached_property
+    def _switches_of(self) -> dict[tuple[cst.CSTNode | None, str | None], list[ModeSwitch]]:
+        """The mode switches of each function, by the name of what they switch; under None all of them."""
+        found: dict[tuple[cst.CSTNode | None, str | None], list[ModeSwitch]] = {}
         for switch in self.switches:
-            if self._tree.function_of(switch.call) is not function or not self._tree.dominates(switch.call, node):
-                continue
-            if target is None or same_object(switch.target, target):
-                found = None if target is not None and self._is_rebound(target, switch, node) else switch
+            function = self._tree.function_of(switch.call)
+            found.setdefault((function, None), []).append(switch)
+            if switch.target:
+                found.setdefault((function, switch.target), []).append(switch)
         return found
+
+    def _place(self, switch: ModeSwitch) -> int:
+        return self._tree.index(switch.call)
 
     def _is_rebound(self, target: str, switch: ModeSwitch, node: cst.CSTNode) -> bool:
         """Whether another object has got the name between the switch and ``node``; wrapping it does not count."""
         first = target.partition(".")[0]
         scope = self._names.scope_with(first, self._tree.scope_of(switch.call))
         low, high = self._tree.index(switch.call), self._tree.index(node)
-        for binding in scope.bindings[first] if scope is not None else ():
-            if binding.kind == "assign" and low < binding.order < high and binding.value is not None:
+        between = self._values.bound_between(scope, first, low, high) if scope is not None else ()
+        for binding in between:
+            if binding.kind == "assign" and binding.value is not None:
                 parts = self._tree.nodes_in(binding.value)
                 if not any(isinstance(part, cst.Name) and part.value == first for part in parts):
                     return True
@@ -288,7 +306,7 @@ class Training:
             isinstance(target, cst.Attribute) and target.attr.value == "training" for target, _, _ in self._tree.stores
         ):
             return True
-        return any(self._is_handed_over(call, last) for call in self._tree.calls)
+        return last in self._handed_over
 
     def _inherits_from_elsewhere(self, model: cst.BaseExpression) -> bool:
         """Whether the class around ``model`` has a base in another file, whose methods may switch the mode."""
@@ -297,12 +315,15 @@ class Training:
         names = self._definitions.base_names(owner) if owner is not None else iter(())
         return any(not name.startswith(("torch.nn.", "builtins.", "abc.", "typing.")) for name in names)
 
-    def _is_handed_over(self, call: cst.Call, last: str) -> bool:
-        """``load_for_inference(model)``, a function of another file."""
-        name = (dotted_name(call.func) or "").rpartition(".")[2].lower()
-        if not any(word in name for word in _MODE_WORDS) or self._definitions.called(call, self._values):
-            return False
-        return any((dotted_name(item.value) or "").rpartition(".")[2] == last for item in call.args)
+    @cached_property
+    def _handed_over(self) -> set[str]:
+        """The last names of what ``load_for_inference(model)``, a function of another file, is given."""
+        found: set[str] = set()
+        for call in self._tree.calls:
+            name = (dotted_name(call.func) or "").rpartition(".")[2].lower()
+            if any(word in name for word in _MODE_WORDS) and not self._definitions.called(call, self._values):
+                found.update((dotted_name(item.value) or "").rpartition(".")[2] for item in call.args)
+        return found
 
     def depends_on_mode(self, constructor: cst.Call) -> bool:
         """Whether the network that ``constructor`` builds depends on its mode; a class out of sight counts as yes."""
@@ -356,6 +377,12 @@ def _has_dropout(call: cst.Call) -> bool:
         and not (isinstance(argument.value, (cst.Float, cst.Integer)) and float(argument.value.value) == 0)
         for argument in call.args
     )
+
+
+def _owners(target: str) -> list[str]:
+    """What switches ``model.encoder`` when it is switched: ``model`` and ``model.encoder``."""
+    parts = target.split(".")
+    return [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
 
 
 def same_object(switched: str, used: str) -> bool:

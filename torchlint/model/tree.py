@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import libcst as cst
+
+_Node = TypeVar("_Node", bound=cst.CSTNode)
 
 #: Fields that carry meaning, in the order in which Python evaluates them; white space and operators are left out.
 _FIELDS: dict[type[cst.CSTNode], tuple[str, ...]] = {
@@ -133,9 +135,11 @@ class Scope:
 class Tree:
     """The facts of one traversal; everything else about a file is asked of these."""
 
-    def __init__(self, root: cst.Module) -> None:
+    def __init__(self, root: cst.Module, others: Sequence[cst.Module] = ()) -> None:
+        """`root` is the file that is checked, `others` are (parts of) files of its project."""
         self.root = root
         self.module_scope = Scope(root, None)
+        self.roots = (root, *others)
         self.nodes: list[cst.CSTNode] = []
         self._index: dict[cst.CSTNode, int] = {}
         self._parents: list[int] = []
@@ -151,8 +155,11 @@ class Tree:
         self.names: dict[str, list[cst.Name]] = {}
         self.stores: list[tuple[cst.BaseExpression, cst.BaseExpression | None, cst.CSTNode]] = []
         self.scopes: dict[cst.CSTNode, Scope] = {root: self.module_scope}
+        self.scopes |= {other: Scope(other, None) for other in others}
         self._name_scopes: dict[cst.CSTNode, Scope] = {}
-        self._walk()
+        self._positions: dict[cst.CSTNode, dict[cst.CSTNode, int]] = {}
+        for each in self.roots:
+            self._walk(each)
 
     # -- questions about places
 
@@ -178,7 +185,7 @@ class Tree:
             self._last = list(range(len(self.nodes)))
             for i in range(len(self.nodes) - 1, 0, -1):
                 above = self._parents[i]
-                if self._last[i] > self._last[above]:
+                if above >= 0 and self._last[i] > self._last[above]:
                     self._last[above] = self._last[i]
         return self._last[self._index[node]]
 
@@ -186,11 +193,25 @@ class Tree:
         """Whether ``node`` is ``outer`` or lies inside it."""
         return self._index[outer] <= self._index[node] <= self.last(outer)
 
+    def is_own(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` is in the file that is checked, not in its context."""
+        return self._index[node] <= self.last(self.root)
+
     def calls_in(self, node: cst.CSTNode) -> list[cst.Call]:
         """The calls inside ``node``, in order."""
         low = bisect.bisect_left(self.calls, self._index[node], key=self._index.__getitem__)
         high = bisect.bisect_right(self.calls, self.last(node), key=self._index.__getitem__)
         return self.calls[low:high]
+
+    def calls_between(self, low: int, high: int) -> list[cst.Call]:
+        """The calls behind index ``low`` and before index ``high``, in order."""
+        first = bisect.bisect_right(self.calls, low, key=self._index.__getitem__)
+        return self.calls[first : bisect.bisect_left(self.calls, high, key=self._index.__getitem__)]
+
+    def first_within(self, nodes: Sequence[_Node], outer: cst.CSTNode) -> _Node | None:
+        """The first of ``nodes``, which are in order, that lies in ``outer``."""
+        first = bisect.bisect_left(nodes, self._index[outer], key=self._index.__getitem__)
+        return nodes[first] if first < len(nodes) and self._index[nodes[first]] <= self.last(outer) else None
 
     def nodes_in(self, node: cst.CSTNode) -> list[cst.CSTNode]:
         """``node`` and everything inside it, in order."""
@@ -239,9 +260,16 @@ class Tree:
     def top_level(self, node: cst.CSTNode) -> cst.CSTNode | None:
         """The statement of the module that holds ``node``; None where the traversal did not come to the node."""
         index = self._index.get(node)
-        if not index:  # unknown, or the module itself
+        if index is None or self._parents[index] < 0:  # unknown, or a module itself
             return None
-        while self._parents[index] > 0:
+        while self._parents[self._parents[index]] >= 0:
+            index = self._parents[index]
+        return self.nodes[index]
+
+    def root_of(self, node: cst.CSTNode) -> cst.CSTNode:
+        """The file that holds ``node``."""
+        index = self._index[node]
+        while self._parents[index] >= 0:
             index = self._parents[index]
         return self.nodes[index]
 
@@ -254,13 +282,24 @@ class Tree:
         child = node
         for above in self.ancestors(node):
             if isinstance(above, (cst.IndentedBlock, cst.Module, cst.SimpleStatementSuite, cst.SimpleStatementLine)):
-                position = next((i for i, item in enumerate(above.body) if item is child), -1)
-                if position >= 0:
+                position = self._position_in(above, child)
+                if position is not None:
                     path.append((above, position, child))
             if isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
                 break
             child = above
         return path
+
+    def _position_in(
+        self,
+        block: cst.IndentedBlock | cst.Module | cst.SimpleStatementSuite | cst.SimpleStatementLine,
+        statement: cst.CSTNode,
+    ) -> int | None:
+        """The index of ``statement`` in the body of ``block``, None if it is not in it."""
+        positions = self._positions.get(block)
+        if positions is None:
+            positions = self._positions[block] = {item: index for index, item in enumerate(block.body)}
+        return positions.get(statement)
 
     def dominates(self, first: cst.CSTNode, second: cst.CSTNode) -> bool:
         """Whether ``first`` has run whenever ``second`` (of the same function) is reached.
@@ -275,8 +314,8 @@ class Tree:
             if isinstance(above, (cst.IndentedBlock, cst.Module, cst.SimpleStatementSuite, cst.SimpleStatementLine)):
                 position = around.get(above)
                 if position is not None:
-                    own = next(i for i, item in enumerate(above.body) if item is child)
-                    return own <= position
+                    own = self._position_in(above, child)
+                    return own is not None and own <= position
             elif isinstance(above, (cst.For, cst.While, cst.If, cst.Else, cst.ExceptHandler, cst.Match, cst.IfExp)):
                 if child is getattr(above, "body", None) or child is getattr(above, "orelse", None):
                     if not self.within(second, child):
@@ -288,27 +327,25 @@ class Tree:
 
     def exclusive(self, first: cst.CSTNode, second: cst.CSTNode) -> bool:
         """Whether the two stand in different branches of one ``if``."""
-        branches: dict[cst.CSTNode, cst.CSTNode] = {}
-        child: cst.CSTNode = first
+        if self._index[first] > self._index[second]:
+            first, second = second, first
+        if self.within(second, first):
+            return False
+        child = first
         for above in self.ancestors(first):
-            if isinstance(above, (cst.If, cst.IfExp)):
-                branches[above] = child
-            child = above
-        child = second
-        for above in self.ancestors(second):
-            other = branches.get(above)
-            if other is not None and other is not child and isinstance(above, (cst.If, cst.IfExp)):
-                if above.test is not child and above.test is not other:
-                    return True
+            if self.within(second, above):  # the innermost node around both
+                if not isinstance(above, (cst.If, cst.IfExp)):
+                    return False
+                return child is not above.test and not self.within(second, above.test)
             child = above
         return False
 
     # -- the traversal
 
-    def _walk(self) -> None:
+    def _walk(self, root: cst.Module) -> None:
         fields = _FIELDS
         index, nodes, parents = self._index, self.nodes, self._parents
-        stack: list[tuple[cst.CSTNode, int, Scope]] = [(self.root, -1, self.module_scope)]
+        stack: list[tuple[cst.CSTNode, int, Scope]] = [(root, -1, self.scopes[root])]
         while stack:
             node, above, scope = stack.pop()
             here = len(nodes)

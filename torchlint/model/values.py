@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
 
 import libcst as cst
 
@@ -12,6 +15,8 @@ from torchlint.model.definitions import Definitions
 from torchlint.model.knowledge import Kind
 from torchlint.model.names import Names
 from torchlint.model.tree import COMPREHENSIONS, Binding, Scope, Tree, dotted_name
+
+_T = TypeVar("_T")
 
 #: Expressions nested or chained deeper than this are unknown.
 _MAX_DEPTH = 40
@@ -130,6 +135,8 @@ class Values:
         self._provisional: list[cst.CSTNode] = []  #: known nodes whose value a cycle cut short
         self._forgotten = 0
         self._depth = 0
+        self._shared: dict[Hashable, Value] = {}  #: by what several nodes have in common
+        self._sorted: dict[tuple[Scope, str], tuple[list[Binding], list[int]]] = {}
         self._uses: dict[str, set[str]] | None = None
         self._stores: dict[str, list[cst.BaseExpression | None]] | None = None
 
@@ -168,6 +175,25 @@ class Values:
             for node in self._provisional:
                 self._known.pop(node, None)
         self._provisional.clear()
+
+    def _once(self, key: Hashable, evaluate: Callable[[], Value]) -> Value:
+        """What ``evaluate`` gives, kept under ``key`` unless a cycle cut it short, or something it may have used."""
+        known = self._shared.get(key)
+        if known is not None:
+            return known
+        value, is_final = self.attempt(evaluate)
+        if is_final:
+            self._shared[key] = value
+        return value
+
+    def attempt(self, evaluate: Callable[[], _T]) -> tuple[_T, bool]:
+        """What ``evaluate`` gives, and whether it is final: no cycle cut short a value that it may have used."""
+        cuts = self._definitions.cuts
+        outer_cyclic, self._cyclic = self._cyclic, False
+        found = evaluate()
+        is_final = not self._cyclic and not self._provisional and cuts == self._definitions.cuts
+        self._cyclic = outer_cyclic or self._cyclic
+        return found, is_final
 
     def iterated(self, value: Value) -> Value:
         """What a loop over ``value`` binds."""
@@ -208,25 +234,43 @@ class Values:
         statement = tree.statement_of(at)
         found: list[Binding] = []
         stop: Binding | None = None
-        for binding in sorted(bindings, key=lambda item: item.order, reverse=True):
-            if binding.order > here:
-                continue
-            if (
-                binding.node is statement
-                and binding.kind in ("assign", "augment")
-                and not isinstance(binding.node, cst.NamedExpr)
-            ):
-                continue  # its own right side sees what was there before
-            if tree.exclusive(binding.node, at):
-                continue
-            found.append(binding)
-            if self._settles(binding, at):
-                stop = binding
-                break
+        ordered, orders = self._in_order(bindings, scope)
+        behind = bisect_right(orders, here)
+        while behind and stop is None:
+            first = bisect_left(orders, orders[behind - 1])
+            for binding in ordered[first:behind]:
+                if (
+                    binding.node is statement
+                    and binding.kind in ("assign", "augment")
+                    and not isinstance(binding.node, cst.NamedExpr)
+                ):
+                    continue  # its own right side sees what was there before
+                if tree.exclusive(binding.node, at):
+                    continue
+                found.append(binding)
+                if self._settles(binding, at):
+                    stop = binding
+                    break
+            behind = first
         loop = self._outer_loop(at)
         if loop is not None and (stop is None or not tree.within(stop.node, loop)):
-            found.extend(b for b in bindings if b.order >= here and tree.within(b.node, loop) and b not in found)
+            known = set(found)
+            later = ordered[bisect_left(orders, here) : bisect_right(orders, tree.last(loop))]
+            found.extend(binding for binding in later if tree.within(binding.node, loop) and binding not in known)
         return found
+
+    def bound_between(self, scope: Scope, name: str, low: int, high: int) -> list[Binding]:
+        """The bindings of ``name`` in ``scope`` behind index ``low`` and before index ``high``, in order."""
+        ordered, orders = self._in_order(scope.bindings[name], scope)
+        return ordered[bisect_right(orders, low) : bisect_left(orders, high)]
+
+    def _in_order(self, bindings: list[Binding], scope: Scope) -> tuple[list[Binding], list[int]]:
+        """``bindings``, which are all of one name in ``scope``, in the order of the text, and their places in it."""
+        key = (scope, bindings[0].name)
+        if key not in self._sorted:
+            ordered = sorted(bindings, key=lambda item: item.order)
+            self._sorted[key] = ordered, [binding.order for binding in ordered]
+        return self._sorted[key]
 
     # -- how bindings reach places
 
@@ -261,7 +305,7 @@ class Values:
         if binding.kind == "with":
             return self.unpacked(self.of(binding.value), binding.path)
         if binding.kind == "param":
-            return self._parameter(binding)
+            return self._once(binding, lambda: self._parameter(binding))
         if binding.kind == "annotation" and isinstance(binding.node, cst.AnnAssign):
             return self.annotated(binding.node.annotation)
         if binding.kind == "function" and isinstance(binding.node, cst.FunctionDef):
@@ -301,6 +345,8 @@ class Values:
                 if first and first[0] is param:
                     return self._instance_of(None, None, owner)
             given = [self.of(argument) for argument in self._definitions.arguments_for(function, param, self)]
+            if function.params.params[:1] == (param,) and self._definitions.is_spawned(function):
+                given.append(NUMBER)
         if param.default is not None:
             given.append(self.of(param.default))
         seen = join(given) if given else UNKNOWN
@@ -434,7 +480,14 @@ class Values:
         scope = self._names.scope_with(node.value, self._tree.scope_of(node))
         if scope is None:
             return UNKNOWN
-        reached = self.reaching(scope.bindings[node.value], node, scope)
+        bindings = scope.bindings[node.value]
+        reached = self.reaching(bindings, node, scope)
+        if reached is bindings:  # the same for whoever sees them all
+            return self._once((scope, node.value), lambda: self._bound(node.value, bindings))
+        return self._bound(node.value, reached)
+
+    def _bound(self, name: str, reached: list[Binding]) -> Value:
+        """The value of a name that may be bound by any of ``reached``."""
         values = [self.binding_value(binding) for binding in reached if binding.kind not in ("delete", "except")]
         if not values:
             return UNKNOWN
@@ -442,13 +495,18 @@ class Values:
         if found.kind is Kind.NONE and any(binding.kind == "augment" for binding in reached):
             return UNKNOWN
         if not found and any(binding.kind in ("assign", "for", "with") for binding in reached):
-            hint = self._guess(node.value)
+            hint = self._guess(name)
             if hint.kind is not Kind.LOADER or all(b.kind in ("assign", "with") for b in reached):
                 moves = [self.moved_to(b.value) for b in reached if isinstance(b.value, cst.Call) and not b.path]
                 return replace(hint, device=next((device for device in moves if device), ""))
         return found
 
     def _attribute(self, node: cst.Attribute) -> Value:
+        members = self._names.members(node)
+        if members:
+            bound = join([self.binding_value(binding) for binding in members])
+            if bound or members[0].kind != "import":
+                return bound
         name = self._names.resolve(node)
         if name is not None:
             return _named_constant(name)
@@ -464,6 +522,8 @@ class Values:
             return base
         if base.kind is Kind.MODULE and attr == "device":
             return Value(Kind.DEVICE, device=base.device)
+        if base.kind is Kind.DEVICE and attr == "type":
+            return Value(Kind.DEVICE, device=base.device, sure=base.sure)
         if base.definition is not None and base.kind is not Kind.FUNCTION:
             found = self._class_attribute(base.definition, attr)
             if found is not None:
@@ -473,13 +533,16 @@ class Values:
         text = dotted_name(node)
         if text is not None:
             stored = self.stored(text)
-            if stored and None not in stored:
-                seen = join([self.of(value) for value in stored])
+            if stored:
+                seen = self._once(("stored", text), lambda: self._join_stored(stored))
                 if seen:
                     return seen
             if base.kind not in (Kind.TRAINER,):
                 return self._guess(text)
         return UNKNOWN
+
+    def _join_stored(self, stored: list[cst.BaseExpression | None]) -> Value:
+        return UNKNOWN if None in stored else join([self.of(value) for value in stored])
 
     def _part_of_batch(self, base: Value) -> Value:
         if base.role == "batch":
@@ -489,14 +552,15 @@ class Values:
     def _class_attribute(self, owner: cst.CSTNode, attr: str) -> Value | None:
         for definition in self._definitions.lineage(owner):
             scope = self._tree.scopes[definition]
-            bindings = scope.attributes.get(attr, []) + scope.bindings.get(attr, [])
-            if bindings:
-                values = [self.binding_value(binding) for binding in bindings]
-                found = join(values)
-                if found.kind is Kind.UNKNOWN:
-                    found = self._guess(f"self.{attr}")
-                return found
+            if attr in scope.attributes or attr in scope.bindings:
+                return self._once(("attribute", scope, attr), partial(self._attribute_of, scope, attr))
         return None
+
+    def _attribute_of(self, scope: Scope, attr: str) -> Value:
+        """The value of an attribute that a class and its methods bind."""
+        bindings = scope.attributes.get(attr, []) + scope.bindings.get(attr, [])
+        found = join([self.binding_value(binding) for binding in bindings])
+        return found if found.kind is not Kind.UNKNOWN else self._guess(f"self.{attr}")
 
     def _subscript(self, node: cst.Subscript) -> Value:
         base = self.of(node.value)
@@ -562,7 +626,7 @@ class Values:
                 if passed and "__iter__" in self._tree.scopes[definition].bindings:
                     return passed
             return replace(made, origins=frozenset({node}))
-        returned = self.returned(definition)
+        returned = self._once(("returned", definition), lambda: self.returned(definition))
         if not returned and definition.name.value == "cycle":
             return self._passed_through(node)
         return returned
@@ -574,10 +638,10 @@ class Values:
             return UNKNOWN
         self._running.add(function)
         try:
-            yields = self._definitions.yields(function)
-            if yields:
-                each = join([self.of(item) for item in yields])
-                return Value(Kind.SEQUENCE, each=each)
+            each = [self.of(item) for item in self._definitions.yields(function)]
+            each += [self.iterated(self.of(item)) for item in self._definitions.delegated(function)]
+            if each:
+                return Value(Kind.SEQUENCE, each=join(each))
             return join([NONE if item is None else self.of(item) for item in self._definitions.returns(function)])
         finally:
             self._running.discard(function)

@@ -50,7 +50,7 @@ def count(module: Module, node: cst.BaseExpression | None, depth: int = _DEPTH) 
     if isinstance(node, cst.BinaryOperation):  # `os.cpu_count() // 2`
         sides = {count(module, side, depth - 1) for side in (node.left, node.right)}
         return Workers.BY_DEFAULT if Workers.UNKNOWN not in sides else Workers.UNKNOWN
-    if isinstance(node, cst.Attribute):
+    if isinstance(node, (cst.Attribute, cst.Subscript)):
         stored = module.values.stored(dotted_name(node) or "")
         given = stored if stored else [module.options.default(node)]
         found = {count(module, item, depth - 1) for item in given}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -97,9 +98,15 @@ class Zeroing:
         function = self._module.function_of(loop)
         if function is not None and function.name.value in _BEFORE_STEP:
             return True
-        calls = tree.calls_in(function.body if function is not None else self._module.root)
-        following = (call for call in calls if tree.index(call) > tree.last(loop))
-        return next((is_step(call) for call in following if is_backward(call) or is_step(call)), False)
+        behind = bisect_right(self._passes, tree.last(loop), key=tree.index)
+        if behind == len(self._passes) or (function is not None and not tree.within(self._passes[behind], function)):
+            return False
+        return is_step(self._passes[behind])
+
+    @cached_property
+    def _passes(self) -> list[cst.Call]:
+        """The backward passes and steps of optimizers, in order."""
+        return [call for call in self._module.tree.calls if is_backward(call) or is_step(call)]
 
 
 def _over_parameters(loop: cst.For, item: str) -> bool:

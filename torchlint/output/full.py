@@ -60,7 +60,7 @@ def render(source: Source, diagnostic: Diagnostic, width: int) -> Iterator[Line]
     margin = len(str(min(last + 1, bottom) - top + 1))
     if source.text:
         yield from _frame(source, diagnostic, (first, last), width, margin, colour)
-    for remark, style in remarks(diagnostic):
+    for remark, style in remarks(source, diagnostic):
         room = max(width - margin - 3, 30)
         wrapped = textwrap.wrap(printable(remark), room, break_long_words=False, break_on_hyphens=False) or [""]
         yield [(f"{' ' * margin} = ", _GUTTER), (wrapped[0], style)]

@@ -27,7 +27,7 @@ def _command(source: Source, diagnostic: Diagnostic) -> str:
     elif place:  # columns of a span of several lines are not admitted
         facts.update(line=place.row, endLine=place.end_row)
     head = f"{location(source, diagnostic)}: {diagnostic.code} {diagnostic.name}: {printable(diagnostic.message)}"
-    lines = [head, *(f"  {printable(remark)}" for remark, _ in remarks(diagnostic))]
+    lines = [head, *(f"  {printable(remark)}" for remark, _ in remarks(source, diagnostic))]
     properties = ",".join(f"{name}={_property(str(value))}" for name, value in facts.items())
     return f"::{level} {properties}::{_data(chr(10).join(lines))}"
 

@@ -1,15 +1,15 @@
-"""``--output-format json``: a list in ruff's shape, with name, severity and evidence beside it."""
+"""``--output-format json``: a list in ruff's shape, with name, severity, notes and evidence in addition."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from typing import Any, TextIO
 
 from torchlint.evidence import evidence_for
+from torchlint.output.places import absolute
 from torchlint.output.text import statistics
-from torchlint.rule import Diagnostic, Fix
+from torchlint.rule import Diagnostic, Fix, Note
 from torchlint.runner import Result
 from torchlint.source import Source
 
@@ -51,14 +51,26 @@ def item(source: Source, diagnostic: Diagnostic) -> dict[str, Any]:
             "device": evidence.device,
             "torch": evidence.torch,
         },
-        "filename": source.path if source.path == "-" else os.path.abspath(source.path),
+        "filename": absolute(source.path),
         "fix": diagnostic.fix and _fix(source, diagnostic.fix),
         "location": _location(source, diagnostic.start),
         "message": diagnostic.message,
         "name": diagnostic.name,
+        "notes": [_note(source, note) for note in diagnostic.notes],
         "noqa_row": source.position(source.offset(diagnostic.rows[1], 1)).row,
         "severity": diagnostic.severity.value,
         "url": None,
+    }
+
+
+def _note(source: Source, note: Note) -> dict[str, Any]:
+    place = note.place
+    text = source.containing(place) if place is not None else None
+    return {
+        "cell": text.position(place.start).cell if text and place else None,
+        "filename": absolute(place.path or source.path) if place else None,
+        "location": _location(text, place.start) if text and place else None,
+        "message": note.message,
     }
 
 

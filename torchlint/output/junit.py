@@ -53,7 +53,7 @@ def _case(suite: ElementTree.Element, source: Source, diagnostic: Diagnostic) ->
     ElementTree.SubElement(properties, "property", name="severity", value=diagnostic.severity.value)
     failure = ElementTree.SubElement(case, "failure", message=said, type=diagnostic.name)
     head = f"line {place.row}, col {place.column}, {said}" if place else said
-    failure.text = "\n".join([head, *(_xml(printable(remark)) for remark, _ in remarks(diagnostic))])
+    failure.text = "\n".join([head, *(_xml(printable(remark)) for remark, _ in remarks(source, diagnostic))])
 
 
 def _xml(text: str) -> str:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from torchlint.rule import Applicability, Diagnostic, Edit, Fix
+from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Place
 from torchlint.runner import Result
 from torchlint.source import Source
 
@@ -52,8 +52,8 @@ def utf8(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def span(source: Source, place: Diagnostic | Edit, width: Callable[[str], int] = len) -> Span | None:
-    """The rows and columns of a finding or an edit; ``width`` measures text in the unit that the format counts in.
+def span(source: Source, place: Diagnostic | Edit | Place, width: Callable[[str], int] = len) -> Span | None:
+    """The rows and columns of a place in ``source``; ``width`` measures text in the unit that the format counts in.
 
     None in a notebook: its rows are those of cells, and a program would take them for rows of the file.
     """

@@ -31,7 +31,7 @@ def _item(source: Source, diagnostic: Diagnostic) -> dict[str, Any]:
     item: dict[str, Any] = {
         "code": {"value": diagnostic.code},
         "location": location,
-        "message": "\n".join([message(source, diagnostic), *(remark for remark, _ in remarks(diagnostic))]),
+        "message": "\n".join([message(source, diagnostic), *(remark for remark, _ in remarks(source, diagnostic))]),
         "severity": diagnostic.severity.value.upper(),
     }
     suggestion = _suggestion(source, edits_to_offer(source, diagnostic))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
@@ -14,14 +15,18 @@ from torchlint.evidence import evidence_for
 from torchlint.fingerprints import fingerprints
 from torchlint.output import pages
 from torchlint.output.places import Span, absolute, edits_to_offer, message, relative, span, utf16
-from torchlint.output.text import offer, remarks
-from torchlint.rule import Default, Diagnostic, Rule, Severity
+from torchlint.output.text import closing_remarks, noted, offer, where
+from torchlint.rule import Default, Diagnostic, Note, Rule, Severity
 from torchlint.runner import Result
 from torchlint.source import Source
 
 _LEVELS = {Severity.WARNING: "warning", Severity.INFO: "note"}
 #: What paths are relative to: the folder in which torchlint ran.
 _ROOT = "%SRCROOT%"
+# Code that readers would take for a link in a message: `layers[0](x)`.
+_LINK = re.compile(r"\[([^][]*)\](?=\()")
+# What the text of a link must escape.
+_SPECIAL = re.compile(r"[][\\]")
 
 
 def write(results: Sequence[Result], out: TextIO, *, unsafe: bool = False) -> None:
@@ -92,17 +97,44 @@ def _items(result: Result, indices: Mapping[str, int]) -> Iterator[dict[str, Any
     for diagnostic, identity in zip(result.diagnostics, fingerprints(source, result.diagnostics), strict=True):
         place = span(source, diagnostic, utf16)
         region = _region(place) if place else {"startLine": 1}
-        text = "\n".join([message(source, diagnostic), *(remark for remark, _ in remarks(diagnostic))])
-        item = {
+        lines = [_unlinked(message(source, diagnostic))]
+        related: list[dict[str, Any]] = []
+        for note in diagnostic.notes:
+            location = _related(source, note, len(related) + 1)
+            if location is None or note.place is None:
+                lines.append(_unlinked(noted(source, diagnostic, note)))
+                continue
+            related.append(location)
+            shown = _SPECIAL.sub(r"\\\g<0>", where(source, diagnostic, note.place))
+            lines.append(f"note: {_unlinked(note.message)} at [{shown}]({location['id']})")
+        lines += (_unlinked(remark) for remark, _ in closing_remarks(diagnostic))
+        item: dict[str, Any] = {
             "ruleId": diagnostic.code,
             "ruleIndex": indices[diagnostic.code],
             "level": _LEVELS[diagnostic.severity],
-            "message": {"text": text},
+            "message": {"text": "\n".join(lines)},
             "locations": [{"physicalLocation": {"artifactLocation": artifact, "region": region}}],
             "partialFingerprints": {"torchlint/v1": identity},
         }
+        if related:
+            item["relatedLocations"] = related
         fix = _fix(source, diagnostic, artifact)
         yield item | {"fixes": [fix]} if fix else item
+
+
+def _related(source: Source, note: Note, identity: int) -> dict[str, Any] | None:
+    """The location of a note; None if it has none, or none in rows of a file. GitHub shows those that texts link."""
+    text = source.containing(note.place) if note.place is not None else None
+    place = span(text, note.place, utf16) if text is not None and note.place is not None else None
+    if text is None or place is None:
+        return None
+    physical = {"artifactLocation": _artifact(text.path), "region": _region(place)}
+    return {"id": identity, "message": {"text": _unlinked(note.message)}, "physicalLocation": physical}
+
+
+def _unlinked(text: str) -> str:
+    """A text in which nothing is taken for a link."""
+    return _LINK.sub(r"\\[\1\\]", text)
 
 
 def _fix(source: Source, diagnostic: Diagnostic, artifact: dict[str, str]) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from typing import TextIO
 
 from torchlint import evidence
 from torchlint.fixer import applicable
-from torchlint.rule import Applicability, Diagnostic, Fix
+from torchlint.rule import Applicability, Diagnostic, Fix, Note, Place
 from torchlint.runner import Result
 from torchlint.source import Source
 
@@ -57,15 +57,37 @@ def offer(fix: Fix) -> str:
     return f"{head} ({fix.caution}): {fix.message}" if fix.caution else f"{head}: {fix.message}"
 
 
-def remarks(diagnostic: Diagnostic) -> Iterator[tuple[str, str]]:
-    """What there is to say of a finding beside its message, each line with its colour."""
+def where(source: Source, diagnostic: Diagnostic, place: Place) -> str:
+    """A place as a note of a finding names it: "line 7", "line 7 of cell 3" (another cell), "engine.py:7"."""
+    text = source.containing(place)
+    if text is None:
+        return display_path(place.path)
+    cell, row, _ = text.position(place.start)
+    if place.path:
+        return f"{display_path(place.path)}:{in_cell(cell)}{row}"
+    return f"line {row}" if cell == source.position(diagnostic.start).cell else f"line {row} of cell {cell}"
+
+
+def noted(source: Source, diagnostic: Diagnostic, note: Note) -> str:
+    """A note with its place: "note: batches are copied at line 7"."""
+    place = f" at {where(source, diagnostic, note.place)}" if note.place is not None else ""
+    return f"note: {note.message}{place}"
+
+
+def remarks(source: Source, diagnostic: Diagnostic) -> Iterator[tuple[str, str]]:
+    """The lines below a finding's message, each with its colour: notes, fix, benchmark."""
     for note in diagnostic.notes:
-        yield note, ""
+        yield noted(source, diagnostic, note), ""
+    yield from closing_remarks(diagnostic)
+
+
+def closing_remarks(diagnostic: Diagnostic) -> Iterator[tuple[str, str]]:
+    """The lines below the notes of a finding, each with its colour: fix, benchmark."""
     if diagnostic.fix is not None:
         yield offer(diagnostic.fix), "green"
-    measured = evidence.summary(diagnostic.code)
-    if measured:
-        yield f"measured: {measured}", "magenta"
+    benchmark = evidence.benchmark(diagnostic.code)
+    if benchmark:
+        yield f"benchmark: {benchmark}", "magenta"
 
 
 def plural(count: int, noun: str) -> str:

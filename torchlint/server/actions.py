@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from lsprotocol import types
 
-from torchlint.add_noqa import suppress_edit
-from torchlint.fixer import Fixed, applicable, edits_of, without_conflicts
+from torchlint.add_noqa import suppress_edits
+from torchlint.conflicts import edits_of, without_conflicts
+from torchlint.fixer import Fixed, applicable
 from torchlint.lexemes import lines
 from torchlint.parsing import compiles
 from torchlint.rule import Applicability, Diagnostic, Edit
@@ -51,10 +52,11 @@ def quick_fixes(checked: Checked, params: types.CodeActionParams, versioned: boo
             title = f"torchlint ({diagnostic.code}): {diagnostic.fix.message}{why}"
             yield _quick_fix(snapshot, diagnostic, params, title, edits_of([diagnostic]), safe, versioned)
     for diagnostic in here:
-        edit = suppress_edit(snapshot.source, diagnostic)
-        if edit is not None:
-            title = f"torchlint ({diagnostic.code}): suppress on this line"
-            yield _quick_fix(snapshot, diagnostic, params, title, [edit], False, versioned)
+        edits = suppress_edits(snapshot.source, [diagnostic])
+        if edits:
+            where = "this line" if len(edits) == 1 else f"these {len(edits)} lines"
+            title = f"torchlint ({diagnostic.code}): suppress on {where}"
+            yield _quick_fix(snapshot, diagnostic, params, title, edits, False, versioned)
 
 
 def can_fix(checked: Checked) -> bool:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from lsprotocol import types
-from pygls.uris import to_fs_path
+from pygls.uris import from_fs_path, to_fs_path
 from pygls.workspace import PositionCodec, TextDocument, Workspace
 
 from torchlint.notebook import Notebook
-from torchlint.rule import Edit
+from torchlint.rule import Edit, Place
 from torchlint.source import MAX_BYTES, Source
 
 
@@ -47,6 +47,10 @@ class Text:
     def __init__(self, text: str, codec: PositionCodec) -> None:
         self._source = Source.from_text(text)
         self._codec = codec
+
+    def of(self, text: str) -> Text:
+        """Another text, in which the client counts alike."""
+        return Text(text, self._codec)
 
     def position(self, offset: int) -> types.Position:
         """The position of a character."""
@@ -118,6 +122,16 @@ class Snapshot:
         """The range of the characters ``[start, end)``, in the document that holds the first of them."""
         part = self.part_at(start)
         return part.text.range(start - part.start, min(end, part.end) - part.start)
+
+    def location(self, place: Place) -> types.Location | None:
+        """Where a place named by a finding is; None if it is in another file that is a notebook or cannot be read."""
+        if not place.path:
+            return types.Location(self.part_at(place.start).uri, self.range(place.start, place.end))
+        source = self.source.containing(place)
+        uri = from_fs_path(os.path.abspath(place.path))
+        if source is None or source.cells or uri is None:
+            return None
+        return types.Location(uri, self.parts[0].text.of(source.text).range(place.start, place.end))
 
     def text_edits(self, edits: Iterable[Edit]) -> dict[Part, list[types.TextEdit]]:
         """Edits of the source, none of which crosses the end of a document, by document."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lsprotocol import types
 
-from torchlint.evidence import summary
+from torchlint.evidence import benchmark
 from torchlint.output.pages import page
 from torchlint.registry import find_rule
 from torchlint.rule import Diagnostic, Rule, Severity
@@ -20,8 +20,8 @@ _SEVERITIES = {
 }
 
 
-def as_shown(snapshot: Snapshot, diagnostic: Diagnostic) -> types.Diagnostic:
-    """A finding in the protocol's terms."""
+def as_shown(snapshot: Snapshot, diagnostic: Diagnostic, related: bool = False) -> types.Diagnostic:
+    """A finding in the protocol's terms; ``related`` is whether the client shows other places with it."""
     label = f" ({diagnostic.label})" if diagnostic.label and diagnostic.label not in diagnostic.message else ""
     return types.Diagnostic(
         range=snapshot.range(diagnostic.start, diagnostic.end),
@@ -29,15 +29,22 @@ def as_shown(snapshot: Snapshot, diagnostic: Diagnostic) -> types.Diagnostic:
         code=diagnostic.code,
         source=SOURCE,
         message=diagnostic.message + label,
+        related_information=_related(snapshot, diagnostic) or None if related else None,
     )
 
 
-def by_document(checked: Checked) -> dict[str, list[types.Diagnostic]]:
+def _related(snapshot: Snapshot, diagnostic: Diagnostic) -> list[types.DiagnosticRelatedInformation]:
+    """The notes of a finding that have a place."""
+    found = ((note.place and snapshot.location(note.place), note.message) for note in diagnostic.notes)
+    return [types.DiagnosticRelatedInformation(location, message) for location, message in found if location]
+
+
+def by_document(checked: Checked, related: bool) -> dict[str, list[types.Diagnostic]]:
     """The findings of each document of a snapshot, also of those without any."""
     found: dict[str, list[types.Diagnostic]] = {part.uri: [] for part in checked.snapshot.parts}
     for diagnostic in checked.diagnostics:
         uri = checked.snapshot.part_at(diagnostic.start).uri
-        found[uri].append(as_shown(checked.snapshot, diagnostic))
+        found[uri].append(as_shown(checked.snapshot, diagnostic, related))
     return found
 
 
@@ -66,7 +73,7 @@ def hover(checked: Checked, uri: str, position: types.Position, markdown: bool) 
 
 
 def _page(rule: Rule) -> str:
-    """A rule's page with its measured speed-up under the title."""
-    measured = summary(rule.code)
+    """A rule's page, with its benchmark on a GPU below the title."""
+    line = benchmark(rule.code)
     title, _, rest = page(rule).partition("\n\n")
-    return f"{title}\n\n**Measured:** {measured}\n\n{rest}" if measured else page(rule)
+    return f"{title}\n\n**Benchmark:** {line}\n\n{rest}" if line else page(rule)

@@ -19,6 +19,7 @@ from pygls.lsp.server import LanguageServer
 
 from torchlint import __version__
 from torchlint.fixer import Fixed
+from torchlint.project.context import forget as forget_projects
 from torchlint.server import actions
 from torchlint.server.analysis import Checked, Worker, check_snapshot, fix_snapshot
 from torchlint.server.configuration import Configuration, Options
@@ -75,6 +76,13 @@ class TorchlintServer(LanguageServer):
     def pulls(self) -> bool:
         """Whether the client asks for diagnostics; else they are sent. Never both: they would be shown twice."""
         return get_capability(self.client_capabilities, "text_document.diagnostic") is not None
+
+    @property
+    def shows_related(self) -> bool:
+        """Whether the client shows the places that a diagnostic refers to."""
+        return any(
+            self.supports(f"text_document.{kind}.related_information") for kind in ("diagnostic", "publish_diagnostics")
+        )
 
     # -- checks
 
@@ -161,7 +169,7 @@ class TorchlintServer(LanguageServer):
         try:
             checked = await self.checked(uri)
             if checked is not None:
-                found = by_document(checked)
+                found = by_document(checked, self.shows_related)
                 for part in checked.snapshot.parts:
                     self.publish(part.uri, part.version, found[part.uri])
         finally:
@@ -171,6 +179,7 @@ class TorchlintServer(LanguageServer):
 
     def reload(self) -> None:
         """Read all settings anew, and check everything again."""
+        forget_projects()
         self.generation += 1
         self.configuration = Configuration(self.options, root_of(self.workspace), self.configuration)
         for uri in open_uris(self.workspace):
@@ -242,6 +251,7 @@ def make_server() -> TorchlintServer:
 
     @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
     def did_save(params: types.DidSaveTextDocumentParams) -> None:
+        forget_projects()  # open files that depend on this one are checked with it from their next change on
         saved = path_of(params.text_document.uri) or ""
         if saved.endswith((".toml", ".cfg", ".txt")) or not server.supports(
             "workspace.did_change_watched_files.dynamic_registration"
@@ -301,7 +311,7 @@ def make_server() -> TorchlintServer:
         checked = await server.checked(params.text_document.uri)
         if checked is None or checked.snapshot.is_notebook:
             return types.RelatedFullDocumentDiagnosticReport(items=[])
-        items = [as_shown(checked.snapshot, found) for found in checked.diagnostics]
+        items = [as_shown(checked.snapshot, found, server.shows_related) for found in checked.diagnostics]
         result_id = f"{checked.snapshot.version}.{server.generation}"
         if params.previous_result_id == result_id:
             return types.RelatedUnchangedDocumentDiagnosticReport(result_id)

@@ -1,4 +1,12 @@
-"""Serve a ranking model: every request asks for the scores of a few texts."""
+"""Serve a ranking model: every request asks for the scores of a few texts.
+
+Expected on an NVIDIA H200:
+
+- 2,000 requests of 1-8 texts, 8 blocks 512 wide: 1.4x to 2.4x; 1.6 s a run, 30 s to start. A request launches about
+  75 kernels one by one, with an autograd graph: 0.8 ms, of which the GPU works 0.2 ms. As one CUDA graph without
+  autograd it takes about 0.45 ms: tokenizing, guards and copies 0.2 ms, then 0.2 ms on the GPU. The start compiles
+  three graphs (first batch size, any batch size, batch size 1), on the slower side with their backward passes.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +20,7 @@ from torch import Tensor, nn
 
 UNIT = "requests"
 SIZES = {
-    "cuda": {"8 blocks 512 wide, 1-8 texts a request": 1.0},
+    "cuda": {"2,000 requests of 1-8 texts, 8 blocks 512 wide": 0.5},
     "cpu": {"2 blocks 128 wide, 1-8 texts a request": 0.02},
 }
 # Dropout is noise to every score, less so to the means over many requests that are compared; float16 rounds them.

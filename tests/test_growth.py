@@ -1,0 +1,80 @@
+"""The work of a check grows with the size of a file: twice the code, about twice the calls."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import FrameType, ModuleType
+
+import pytest
+
+from torchlint.checker import check
+from torchlint.engine_rules import ENGINE_RULES
+from torchlint.parsing import parse_pieces
+from torchlint.registry import load_rules
+from torchlint.settings import Settings
+from torchlint.source import Source
+
+_FILE = Path(__file__).resolve().parent.parent / "benchmarks" / "growth.py"
+_ALL_RULES = Settings(codes=frozenset(rule.code for rule in (*load_rules(), *ENGINE_RULES)))
+
+
+def _benchmark() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("growth", _FILE)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+_SHAPES = _benchmark().SHAPES
+
+
+def _calls_of_a_check(text: str) -> int:
+    """How many functions, of Python and built in, a check of ``text`` calls once it is parsed."""
+    parse_pieces(text)
+    calls = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        check(Source.from_text(text, "shape.py"), _ALL_RULES)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "aliases-of-imports",
+        "compiled-fan",
+        "global-readers",
+        "loaders",
+        "modes",
+        "options",
+        "parameters",
+        "same-method",
+        "scalers",
+        "stored-in-methods",
+        "timed",
+        "version-checks",
+        "withs",
+        "zeroed",
+    ],
+)
+def test_twice_the_code_takes_about_twice_the_calls(name: str) -> None:
+    _, make = _SHAPES[name]
+    _calls_of_a_check(make(4))  # imports, and what is kept of rules
+    one, two = _calls_of_a_check(make(60)), _calls_of_a_check(make(120))
+    assert two < 2.3 * one
+
+
+def test_every_shape_is_python() -> None:
+    for smallest, make in _SHAPES.values():
+        for size in (2, smallest):
+            compile(make(size), "<shape>", "exec")

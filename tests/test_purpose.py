@@ -1,0 +1,140 @@
+"""What a file and the code in it is there for: tests, vendored copies, code that runs once, dead code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import torchlint
+from torchlint.files import in_project, is_in_package
+from torchlint.model.module import Module
+from torchlint.model.purpose import Purpose
+
+LOOP = """\
+import torch
+
+def start(size):
+    return torch.zeros(size).cuda()
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "purpose"),
+    [
+        ("third_party/net/train.py", Purpose.VENDORED),
+        ("src/pkg/_vendor/net.py", Purpose.VENDORED),
+        ("vendor/net.py", Purpose.VENDORED),
+        ("externals/net.py", Purpose.VENDORED),
+        ("external_data/net.py", Purpose.WORK),
+        ("src/vendor.py", Purpose.WORK),
+        ("tests/models/net.py", Purpose.TEST),
+        ("conftest.py", Purpose.TEST),
+        ("test/net.py", Purpose.WORK),
+        ("test_net.py", Purpose.WORK),
+        ("train.py", Purpose.WORK),
+    ],
+)
+def test_a_file_by_its_folder(place: str, purpose: Purpose) -> None:
+    assert Module.parse("x = 1\n", project_path=place).purposes.of_file is purpose
+
+
+def test_a_test_library_makes_a_test() -> None:
+    assert Module.parse("import pytest\n", project_path="train.py").purposes.of_file is Purpose.TEST
+
+
+CODE = """\
+import torch
+torch.zeros(1).cuda()
+for _ in range(3):
+    torch.zeros(2).cuda()
+
+class Net:
+    def __init__(self):
+        self.x = torch.zeros(3).cuda()
+    def reset(self):
+        self.x = torch.zeros(4).cuda()
+
+def main():
+    torch.zeros(5).cuda()
+    [torch.zeros(6).cuda() for _ in range(3)]
+    load()
+    for _ in range(3):
+        train()
+    visit(passed)
+
+def load():
+    torch.zeros(7).cuda()
+
+def train():
+    torch.zeros(8).cuda()
+
+def passed():
+    torch.zeros(9).cuda()
+
+def unused():
+    torch.zeros(10).cuda()
+    helper()
+
+def helper():
+    torch.zeros(11).cuda()
+    helper()
+"""
+GUARD = '\nif __name__ == "__main__":\n    main()\n'
+
+
+def purposes(text: str, in_package: bool = False) -> dict[int, Purpose]:
+    """What the code at each ``torch.zeros(number)`` of ``text`` is there for."""
+    module = Module.parse(text, project_path="train.py", in_package=in_package)
+    return {int(module.code(call.node.args[0])): module.purposes.of(call.node) for call in module.calls("torch.zeros")}
+
+
+def test_code_of_a_script() -> None:
+    found = purposes(CODE + GUARD)
+    assert [number for number, purpose in found.items() if purpose is Purpose.ONCE] == [1, 3, 5, 7]
+    assert [number for number, purpose in found.items() if purpose is Purpose.WORK] == [2, 4, 6, 8, 9]
+    assert [number for number, purpose in found.items() if purpose is Purpose.DEAD] == [10, 11]
+
+
+def test_functions_of_a_file_that_is_no_script_may_be_called_from_anywhere() -> None:
+    for found in (purposes(CODE), purposes(CODE + GUARD, in_package=True)):
+        assert [number for number, purpose in found.items() if purpose is not Purpose.WORK] == [1, 3]
+
+
+@pytest.mark.parametrize("way", ["globals()[name]()\n", "import fire\n", "handlers = {'unused': 1}\n", "x.unused\n"])
+def test_what_may_be_reached_by_its_name_is_not_dead(way: str) -> None:
+    assert purposes(CODE + way + GUARD)[10] is Purpose.WORK
+
+
+def test_a_file_next_to_an_init_file_is_in_a_package(tmp_path: Path) -> None:
+    assert not is_in_package(str(tmp_path / "x.py"))
+    (tmp_path / "__init__.py").touch()
+    assert is_in_package(str(tmp_path / "x.py"))
+
+
+def test_places_count_from_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tmp_path / "vendor" / "project"
+    (project / ".git").mkdir(parents=True)
+    (project / "third_party" / "net").mkdir(parents=True)
+    (project / "third_party" / "net" / ".git").write_text("gitdir: ../../.git/modules/net\n")
+    assert in_project(str(project / "train.py")) == "train.py"
+    assert in_project(str(project / "third_party" / "net" / "x.py")) == "third_party/net/x.py"
+    assert in_project(str(tmp_path / "vendor" / "lone.py")) == "lone.py"
+    monkeypatch.chdir(project / "third_party")
+    assert in_project("net/x.py") == "third_party/net/x.py"
+
+
+def test_a_worktree_is_a_repository_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "vendor").mkdir()
+    (tmp_path / "vendor" / ".git").write_text("gitdir: /elsewhere/.git/worktrees/vendor\n")
+    assert in_project(str(tmp_path / "vendor" / "x.py")) == "x.py"
+
+
+def test_a_vendored_file_has_no_findings(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "vendor").mkdir()
+    text = LOOP + "x = 1  # noqa: TL204\n"
+    vendored = torchlint.check_text(text, str(tmp_path / "vendor" / "x.py"))
+    own = torchlint.check_text(text, str(tmp_path / "x.py"))
+    assert vendored == []
+    assert [item.code for item in own] == ["TL206", "TL001"]

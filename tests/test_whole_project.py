@@ -1,0 +1,248 @@
+"""Findings that need more than one file, and that are the same however a file is checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from conftest import RunTorchlint
+
+from torchlint import check_text
+from torchlint.project.context import context_around, forget
+from torchlint.rule import Diagnostic
+
+DATA = """\
+import torch
+from torch.utils.data import DataLoader
+
+
+def build_loader(dataset, workers=4):
+    return DataLoader(dataset, batch_size=64, num_workers=workers)
+"""
+ENGINE = """\
+import torch.nn.functional as F
+
+
+def train_one_epoch(model, loader, optimizer, device):
+    model.train()
+    for images, labels in loader:
+        images = images.to(device)
+        labels = labels.to(device)
+        loss = F.cross_entropy(model(images), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+MAIN = """\
+import torch
+from {data} import build_loader
+from {engine} import train_one_epoch
+from photos import Photos
+
+
+def main():
+    device = torch.device("cuda")
+    model = torch.nn.Linear(4096, 4096).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = build_loader(Photos())
+    for epoch in range(10):
+        train_one_epoch(model, loader, optimizer, device)
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    """Projects of earlier tests are forgotten."""
+    forget()
+
+
+def write(folder: Path, files: Mapping[str, str] | None = None, **others: str) -> Path:
+    """Write modules, by their path without the suffix; a repository, so that its root is known."""
+    (folder / ".git").mkdir()
+    for name, text in {**(files or {}), **others}.items():
+        path = folder / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return folder
+
+
+def found(path: Path) -> list[Diagnostic]:
+    """The findings of a file."""
+    return check_text(path.read_text(encoding="utf-8"), str(path))
+
+
+def codes(path: Path) -> list[str]:
+    """The codes of the findings of a file, in order."""
+    return [diagnostic.code for diagnostic in found(path)]
+
+
+def test_a_loader_is_followed_to_the_loop_and_the_device_of_other_files(tmp_path: Path) -> None:
+    folder = write(tmp_path, data=DATA, engine=ENGINE, main=MAIN.format(data="data", engine="engine"))
+    unpinned, respawned = (next(d for d in found(folder / "data.py") if d.code == code) for code in ("TL102", "TL103"))
+    (copied,) = unpinned.notes
+    assert copied.place is not None and copied.place.path == str(folder / "engine.py")
+    assert ENGINE[copied.place.start : copied.place.end] == "images.to(device)"
+    (repeated,) = respawned.notes
+    assert repeated.place is not None and repeated.place.path == str(folder / "main.py")
+    assert MAIN.format(data="data", engine="engine")[repeated.place.start :].startswith("for epoch in range(10):")
+    assert "TL301" in codes(folder / "engine.py")
+
+
+@pytest.mark.parametrize(
+    ("layout", "data", "engine"),
+    [
+        ({"data": DATA, "engine": ENGINE}, "data", "engine"),
+        ({"lib/data": DATA, "lib/engine": ENGINE}, "lib.data", "lib.engine"),
+        (
+            {"pkg/__init__": "from .data import build_loader", "pkg/data": DATA, "pkg/engine": ENGINE},
+            "pkg",
+            "pkg.engine",
+        ),
+        (
+            {"pkg/__init__": "from .data import *\n__all__ = ['build_loader']", "pkg/data": DATA, "engine": ENGINE},
+            "pkg",
+            "engine",
+        ),
+        ({"src/pkg/__init__": "", "src/pkg/data": DATA, "src/pkg/engine": ENGINE}, "pkg.data", "pkg.engine"),
+    ],
+    ids=["flat", "namespace package", "re-export", "star export", "src layout"],
+)
+def test_the_project_s_imports_are_followed(layout: dict[str, str], data: str, engine: str, tmp_path: Path) -> None:
+    folder = write(tmp_path, layout, main=MAIN.format(data=data, engine=engine))
+    (place,) = folder.rglob("data.py")
+    assert codes(place) == ["TL102", "TL103"]
+
+
+def test_a_module_and_an_alias_are_followed(tmp_path: Path) -> None:
+    main = MAIN.format(data="data", engine="engine")
+    main = main.replace("from data import build_loader", "import data as d").replace("build_loader(", "d.build_loader(")
+    main = main.replace("import train_one_epoch", "import train_one_epoch as run").replace("train_one_epoch(m", "run(m")
+    folder = write(tmp_path, data=DATA, engine=ENGINE, main=main)
+    assert codes(folder / "data.py") == ["TL102", "TL103"]
+
+
+NEAR_MISSES = {
+    "the device is the CPU": MAIN.replace('"cuda"', '"cpu"'),
+    "another loader is trained on": MAIN.replace("build_loader(Photos())", "Photos()"),
+    "nobody trains": MAIN.replace("        train_one_epoch(model, loader, optimizer, device)", "        print(epoch)"),
+    "the caller is not imported from here": MAIN.replace("from {data} import", "from elsewhere import"),
+}
+
+
+@pytest.mark.parametrize("main", NEAR_MISSES.values(), ids=list(NEAR_MISSES))
+def test_without_the_other_file_s_evidence_there_is_no_finding(main: str, tmp_path: Path) -> None:
+    folder = write(tmp_path, data=DATA, engine=ENGINE, main=main.format(data="data", engine="engine"))
+    assert "TL102" not in codes(folder / "data.py")
+
+
+def test_a_library_without_a_script_is_analysed_file_by_file(tmp_path: Path) -> None:
+    main = MAIN.format(data="data", engine="engine").partition("if __name__")[0]
+    folder = write(tmp_path, data=DATA, engine=ENGINE, main=main)
+    assert codes(folder / "data.py") == []
+    assert context_around(str(folder / "data.py"), DATA) is None
+
+
+def test_precision_that_another_file_chooses_counts(tmp_path: Path) -> None:
+    main = MAIN.format(data="data", engine="engine")
+    chosen = main.replace("    model =", '    torch.set_float32_matmul_precision("high")\n    model =')
+    folder = write(tmp_path, data=DATA, engine=ENGINE, main=chosen)
+    assert "TL301" not in codes(folder / "engine.py")
+
+
+def test_a_file_has_the_same_findings_however_it_is_checked(tmp_path: Path, torchlint_in: RunTorchlint) -> None:
+    folder = write(tmp_path, data=DATA, engine=ENGINE, main=MAIN.format(data="data", engine="engine"))
+
+    def of_data(*arguments: str, cwd: Path = folder, given: str | None = None) -> list[tuple[str, object, object]]:
+        run = torchlint_in(cwd, *arguments, "--output-format", "json", stdin=given)
+        items = json.loads(run.stdout)
+        return [
+            (item["code"], item["location"], [(note["filename"], note["location"]) for note in item["notes"]])
+            for item in items
+            if item["filename"] == str(folder / "data.py")
+        ]
+
+    alone = of_data("data.py")
+    assert [code for code, *_ in alone] == ["TL102", "TL103"]
+    assert of_data(".") == alone
+    assert of_data(str(folder), cwd=tmp_path.parent) == alone
+    assert of_data("-", "--stdin-filename", "data.py", given=DATA) == alone
+    assert of_data("--isolated-files", ".") == []
+
+
+def test_only_named_files_are_reported_and_edited(tmp_path: Path, torchlint_in: RunTorchlint) -> None:
+    main = MAIN.format(data="data", engine="engine")
+    folder = write(tmp_path, data=DATA, engine=ENGINE, main=main)
+    run = torchlint_in(folder, "data.py", "--fix", "--unsafe-fixes")
+    assert "pin_memory=torch.cuda.is_available()" in (folder / "data.py").read_text()
+    assert (folder / "engine.py").read_text() == ENGINE
+    assert (folder / "main.py").read_text() == main
+    assert "engine.py:" not in run.stdout.replace("at engine.py:", "")
+
+
+def test_broken_files_of_the_project_do_no_harm(tmp_path: Path) -> None:
+    folder = write(tmp_path, data=DATA, engine=ENGINE, main=MAIN.format(data="data", engine="engine"))
+    (folder / "broken.py").write_text("from data import build_loader\ndef (:\n")
+    (folder / "binary.py").write_bytes(b"\xff\xfe\x00from data import build_loader")
+    (folder / "loop.py").write_text("from loop import *\nfrom data import build_loader\nfrom loop import x as x\n")
+    assert codes(folder / "data.py") == ["TL102", "TL103"]
+
+
+TOOL = """\
+import torch
+
+
+def helper(size):
+    for _ in range(3):
+        print(torch.zeros(size).cuda())
+
+
+def main():
+    print(torch.__version__)
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("caller", "expected"),
+    [
+        ("from tool import helper\n\nhelper(3)\n", ["TL206"]),
+        ("from tool import helper as made\n\nmade(3)\n", ["TL206"]),
+        ("import tool\n\ntool.helper(3)\n", ["TL206"]),
+        ("from tool import helper\n\nprint(list(map(helper, [1, 2])))\n", ["TL206"]),
+        ("import tool\n\nprint(list(map(tool.helper, [1, 2])))\n", ["TL206"]),
+        ("from tool import main\n\ndef helper():\n    main()\n\nhelper()\n", []),
+        ("x = 1\n", []),
+    ],
+)
+def test_a_function_of_a_script_that_another_file_uses_is_not_dead(
+    caller: str, expected: list[str], tmp_path: Path
+) -> None:
+    folder = write(tmp_path, tool=TOOL, run=caller)
+    assert codes(folder / "tool.py") == expected
+
+
+def test_a_context_that_imports_a_test_library_makes_no_test(tmp_path: Path) -> None:
+    caller = "import pytest\nfrom tool import helper\n\nhelper(3)\n"
+    folder = write(tmp_path, tool=TOOL, run=caller)
+    assert codes(folder / "tool.py") == ["TL206"]
+
+
+def test_a_cause_joins_places_of_one_file(tmp_path: Path) -> None:
+    wrapped = "import torch\n\n\ndef wrap(model):\n    return torch.nn.DataParallel(model)\n"
+    main = (
+        "import torch\nfrom wrapped import wrap\n\n"
+        "one = wrap(torch.nn.Linear(2, 2))\nprint(torch.nn.DataParallel(one))\n"
+    )
+    folder = write(tmp_path, wrapped=wrapped, main=main)
+    for name in ("wrapped", "main"):
+        (only,) = [item for item in found(folder / f"{name}.py") if item.code == "TL811"]
+        assert only.others == () and len(only.notes) == 1

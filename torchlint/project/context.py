@@ -1,0 +1,269 @@
+"""Which pieces of other files a file is analysed with: what it uses, and what uses it.
+
+From the pieces (top-level statements) that import names of the file, and from the file itself, names are followed to
+their definitions, nearest first, until a budget is used up. The choice depends on the project alone, so that a file has
+the same findings however it is checked.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Collection, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Protocol
+
+from torchlint.model.context import Context, ContextFile
+from torchlint.parsing import Parsed, ParseError, Piece, parse_texts
+from torchlint.project.imports import DefinitionKind, Facts, Import
+from torchlint.project.project import Project
+from torchlint.project.roots import find_root
+
+#: Characters of other files that a file is analysed with.
+BUDGET = 100_000
+#: A piece that is longer, such as a network's code that was generated, is left out.
+MAX_PIECE = 30_000
+#: A module that more files import is a public one: who calls it is unknown.
+MAX_IMPORTERS = 16
+
+
+class Files(Protocol):
+    """What the choice needs to know of a project. Files are paths relative to its root."""
+
+    def text_of(self, file: str) -> str | None:
+        """The text of a file, None if it cannot be read."""
+
+    def facts_of(self, file: str) -> Facts:
+        """What a file binds and imports."""
+
+    def words_of(self, file: str) -> tuple[frozenset[str], ...]:
+        """The words in each piece of a file."""
+
+    def find_module(self, module: str, importer: str) -> str | None:
+        """The file of a module, with leading dots if it is relative."""
+
+    def importers_of(self, file: str) -> tuple[str, ...]:
+        """The files that import a file."""
+
+
+def context_around(path: str, text: str, sources: Sequence[str] = ()) -> Context | None:
+    """The pieces of other files that the file at `path`, with this text, is analysed with; None outside of a project.
+
+    `sources` are further folders of ``sys.path``, absolute. What was read of a project is kept until `forget`.
+    """
+    if not os.path.isfile(path):
+        return None  # no file imports what is not saved yet
+    try:
+        folder = os.path.dirname(os.path.abspath(path))
+        root, deep = find_root(folder)
+        known = _projects.get((root, tuple(sources), deep or folder))
+        if known is None:
+            known = Project.around(Path(path), Path(root) if deep else None, sources)
+            _projects[root, tuple(sources), deep or folder] = known
+        file = known.file_of(Path(path))
+        if file is None or known.text_of(file) != text:
+            known = known.with_text({Path(path): text})
+            file = known.file_of(Path(path))
+    except OSError:
+        return None
+    if file is None or not known.is_in_program(file):
+        return None  # of a library, nobody knows who calls it
+    return context_of(known, file, root if os.path.isabs(path) else os.path.relpath(root))
+
+
+def forget() -> None:
+    """Read projects again: their files may have changed."""
+    _projects.clear()
+
+
+_projects: dict[tuple[str, tuple[str, ...], bool | str], Project] = {}
+
+
+def context_of(files: Files, main: str, root: str = "") -> Context:
+    """The pieces of other files that `main` is analysed with."""
+    chosen = _Choice(files, main).run()
+    found = []
+    for file in sorted(chosen):
+        text = files.text_of(file)
+        if text and chosen[file]:
+            starts = files.facts_of(file).pieces.starts
+            ends = [*starts[1:], len(text)]
+            spans = tuple((starts[index], ends[index]) for index in sorted(chosen[file]))
+            found.append(ContextFile(file, text, spans, _parsed))
+    return Context(root, main, tuple(found), files.find_module)
+
+
+class _Choice:
+    """One choice of pieces. A piece is a file and its index among the file's pieces."""
+
+    def __init__(self, files: Files, main: str) -> None:
+        self._files = files
+        self._main = main
+        self._facts = cache(files.facts_of)
+        self._find_module = cache(files.find_module)
+        self._chosen: dict[str, set[int]] = {}
+        self._size = 0
+        self._waiting: deque[tuple[str, int, bool]] = deque()
+        self._seen: set[tuple[str, str]] = set()  #: names of files that were looked up
+
+    def run(self) -> dict[str, set[int]]:
+        """By file the chosen pieces."""
+        self._callers(self._main, self._defined(self._main))
+        self._needs(self._main, frozenset().union(*self._files.words_of(self._main)))
+        while self._waiting and self._size < BUDGET:
+            file, index, is_caller = self._waiting.popleft()
+            words = self._words(file, index)
+            if is_caller:
+                self._callers(file, self._defined(file, index))
+            self._needs(file, words)
+        return self._chosen
+
+    def _add(self, file: str, index: int, *, is_caller: bool = False) -> None:
+        """Choose a piece, and the imports of its file."""
+        if file == self._main or index in self._chosen.get(file, ()):
+            return
+        facts = self._facts(file)
+        starts = facts.pieces.starts
+        text = self._files.text_of(file) or ""
+        length = (starts[index + 1] if index + 1 < len(starts) else len(text)) - starts[index]
+        if length > MAX_PIECE or self._size + length > BUDGET:
+            return
+        self._add_imports(file)
+        self._chosen[file].add(index)
+        self._size += length
+        self._waiting.append((file, index, is_caller))
+
+    def _add_imports(self, file: str) -> None:
+        if file == self._main or file in self._chosen:
+            return
+        facts = self._facts(file)
+        rows = {item.row for bound in facts.bindings.values() for item in bound if item.imported is not None}
+        rows |= {item.row for item in facts.stars}
+        self._chosen[file] = {facts.pieces.index_at(row) for row in rows}
+
+    def _needs(self, file: str, words: Collection[str]) -> None:
+        """Choose the definitions of the names in `words`, as the top level of a file sees them."""
+        facts = self._facts(file)
+        for name in sorted(facts.bindings.keys() & words):
+            if (file, name) in self._seen:
+                continue
+            self._seen.add((file, name))
+            for binding in facts.bindings[name]:
+                if binding.imported is not None:
+                    self._add_imports(file)
+                    self._follow(file, binding.imported, words)
+                else:
+                    self._add(file, facts.pieces.index_at(binding.row))
+        for item in facts.imports:
+            if item.in_function and item.bound in words and (file, f"{item.row}:{item.bound}") not in self._seen:
+                self._seen.add((file, f"{item.row}:{item.bound}"))
+                self._follow(file, item, words)
+        for star in facts.stars:
+            target = self._find_module(star.module, file)
+            if target is not None and target != file and (target, f"*{file}") not in self._seen:
+                self._seen.add((target, f"*{file}"))
+                self._add_imports(file)
+                self._needs(target, words)
+
+    def _follow(self, file: str, item: Import, words: Collection[str]) -> None:
+        """Choose what an import refers to."""
+        target = self._find_module(item.module, file)
+        if not item.name:
+            if target is not None:
+                self._needs(target, words)
+            return
+        if target is not None and item.name in self._facts(target).bindings:
+            self._needs(target, {item.name})
+            return
+        separator = "" if item.module.endswith(".") else "."
+        module = self._find_module(f"{item.module}{separator}{item.name}", file)
+        if module is not None:
+            self._needs(module, words)
+        elif target is not None:
+            self._needs(target, {item.name})  # through a star import
+
+    def _callers(self, file: str, names: Collection[str]) -> None:
+        """Choose the pieces that use functions or classes of a file, in it and in the files that import it."""
+        if not names:
+            return
+        if file != self._main:
+            names = {*names}
+            for index in range(len(self._facts(file).pieces.starts)):
+                if not self._words(file, index).isdisjoint(names):
+                    self._add(file, index, is_caller=True)
+        importers = self._files.importers_of(file)
+        if len(importers) > MAX_IMPORTERS:
+            return
+        for importer in importers:
+            if importer == file:
+                continue
+            bound, modules = self._bound(importer, file, names)
+            for index in range(len(self._facts(importer).pieces.starts)):
+                words = self._words(importer, index)
+                if not words.isdisjoint(bound) or (not words.isdisjoint(modules) and not words.isdisjoint(names)):
+                    if not self._is_import(importer, index):
+                        self._add(importer, index, is_caller=True)
+
+    def _bound(self, importer: str, file: str, names: Collection[str]) -> tuple[set[str], set[str]]:
+        """Under which names a file knows names of another one, and the module itself."""
+        bound: set[str] = set()
+        modules: set[str] = set()
+        for item in self._facts(importer).imports:
+            target = self._find_module(item.module, importer)
+            if not item.name:
+                if target == file:
+                    modules.add(item.bound)
+            elif target == file or (target is not None and target.endswith("__init__.py")):
+                if item.name == "*":
+                    bound |= set(names)
+                elif item.name in names:
+                    bound.add(item.bound)
+            if item.name and item.name != "*":
+                separator = "" if item.module.endswith(".") else "."
+                if self._find_module(f"{item.module}{separator}{item.name}", importer) == file:
+                    modules.add(item.bound)
+        return bound, modules
+
+    def _is_import(self, file: str, index: int) -> bool:
+        self._add_imports(file)
+        return index in self._chosen.get(file, ())
+
+    def _defined(self, file: str, index: int | None = None) -> set[str]:
+        """The functions and classes that a file, or one of its pieces, defines."""
+        facts = self._facts(file)
+        return {
+            name
+            for name, bindings in facts.bindings.items()
+            for binding in bindings
+            if binding.kind in (DefinitionKind.FUNCTION, DefinitionKind.CLASS)
+            and (index is None or facts.pieces.index_at(binding.row) == index)
+        }
+
+    def _words(self, file: str, index: int) -> frozenset[str]:
+        return self._files.words_of(file)[index]
+
+
+#: The trees of pieces, by file and offset: one that is used for several files is parsed once.
+_shelf: dict[tuple[str, int], Parsed] = {}
+_MAX_SHELF = 20_000
+
+
+def _parsed(file: ContextFile) -> tuple[Piece, ...]:
+    """The pieces of a file with their trees; none if one of them cannot be parsed."""
+    wanted = [(start, file.text[start:end]) for start, end in file.spans]
+    if len(_shelf) > _MAX_SHELF:
+        _shelf.clear()
+    missing = [(start, part) for start, part in wanted if not _is_kept(file.path, start, part)]
+    try:
+        trees = parse_texts([part for _, part in missing])
+    except ParseError:
+        return ()
+    for (start, part), tree in zip(missing, trees, strict=True):
+        _shelf[file.path, start] = Parsed(part, tree)
+    return tuple(Piece(start, _shelf[file.path, start]) for start, _ in wanted)
+
+
+def _is_kept(file: str, start: int, text: str) -> bool:
+    kept = _shelf.get((file, start))
+    return kept is not None and kept.text == text

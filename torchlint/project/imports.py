@@ -1,0 +1,317 @@
+"""What a file binds at its top level and imports anywhere, from Python's own syntax tree."""
+
+from __future__ import annotations
+
+import ast
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from torchlint.lexemes import NEWLINE
+from torchlint.parsing import ParseError, piece_starts, python_tree
+
+_NEWLINE = re.compile(NEWLINE)
+
+
+class DefinitionKind(Enum):
+    """What a name is bound by."""
+
+    FUNCTION = "function"
+    CLASS = "class"
+    ASSIGNMENT = "assignment"
+    MODULE = "module"
+    IMPORT = "import"  #: from outside of the project
+
+
+@dataclass(frozen=True)
+class Import:
+    """One name that an import statement binds."""
+
+    bound: str  #: ``""`` of a star import
+    module: str  #: absolute, as far as the tree shows it; else with its leading dots
+    name: str  #: what is taken from the module; ``""`` for the module itself, ``"*"`` for all
+    row: int  #: of the import statement, from 1
+    conditional: bool = False  #: in an ``if``, ``try``, loop or ``with``
+    type_checking: bool = False  #: in an ``if TYPE_CHECKING:``
+    in_function: bool = False
+
+
+@dataclass(frozen=True)
+class Binding:
+    """One top-level statement that binds a name."""
+
+    kind: DefinitionKind
+    row: int  #: of the top-level statement, decorators included
+    conditional: bool = False
+    type_checking: bool = False
+    alias: str = ""  #: the dotted name it is another name of
+    imported: Import | None = None
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The top-level statements of a file, split where `torchlint.parsing` splits them."""
+
+    starts: tuple[int, ...] = (0,)  #: offset of the first character of each
+    rows: tuple[int, ...] = (1,)  #: row of the first statement in each, decorators included
+
+    def row_at(self, offset: int) -> int:
+        """The row of the piece that contains a character."""
+        return self.rows[bisect_right(self.starts, offset) - 1]
+
+    def index_at(self, row: int) -> int:
+        """The index of the piece that contains a row."""
+        return max(0, bisect_right(self.rows, row) - 1)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the syntax tree of a file says about its names."""
+
+    pieces: Pieces = Pieces()
+    imports: tuple[Import, ...] = ()  #: relative ones as they are written
+    bindings: dict[str, tuple[Binding, ...]] = field(default_factory=dict)
+    stars: tuple[Import, ...] = ()  #: star imports at the top level
+    exports: frozenset[str] | None = None  #: ``__all__``, if it is a list of strings
+    runs: bool = False  #: whether a top-level statement, other than an import or a definition, does something
+    valid: bool = True
+
+
+def facts(text: str) -> Facts:
+    """The facts of a file's text; of what is not Python, none."""
+    try:
+        tree = python_tree(text)
+    except ParseError:
+        return Facts(valid=False)
+    pieces = _pieces(text, tree)
+    reader = _Reader()
+    for statement in tree.body:
+        reader.read(statement, _first_row(statement))
+    rows = dict(zip(map(_first_row, tree.body), _piece_rows(pieces, tree.body), strict=True))
+    bindings = {
+        name: tuple(_at(binding, rows.get(binding.row, binding.row)) for binding in found)
+        for name, found in reader.bindings.items()
+    }
+    imports = sorted(_imports(tree), key=lambda item: item.row)
+    return Facts(
+        pieces,
+        tuple(imports),
+        bindings,
+        tuple(item for item in reader.imports if item.name == "*"),
+        frozenset(reader.exports) if reader.exports is not None else None,
+        any(map(_does_something, tree.body)),
+    )
+
+
+def is_type_checking(test: ast.expr) -> bool:
+    """Whether a condition is ``TYPE_CHECKING``."""
+    return (isinstance(test, ast.Name) and test.id == "TYPE_CHECKING") or (
+        isinstance(test, ast.Attribute) and test.attr == "TYPE_CHECKING"
+    )
+
+
+def _at(binding: Binding, row: int) -> Binding:
+    if binding.row == row:
+        return binding
+    return Binding(binding.kind, row, binding.conditional, binding.type_checking, binding.alias, binding.imported)
+
+
+def _first_row(statement: ast.stmt) -> int:
+    decorators: Iterable[ast.expr] = getattr(statement, "decorator_list", ())
+    return min([statement.lineno, *(decorator.lineno for decorator in decorators)])
+
+
+def _pieces(text: str, tree: ast.Module) -> Pieces:
+    starts = piece_starts(text, tree)
+    rows = [0] * len(starts)
+    line_starts = [0, *(match.end() for match in _NEWLINE.finditer(text))]
+    for statement in tree.body:
+        row = _first_row(statement)
+        index = bisect_right(starts, line_starts[row - 1]) - 1
+        rows[index] = rows[index] or row
+    return Pieces(tuple(starts), tuple(row or 1 for row in rows))
+
+
+def _piece_rows(pieces: Pieces, body: list[ast.stmt]) -> Iterator[int]:
+    """For each statement the row of its piece."""
+    for statement in body:
+        row = _first_row(statement)
+        yield pieces.rows[bisect_right(pieces.rows, row) - 1]
+
+
+class _Reader:
+    """Collects what statements bind, in order."""
+
+    def __init__(self) -> None:
+        self.bindings: dict[str, list[Binding]] = {}
+        self.imports: list[Import] = []
+        self.exports: set[str] | None = None
+
+    def read(self, top: ast.stmt, row: int) -> None:
+        """One top-level statement, which begins in ``row``, and those in it."""
+        waiting = [(top, False, False)]
+        while waiting:
+            node, conditional, type_checking = waiting.pop()
+            self._bind(node, row, conditional, type_checking)
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                continue
+            checking = type_checking or (isinstance(node, ast.If) and is_type_checking(node.test))
+            inner = [(child, True, checking) for child in _inner(node)]
+            if isinstance(node, ast.If):
+                inner = [(child, True, checking) for child in node.body]
+                inner += [(child, True, type_checking) for child in node.orelse]
+            waiting += reversed(inner)
+
+    def _bind(self, node: ast.stmt, row: int, conditional: bool, type_checking: bool) -> None:
+        """What one statement binds, without those in it."""
+
+        def bind(name: str, kind: DefinitionKind, alias: str = "", imported: Import | None = None) -> None:
+            binding = Binding(kind, row, conditional, type_checking, alias, imported)
+            self.bindings.setdefault(name, []).append(binding)
+
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            bind(node.name, DefinitionKind.FUNCTION)
+        elif isinstance(node, ast.ClassDef):
+            bind(node.name, DefinitionKind.CLASS)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            for item in _imported(node, conditional, type_checking, False):
+                self.imports.append(item)
+                if item.name != "*":
+                    bind(item.bound, DefinitionKind.IMPORT, imported=item)
+        elif isinstance(node, ast.AugAssign):
+            self._export(node, [node.target])
+            conditional = True  # what was there before still counts
+            for name in _names(node.target):
+                bind(name, DefinitionKind.ASSIGNMENT)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            targets: list[ast.expr] = [node.target] if isinstance(node, ast.AnnAssign) else node.targets
+            self._export(node, targets)
+            for target in targets:
+                alias = _dotted(node.value) if isinstance(target, ast.Name) else ""
+                for name in _names(target):
+                    bind(name, DefinitionKind.ASSIGNMENT, alias if alias != name else "")
+        elif isinstance(node, ast.Expr):
+            self._export_call(node.value)
+        else:
+            for target in _targets(node):
+                for name in _names(target):
+                    bind(name, DefinitionKind.ASSIGNMENT)
+
+    def _export(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign, targets: list[ast.expr]) -> None:
+        if not any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
+            return
+        names = _strings(node.value)
+        if names is None:
+            self.exports = None
+        elif isinstance(node, ast.AugAssign):
+            self.exports = self.exports | names if self.exports is not None else None
+        else:
+            self.exports = names
+
+    def _export_call(self, node: ast.expr) -> None:
+        """``__all__.append("name")``, ``__all__.extend(other.__all__)``."""
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            return
+        if getattr(node.func.value, "id", "") != "__all__" or self.exports is None:
+            return
+        names = _strings(node.args[0]) if node.args else None
+        self.exports = self.exports | names if names is not None else None
+
+
+def _strings(node: ast.expr | None) -> set[str] | None:
+    """The strings of a list, or the one string; None if anything else is in it."""
+    if isinstance(node, ast.Constant):
+        return {node.value} if isinstance(node.value, str) else None
+    if not isinstance(node, (ast.List, ast.Tuple)):
+        return None
+    found = set()
+    for item in node.elts:
+        if not isinstance(item, ast.Constant) or not isinstance(item.value, str):
+            return None
+        found.add(item.value)
+    return found
+
+
+def _names(target: ast.expr) -> Iterator[str]:
+    if isinstance(target, ast.Name):
+        yield target.id
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        for item in target.elts:
+            yield from _names(item)
+    elif isinstance(target, ast.Starred):
+        yield from _names(target.value)
+
+
+def _dotted(node: ast.expr | None) -> str:
+    """``a.b.c``; ``""`` for any other expression."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
+
+
+def _targets(node: ast.stmt) -> Iterator[ast.expr]:
+    if isinstance(node, (ast.For, ast.AsyncFor)):
+        yield node.target
+    elif isinstance(node, (ast.With, ast.AsyncWith)):
+        for item in node.items:
+            if item.optional_vars is not None:
+                yield item.optional_vars
+
+
+def _inner(node: ast.stmt) -> Iterator[ast.stmt]:
+    """The statements of a compound statement, in order."""
+    for name in ("body", "handlers", "orelse", "finalbody", "cases"):
+        for child in getattr(node, name, ()):
+            if isinstance(child, ast.stmt):
+                yield child
+            else:  # a handler or a case
+                yield from child.body
+
+
+def _imported(
+    node: ast.Import | ast.ImportFrom, conditional: bool, type_checking: bool, in_function: bool
+) -> Iterator[Import]:
+    where = (node.lineno, conditional, type_checking, in_function)
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            if alias.asname is not None:
+                yield Import(alias.asname, alias.name, "", *where)
+            else:
+                yield Import(alias.name.partition(".")[0], alias.name, "", *where)
+    else:
+        module = "." * node.level + (node.module or "")
+        for alias in node.names:
+            bound = "" if alias.name == "*" else alias.asname or alias.name
+            yield Import(bound, module, alias.name, *where)
+
+
+def _imports(tree: ast.Module) -> Iterator[Import]:
+    """All imports, wherever they are."""
+    waiting: list[tuple[ast.stmt, bool, bool, bool]] = [(node, False, False, False) for node in tree.body]
+    while waiting:
+        node, conditional, type_checking, in_function = waiting.pop()
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield from _imported(node, conditional, type_checking, in_function)
+        elif isinstance(node, ast.If):
+            checking = type_checking or is_type_checking(node.test)
+            waiting += [(child, True, checking, in_function) for child in node.body]
+            waiting += [(child, True, type_checking, in_function) for child in node.orelse]
+        else:
+            is_function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+            below = conditional or not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+            waiting += [(child, below, type_checking, in_function or is_function) for child in _inner(node)]
+
+
+def _does_something(node: ast.stmt) -> bool:
+    """Whether a top-level statement does more than bind names."""
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Call) and not _dotted(node.value.func).startswith(_SETUP)
+    return isinstance(node, (ast.For, ast.While, ast.With))
+
+
+#: Calls that modules make when they are imported.
+_SETUP = ("__all__.", "sys.path.", "warnings.", "logging.", "os.environ.", "torch.manual_seed", "matplotlib.use")

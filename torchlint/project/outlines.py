@@ -1,0 +1,96 @@
+"""What the text of a file imports, without parsing it: enough for the import graph of a project."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torchlint.lexemes import COMMENT, STRING
+
+_IMPORT = re.compile(
+    r"(?:^|[;:])[ \t]*(?:from[ \t]+(?P<origin>\.+|\.*[ \t]*[\w.]+)[ \t]*\bimport\b[ \t]*"
+    r"(?P<names>\([^()]*\)|(?:[^\r\n#;\\]|\\\r?\n)*)"
+    r"|import[ \t]+(?P<modules>(?:[^\r\n#;\\]|\\\r?\n)+))",
+    re.MULTILINE,
+)
+_DYNAMIC = re.compile(r"""\b(?:import_module|__import__)\([ \t]*["']([^\W\d][\w.]*)["'][ \t]*\)""")
+_QUOTED = re.compile(rf"{COMMENT}|{STRING}", re.VERBOSE | re.DOTALL)
+_COMMENT = re.compile(COMMENT)
+_NAME = re.compile(r"\s*(\*|[^\W\d]\w*)")
+_MODULE = re.compile(r"\s*([^\W\d]\w*(?:\.[^\W\d]\w*)*)")
+_GUARD = re.compile(r"""^if[ \t(]+(?:__name__[ \t]*==|["']__main__["'][ \t]*==[ \t]*__name__)""", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Imported:
+    """One imported module, and the names that are taken from it."""
+
+    module: str  #: as it is written, without the dots of a relative import
+    level: int = 0  #: how many dots a relative import has
+    names: tuple[str, ...] = ()  #: of a ``from`` import; ``"*"`` for all
+
+    @property
+    def top(self) -> str:
+        """The first part of an absolute module's name; ``""`` of a relative one."""
+        return "" if self.level else self.module.partition(".")[0]
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What the import graph needs to know of a file."""
+
+    imports: tuple[Imported, ...] = ()
+    has_guard: bool = False  #: whether it has an ``if __name__ == "__main__"``
+    changes_path: bool = False  #: whether it names ``sys.path``
+    tops: frozenset[str] = frozenset()  #: the first parts of the absolute modules
+
+
+def outline(text: str) -> Outline:
+    """The outline of a file's text. It never fails: what is not Python has no imports."""
+    imports = tuple(dict.fromkeys(_imports(text)))
+    return Outline(
+        imports,
+        "__main__" in text and _GUARD.search(text) is not None,
+        "sys.path" in text,
+        frozenset(item.top for item in imports if item.top),
+    )
+
+
+def _imports(text: str) -> Iterator[Imported]:
+    found = list(_IMPORT.finditer(text))
+    quoted = _quoted_starts(text, [match.start() for match in found])
+    for match in found:
+        if match.start() in quoted:
+            continue
+        if match["modules"] is not None:
+            for part in match["modules"].split(","):
+                module = _MODULE.match(part.replace("\\", " "))
+                if module is not None:
+                    yield Imported(module[1])
+            continue
+        origin = match["origin"]
+        module_name = origin.lstrip(". \t")
+        names = _COMMENT.sub("", match["names"]).replace("\\", " ").strip("() \t\r\n").split(",")
+        taken = tuple(name[1] for part in names if (name := _NAME.match(part)) is not None)
+        yield Imported(module_name, len(origin) - len(origin.lstrip(".")), taken)
+    if "import_module" in text or "__import__" in text:
+        for dynamic in _DYNAMIC.finditer(text):
+            yield Imported(dynamic[1])
+
+
+def _quoted_starts(text: str, starts: list[int]) -> frozenset[int]:
+    """Those of ``starts``, sorted offsets, that are within a string or comment."""
+    if not starts or not any(quotes in text[: starts[-1]] for quotes in ('"""', "'''")):
+        return frozenset()
+    inside = set()
+    position = 0
+    for match in _QUOTED.finditer(text, 0):
+        while position < len(starts) and starts[position] <= match.start():
+            position += 1
+        if position == len(starts):
+            break
+        while position < len(starts) and starts[position] < match.end():
+            inside.add(starts[position])
+            position += 1
+    return frozenset(inside)

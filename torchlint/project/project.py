@@ -1,0 +1,319 @@
+"""A project: what a run may look into, and how its files import each other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from torchlint.project.consulted import Consulted
+from torchlint.project.definitions import Lookup
+from torchlint.project.graph import Graph
+from torchlint.project.imports import DefinitionKind, Facts, Import, Pieces
+from torchlint.project.known import VENDORED
+from torchlint.project.layout import Layout, ancestors, folder_of, joined
+from torchlint.project.resolver import Resolver
+from torchlint.project.roots import find_root
+from torchlint.project.store import Entry, Outlines
+from torchlint.project.tree import list_tree
+
+
+@dataclass(frozen=True)
+class Definition:
+    """The top-level statement that defines a name."""
+
+    path: Path
+    row: int  #: of the statement, decorators included; 1 of a module
+    kind: DefinitionKind
+
+
+class Project:
+    """The files under a root, their imports, definitions and identifiers.
+
+    All paths are absolute. Nothing is read before an answer needs it; everything read is kept.
+    """
+
+    def __init__(
+        self, root: str, entries: Mapping[str, Entry], sources: Sequence[str], distributions: Sequence[str], whole: bool
+    ) -> None:
+        self.root = Path(root)
+        self.consulted = Consulted()
+        self._root = root
+        self._real_root = os.path.realpath(root)
+        self._entries = dict(entries)
+        self._sources = tuple(sources)
+        self._distributions = tuple(distributions)
+        self._whole = whole
+
+    @classmethod
+    def around(cls, path: Path, root: Path | None = None, sources: Sequence[str] = ()) -> Project:
+        """The project of a file or folder.
+
+        Its root is ``root``, else the nearest folder upwards with settings, else the repository's, else the folder
+        above the outermost package. ``sources`` are further folders of ``sys.path``, absolute or relative to the root.
+        """
+        top, deep = (os.path.abspath(root), True) if root is not None else find_root(os.fspath(path))
+        tree = list_tree(top, deep=deep)
+        entries = {file: Entry(_place(top, file), top) for file in tree.files}
+        named = _relative(os.path.abspath(path), top)
+        if named and named not in entries and os.path.isfile(path):
+            entries[named] = Entry(_place(top, named), top)
+        folders = (_relative(os.path.abspath(os.path.join(top, source)), top) for source in sources)
+        base = dict.fromkeys(["", "src", "lib", *(folder for folder in folders if folder is not None)])
+        return cls(top, entries, tuple(base), tree.distributions, tree.complete)
+
+    def with_text(self, texts: Mapping[Path, str]) -> Project:
+        """The same project with other texts for some of its files. What has not changed is shared."""
+        entries = dict(self._entries)
+        for path, text in texts.items():
+            file = self._file(path, known=False)
+            if file:
+                entries[file] = Entry(_place(self._root, file), self._root, text)
+        changed = Project(self._root, entries, self._sources, self._distributions, self._whole)
+        if entries.keys() == self._entries.keys():
+            changed.__dict__["_layout"] = self._layout
+            if all(
+                entry is self._entries[file] or entry.same_imports(self._entries[file])
+                for file, entry in entries.items()
+            ):
+                changed.__dict__["_graph"] = self._graph
+        return changed
+
+    @contextmanager
+    def recording(self) -> Iterator[Consulted]:
+        """Record in a fresh `Consulted` what is looked at in the block."""
+        before, self.consulted = self.consulted, Consulted()
+        try:
+            yield self.consulted
+        finally:
+            self.consulted = before
+
+    # -- files
+
+    @cached_property
+    def _layout(self) -> Layout:
+        return Layout(self._entries)
+
+    @cached_property
+    def _graph(self) -> Graph:
+        return Graph(
+            Resolver(self._layout, self._sources, self._distributions),
+            Outlines(self._entries),
+            self._added,
+            lambda file: self._entries[file].facts.runs,
+        )
+
+    @cached_property
+    def files(self) -> tuple[Path, ...]:
+        """The Python files, sorted."""
+        return tuple(self._path(file) for file in sorted(self._entries))
+
+    @property
+    def complete(self) -> bool:
+        """Whether no bound cut off files."""
+        return self._whole
+
+    @property
+    def knows_programs(self) -> bool:
+        """Whether the programs of all files are known: no bound cut off files or imports."""
+        return self._whole and self._all_imports().complete
+
+    def text(self, path: Path) -> str | None:
+        """The code of a file, decoded; None if it is not in the project, unreadable, or larger than 2 MB."""
+        entry = self._entry(path)
+        return entry.text if entry is not None else None
+
+    def pieces(self, path: Path) -> Pieces:
+        """The top-level statements of a file: where `torchlint.parsing.parse_pieces` splits it."""
+        entry = self._entry(path)
+        return entry.pieces if entry is not None else Pieces()
+
+    # -- imports
+
+    def module_names(self, path: Path) -> tuple[str, ...]:
+        """The dotted names under which a file can be imported, the likeliest first."""
+        file = self._file(path)
+        if file is None:
+            return ()
+        self.consulted.listing = self.consulted.imports = True
+        stem = file.removesuffix("/__init__.py").removesuffix(".py") if file != "__init__.py" else ""
+        home = self._layout.home(file)
+        on_path = {*self._sources, home, *self._all_imports().script_folders}
+        folders = [folder for folder in [home, *ancestors(folder_of(file))] if folder in on_path]
+        names = (stem[len(folder) + 1 if folder else 0 :].replace("/", ".") for folder in folders)
+        return tuple(dict.fromkeys(name for name in names if name))
+
+    def resolve(self, module: str, importer: Path) -> Path | None:
+        """The file of a dotted module, or of a relative one with its dots, as ``importer`` sees it.
+
+        None if it is not in the project, or if the programs that import ``importer`` see different files.
+        """
+        file = self._file(importer)
+        found = self._find(module, file) if file is not None else None
+        return self._path(found) if found is not None else None
+
+    def _find(self, module: str, file: str) -> str | None:
+        found = None
+        self.consulted.listing = True
+        if "/" not in module:
+            if module.startswith("."):
+                name = module.lstrip(".")
+                found = self._layout.relative(file, len(module) - len(name), name)
+            elif module:
+                if not self._graph.is_certain(module):
+                    self.consulted.imports = True
+                found = self._graph.resolve(module, file)
+        if found is None:
+            self.consulted.missing.add((module, self._path(file)))
+        return found
+
+    def imports(self, path: Path) -> tuple[Import, ...]:
+        """All imports of a file, in order of their rows; none if it is not valid Python."""
+        file = self._file(path)
+        if file is None:
+            return ()
+        return tuple(replace(item, module=self._absolute(item.module, file)) for item in self._facts(file).imports)
+
+    def _absolute(self, module: str, file: str) -> str:
+        """A module's absolute name; of a relative import that leaves the root, as it is written."""
+        if not module.startswith("."):
+            return module
+        name = module.lstrip(".")
+        package = self._layout.package(file, len(module) - len(name))
+        if package is None:
+            return module
+        folders = [self._layout.home(file), *sorted(self._sources, key=len, reverse=True)]
+        base = next((folder for folder in folders if not folder or package.startswith(folder + "/")), "")
+        place = joined(package, name.replace(".", "/"))
+        return place[len(base) + 1 if base else 0 :].replace("/", ".") or module
+
+    def importers(self, path: Path) -> tuple[Path, ...]:
+        """The files that import a file, directly or by a name that a package's __init__.py passes on."""
+        file = self._file(path)
+        return self._paths(self._all_imports().importers(file)) if file is not None else ()
+
+    # -- programs
+
+    def entries(self) -> tuple[Path, ...]:
+        """The scripts: files with a main guard, and files that do something and that no file imports."""
+        return self._paths(self._all_imports().entries)
+
+    def programs(self, path: Path) -> tuple[Path, ...]:
+        """The scripts that import a file, directly or not; itself, if it is one."""
+        file = self._file(path)
+        return self._paths(self._all_imports().programs(file)) if file is not None else ()
+
+    def reachable(self, entry: Path) -> frozenset[Path]:
+        """The files that a script imports, directly or not, and itself."""
+        file = self._file(entry)
+        return frozenset(self._paths(self._all_imports().reachable(file))) if file is not None else frozenset()
+
+    def _all_imports(self) -> Graph:
+        self.consulted.imports = True
+        return self._graph
+
+    def _added(self, file: str) -> tuple[str, ...]:
+        found = (_relative(folder, self._root) for folder in self._entries[file].added)
+        return tuple(folder for folder in found if folder is not None and folder in self._layout.folders)
+
+    # -- names
+
+    def definition(self, path: Path, name: str) -> tuple[Definition, ...]:
+        """The definitions of a name, which may be dotted, as the top level of a file sees it.
+
+        Several, if that depends on a condition; one of the kind ``IMPORT`` among them, if one alternative comes from
+        outside of the project. None, if the name is unknown or only comes from outside.
+        """
+        file = self._file(path)
+        if file is None:
+            return ()
+        found = Lookup(self).definitions(file, name)
+        return tuple(Definition(self._path(item.file), item.row, item.kind) for item in found)
+
+    def mentions(self, identifier: str) -> tuple[tuple[Path, int], ...]:
+        """The top-level statements that contain an identifier, by path and row; without vendored copies."""
+        self.consulted.identifiers.add(identifier)
+        return tuple(
+            (self._path(file), row)
+            for file in sorted(self._entries)
+            if VENDORED.isdisjoint(file.split("/"))
+            for row in self._rows(self._entries[file], identifier)
+        )
+
+    def _rows(self, entry: Entry, identifier: str) -> tuple[int, ...]:
+        text = entry.text
+        return entry.mentions.get(identifier, ()) if text is not None and identifier in text else ()
+
+    def facts_of(self, file: str) -> Facts:
+        """The facts of a file, given relative to the root."""
+        return self._facts(file)
+
+    def text_of(self, file: str) -> str | None:
+        """The text of a file, given relative to the root."""
+        self.consulted.texts.add(self._path(file))
+        return self._entries[file].text
+
+    def words_of(self, file: str) -> tuple[frozenset[str], ...]:
+        """The words in each top-level statement of a file, given relative to the root."""
+        return self._entries[file].words
+
+    def is_in_program(self, file: str) -> bool:
+        """Whether a script imports a file, directly or not, or the file is one; it is given relative to the root."""
+        return bool(self._all_imports().programs(file))
+
+    def importers_of(self, file: str) -> tuple[str, ...]:
+        """The files that import a file, all relative to the root."""
+        return self._all_imports().importers(file)
+
+    def file_of(self, path: Path) -> str | None:
+        """A path relative to the root, with slashes; None if it is not of the project."""
+        return self._file(path)
+
+    def find_module(self, module: str, importer: str) -> str | None:
+        """The file of a module, both relative to the root."""
+        return self._find(module, importer)
+
+    def _facts(self, file: str) -> Facts:
+        self.consulted.texts.add(self._path(file))
+        return self._entries[file].facts
+
+    # -- paths
+
+    def _entry(self, path: Path) -> Entry | None:
+        file = self._file(path)
+        if file is None:
+            return None
+        self.consulted.texts.add(self._path(file))
+        return self._entries[file]
+
+    def _file(self, path: Path, *, known: bool = True) -> str | None:
+        """A path relative to the root; None if it is not of the project."""
+        try:
+            absolute = os.path.abspath(path)
+            file = _relative(absolute, self._root)
+            if file is None or (known and file not in self._entries):
+                file = _relative(os.path.realpath(absolute), self._real_root)
+        except (OSError, ValueError):
+            return None
+        return file if not known or file in self._entries else None
+
+    def _path(self, file: str) -> Path:
+        return Path(_place(self._root, file))
+
+    def _paths(self, files: Sequence[str] | frozenset[str]) -> tuple[Path, ...]:
+        return tuple(self._path(file) for file in files)
+
+
+def _place(root: str, file: str) -> str:
+    return os.path.join(root, *file.split("/"))
+
+
+def _relative(path: str, root: str) -> str | None:
+    """A path below ``root`` relative to it, with slashes; ``""`` for the root itself."""
+    if path == root:
+        return ""
+    start = root.rstrip(os.sep) + os.sep
+    return path[len(start) :].replace(os.sep, "/") if path.startswith(start) else None

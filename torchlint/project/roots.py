@@ -1,0 +1,54 @@
+"""Where the project of a file begins."""
+
+from __future__ import annotations
+
+import os
+
+from torchlint.settings import has_settings
+
+_DISTRIBUTION_FILES = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "environment.yml", "LICENSE")
+
+
+def find_root(path: str) -> tuple[str, bool]:
+    """The root folder of the project of a file or folder, and whether the folders below it belong to the project.
+
+    It is the nearest folder upwards with settings, else the root of the repository, else the nearest folder with a file
+    that distributions have, else the working directory if the file is below it, else the folder above the outermost
+    package. It is never the home folder or the root of the filesystem: of a file directly there, the project is just
+    the files next to it.
+    """
+    start = os.path.abspath(path)
+    if not os.path.isdir(start):
+        start = os.path.dirname(start)
+    if _is_barrier(start):
+        return start, False
+    folders = [start]
+    while not _is_barrier(os.path.dirname(folders[-1])):
+        folders.append(os.path.dirname(folders[-1]))
+    for is_root in (has_settings, _is_repository, _is_distribution, _is_working_directory):
+        for folder in folders:
+            if is_root(folder):
+                return folder, True
+    package = start
+    for above in folders[1:]:
+        if not os.path.isfile(os.path.join(package, "__init__.py")):
+            break
+        package = above
+    return package, True
+
+
+def _is_repository(folder: str) -> bool:
+    return os.path.exists(os.path.join(folder, ".git"))
+
+
+def _is_distribution(folder: str) -> bool:
+    return any(os.path.isfile(os.path.join(folder, name)) for name in _DISTRIBUTION_FILES)
+
+
+def _is_working_directory(folder: str) -> bool:
+    return folder == os.path.abspath(os.curdir)
+
+
+def _is_barrier(folder: str) -> bool:
+    """Whether a folder holds more than one project can: home, or the root of a filesystem."""
+    return folder == os.path.dirname(folder) or folder == os.path.abspath(os.path.expanduser("~"))

@@ -1,0 +1,97 @@
+"""The texts of a project and what is known of each, shared between versions of the project."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+from torchlint.project.imports import Facts, Pieces, facts
+from torchlint.project.mentions import index
+from torchlint.project.outlines import Outline, outline
+from torchlint.project.searchpath import added_folders
+from torchlint.source import Source, SourceError, is_notebook
+
+_WORD = re.compile(r"[^\W\d]\w*")
+#: Larger files contain data.
+MAX_BYTES = 2_000_000
+#: Notebooks contain the pictures that their cells drew.
+MAX_NOTEBOOK_BYTES = 20_000_000
+
+
+class Entry:
+    """One file. All but its path is worked out when it is asked for."""
+
+    def __init__(self, path: str, root: str, given: str | None = None) -> None:
+        self._path = path
+        self._root = root
+        self._given = given
+
+    @cached_property
+    def text(self) -> str | None:
+        """Its code, as it is analysed; None if it cannot be read, is too large, or is not text."""
+        try:
+            if self._given is not None:
+                text = Source.from_content(self._given, self._path).code
+            elif os.path.getsize(self._path) > (MAX_NOTEBOOK_BYTES if is_notebook(self._path) else MAX_BYTES):
+                return None
+            else:
+                text = Source.read(self._path).code
+        except (OSError, SourceError):
+            return None
+        return text if len(text) <= MAX_BYTES else None
+
+    @cached_property
+    def outline(self) -> Outline:
+        """Its imports, by its text."""
+        return outline(self.text) if self.text is not None else Outline()
+
+    @cached_property
+    def facts(self) -> Facts:
+        """Its top-level statements and imports, by its syntax tree."""
+        return facts(self.text) if self.text is not None else Facts(valid=False)
+
+    @cached_property
+    def words(self) -> tuple[frozenset[str], ...]:
+        """The words in each of its top-level statements, comments and strings included."""
+        text, starts = self.text or "", self.facts.pieces.starts
+        ends = (*starts[1:], len(text))
+        return tuple(frozenset(_WORD.findall(text, start, end)) for start, end in zip(starts, ends, strict=True))
+
+    @cached_property
+    def mentions(self) -> Mapping[str, tuple[int, ...]]:
+        """Identifier -> rows of top-level statements."""
+        return index(self.text, self.facts.pieces) if self.text is not None else {}
+
+    @cached_property
+    def added(self) -> tuple[str, ...]:
+        """The folders that it adds to ``sys.path``."""
+        if self.text is None or not self.outline.changes_path:
+            return ()
+        return added_folders(self.text, self._path, self._root)
+
+    def same_imports(self, other: Entry) -> bool:
+        """Whether the import graph is the same with ``other`` in place of this."""
+        return (self.outline, self.added, self.facts.runs) == (other.outline, other.added, other.facts.runs)
+
+    @property
+    def pieces(self) -> Pieces:
+        """Its top-level statements."""
+        return self.facts.pieces
+
+
+class Outlines(Mapping[str, Outline]):
+    """The outlines of all files."""
+
+    def __init__(self, entries: Mapping[str, Entry]) -> None:
+        self._entries = entries
+
+    def __getitem__(self, file: str) -> Outline:
+        return self._entries[file].outline
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)

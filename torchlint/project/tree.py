@@ -1,0 +1,113 @@
+"""The Python files under the root of a project, found within bounds."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from itertools import islice
+
+from torchlint.files import Ignore, ignores_above, is_ignored, read_ignore
+from torchlint.globs import Glob, matches
+from torchlint.keys import DEFAULT_EXCLUDE
+
+#: A project with more files is not complete.
+MAX_FILES = 50_000
+#: Entries of folders that are read before the walk ends.
+MAX_ENTRIES = 1_000_000
+#: A folder with more entries contains data.
+MAX_FOLDER_ENTRIES = 20_000
+#: Files that make a folder a virtual environment.
+_ENVIRONMENT = ("pyvenv.cfg", "conda-meta")
+#: Files that make a folder the top of a distribution.
+_DISTRIBUTION = ("pyproject.toml", "setup.py", "setup.cfg")
+
+
+@dataclass(frozen=True)
+class Tree:
+    """What a walk found. Paths are relative to the root, with slashes; the root itself is ``""``."""
+
+    files: tuple[str, ...]  #: Python files, sorted
+    distributions: tuple[str, ...]  #: folders with a pyproject.toml, setup.py or setup.cfg, sorted
+    complete: bool  #: whether no bound ended the walk
+
+
+def list_tree(root: str, *, deep: bool = True) -> Tree:
+    """The Python files under ``root``, or only those directly in it if the walk is not ``deep``.
+
+    Folders are read level by level, so that a bound cuts off what is deepest. Ignored files, folders of tools, virtual
+    environments and build output are left out. Links to folders are not followed, links to files outside of the root
+    are left out.
+    """
+    exclude = tuple(Glob(pattern, root) for pattern in DEFAULT_EXCLUDE)
+    real_root = os.path.realpath(root)
+    files: list[str] = []
+    distributions: list[str] = []
+    complete = True
+    seen = 0
+    level: list[tuple[str, tuple[Ignore, ...]]] = [("", ignores_above(root))]
+    while level:
+        following: list[tuple[str, tuple[Ignore, ...]]] = []
+        for folder, ignores in level:
+            place = os.path.join(root, *folder.split("/")) if folder else root
+            entries = _entries(place)
+            seen += len(entries)
+            if len(entries) > MAX_FOLDER_ENTRIES or seen > MAX_ENTRIES or len(files) > MAX_FILES:
+                complete = False
+                continue
+            names = {entry.name for entry in entries}
+            if folder and _is_foreign(folder, names):
+                continue
+            if not names.isdisjoint(_DISTRIBUTION):
+                distributions.append(folder)
+            if ".gitignore" in names:
+                ignores = (*ignores, *read_ignore(place, os.path.join(place, ".gitignore")))
+            for entry in entries:
+                is_folder = _is_folder(entry)
+                if not is_folder and not (entry.name.endswith(".py") and _is_file_within(entry, real_root)):
+                    continue
+                inner = os.path.join(place, entry.name)
+                if (is_folder and not deep) or matches(exclude, inner) or is_ignored(inner, is_folder, ignores):
+                    continue
+                name = f"{folder}/{entry.name}" if folder else entry.name
+                if is_folder:
+                    following.append((name, ignores))
+                else:
+                    files.append(name)
+        level = sorted(following, key=lambda item: item[0])
+    if len(files) > MAX_FILES:
+        complete = False
+        files = sorted(files, key=lambda name: (name.count("/"), name))[:MAX_FILES]
+    return Tree(tuple(sorted(files)), tuple(sorted(distributions)), complete)
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    """What a folder contains, in order; one more than the bound at most. A folder that cannot be read is empty."""
+    try:
+        with os.scandir(folder) as scan:
+            return sorted(islice(scan, MAX_FOLDER_ENTRIES + 1), key=lambda entry: entry.name)
+    except OSError:
+        return []
+
+
+def _is_foreign(folder: str, names: set[str]) -> bool:
+    """Whether a folder is a virtual environment, or what a build left."""
+    if not names.isdisjoint(_ENVIRONMENT):
+        return True
+    return folder.rpartition("/")[2] == "build" and "__init__.py" not in names
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return False
+
+
+def _is_file_within(entry: os.DirEntry[str], root: str) -> bool:
+    """Whether an entry is a file, or a link to one under ``root``."""
+    try:
+        if not entry.is_file():
+            return False
+        return not entry.is_symlink() or os.path.realpath(entry.path).startswith(root.rstrip(os.sep) + os.sep)
+    except OSError:  # a link to itself
+        return False
