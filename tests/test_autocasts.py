@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from torchlint.model.module import Module
+from torchlint.model.numerics.autocasts import Autocasts
 
 CALLS = {
     'torch.autocast("cuda")': ("cuda", "torch.float16", True),
@@ -23,7 +24,7 @@ CALLS = {
 @pytest.mark.parametrize("call", CALLS)
 def test_device_format_and_switch_are_read_off_the_call(call: str) -> None:
     module = Module.parse(f"import torch\ndevice = 'cuda'\nlow = torch.bfloat16\n{call}\n")
-    (found,) = module.autocasts.all
+    (found,) = module.fact(Autocasts).all
     assert (found.device, found.dtype, found.enabled) == CALLS[call]
 
 
@@ -31,7 +32,7 @@ def test_the_format_of_a_parameter_is_unknown_whatever_its_default() -> None:
     module = Module.parse(
         "import torch\ndef train(dtype=torch.bfloat16):\n    with torch.autocast('cuda', dtype=dtype):\n        pass\n"
     )
-    assert [found.dtype for found in module.autocasts.all] == [""]
+    assert [found.dtype for found in module.fact(Autocasts).all] == [""]
 
 
 SURROUNDED = {
@@ -49,7 +50,7 @@ SURROUNDED = {
 def test_the_innermost_autocast_around_a_place_is_found(body: str) -> None:
     module = Module.parse(f"import torch\n\n{body}\n")
     (call,) = [node for node in module.tree.calls if module.code(node) == "run(x)"]
-    found = module.autocasts.around(call)
+    found = module.fact(Autocasts).around(call)
     assert (module.row(found.call.node) if found is not None else None) == SURROUNDED[body]
 
 
@@ -67,4 +68,4 @@ OTHERS = {
 @pytest.mark.parametrize("body", OTHERS)
 def test_an_autocast_out_of_sight_is_told_of(body: str) -> None:
     module = Module.parse(f"import functools\nimport torch\n{body}\n")
-    assert module.autocasts.others is OTHERS[body]
+    assert module.fact(Autocasts).others is OTHERS[body]

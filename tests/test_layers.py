@@ -5,8 +5,8 @@ from __future__ import annotations
 import libcst as cst
 import pytest
 
-from torchlint.model.layers import Layers
 from torchlint.model.module import Module
+from torchlint.model.numerics.layers import Layers, NetworkLayers
 
 HEAD = """
 import timm
@@ -48,7 +48,7 @@ def layers_of(expression: str) -> Layers | None:
     module = Module.parse(f"{HEAD}net = {expression}\nnet(x)\n")
     call = module.tree.calls[-1]
     assert isinstance(call, cst.Call)
-    return module.layers.of(call.func)
+    return module.fact(NetworkLayers).of(call.func)
 
 
 @pytest.mark.parametrize(

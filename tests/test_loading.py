@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from torchlint.model.calls import Call
+from torchlint.model.data.loading import Loading
 from torchlint.model.module import Module
+from torchlint.model.syntax.calls import Call
+from torchlint_rules.data_loading._workers import can_have_workers
 
 HEAD = """
 import torch
@@ -118,8 +120,8 @@ found = [model(x.to(device)) for x in DataLoader(Photos())]
 @pytest.mark.parametrize("body", REACHING.values(), ids=REACHING)
 def test_a_loader_reaches_the_network_and_the_gpu(body: str) -> None:
     module, loader = loader_of(body)
-    assert module.loading.feeds_network(loader) is not None
-    assert len(module.loading.transfers(loader)) == 1
+    assert module.fact(Loading).feeds_network(loader) is not None
+    assert len(module.fact(Loading).transfers(loader)) == 1
 
 
 MOVING = {
@@ -142,7 +144,7 @@ MOVING = {
 @pytest.mark.parametrize("loop", MOVING.values(), ids=MOVING)
 def test_a_copy_to_cuda_is_seen(loop: str) -> None:
     module, loader = loader_of(f"loader = DataLoader(Photos())\n{loop}\n")
-    assert len(module.loading.transfers(loader)) == 1
+    assert len(module.fact(Loading).transfers(loader)) == 1
 
 
 STAYING = {
@@ -158,12 +160,12 @@ STAYING = {
 @pytest.mark.parametrize("loop", STAYING.values(), ids=STAYING)
 def test_what_is_no_copy_of_a_batch_to_cuda(loop: str) -> None:
     module, loader = loader_of(f"loader = DataLoader(Photos())\n{loop}\n")
-    assert module.loading.transfers(loader) == []
+    assert module.fact(Loading).transfers(loader) == []
 
 
 def test_one_batch_is_a_preview() -> None:
     module, loader = loader_of("x = next(iter(DataLoader(Photos())))\nmodel(x.to(device))\n")
-    assert module.loading.consumers(loader) == []
+    assert module.fact(Loading).consumers(loader) == []
 
 
 @pytest.mark.parametrize(
@@ -179,7 +181,7 @@ def test_one_batch_is_a_preview() -> None:
 )
 def test_a_spawned_worker_must_not_start_the_script_again(body: str, imports_again: bool) -> None:
     module, loader = loader_of(body)
-    assert module.loading.can_have_workers(loader) is not imports_again
+    assert can_have_workers(module, loader) is not imports_again
 
 
 @pytest.mark.parametrize(
@@ -209,4 +211,4 @@ def main():
 
     return DataLoader({argument})
 """)
-    assert module.loading.can_have_workers(loader) is sendable
+    assert can_have_workers(module, loader) is sendable

@@ -8,11 +8,11 @@ from itertools import pairwise
 import libcst as cst
 import pytest
 
-from torchlint.model.calls import Presence
-from torchlint.model.knowledge import Kind
-from torchlint.model.loops import Guard, LoopKind, guards
 from torchlint.model.module import Module
-from torchlint.model.regions import GradMode
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.calls import Presence
+from torchlint.model.training.loops import Guard, LoopKind, Loops, guards
+from torchlint.model.training.regions import GradMode, Regions
 from torchlint.parsing import ParseError
 
 
@@ -134,7 +134,7 @@ LOADER = "from torch.utils.data import DataLoader\nfrom tqdm import tqdm\nloader
 def test_batches_are_followed_to_the_loader_they_come_from(loop: str) -> None:
     module = model_of(LOADER + loop)
     (node,) = module.tree.loops
-    loop_found = module.loops.of(node)
+    loop_found = module.fact(Loops).of(node)
     assert loop_found.kind is LoopKind.HOT
     used = module.tree.names["x"][-1]
     assert module.value(used).role == "batch"
@@ -149,10 +149,10 @@ def test_an_epoch_loop_is_not_hot() -> None:
                 loss.backward()
         """
     )
-    epochs, batches = module.all_loops()
+    epochs, batches = module.fact(Loops).all()
     assert (epochs.kind, batches.kind) == (LoopKind.EPOCH, LoopKind.HOT)
-    assert module.hot_loop(call_named(module, "loss.backward")) is batches
-    assert module.hot_loop(batches.node) is None
+    assert module.fact(Loops).hot(call_named(module, "loss.backward")) is batches
+    assert module.fact(Loops).hot(batches.node) is None
 
 
 def test_the_last_binding_that_always_runs_hides_the_ones_before() -> None:
@@ -189,7 +189,7 @@ def test_a_device_picked_by_condition_is_cuda_where_there_is_one() -> None:
 )
 def test_the_grad_mode_of_a_place_counts_its_callers(text: str, mode: GradMode) -> None:
     module = model_of("import torch\n" + text + "\n")
-    assert module.grad_mode(call_named(module, "model")) is mode
+    assert module.fact(Regions).grad_mode(call_named(module, "model")) is mode
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 import torchlint
 from torchlint.files import in_project, is_in_package
 from torchlint.model.module import Module
-from torchlint.model.purpose import Purpose
+from torchlint.model.training.purpose import Purpose, Purposes
 
 LOOP = """\
 import torch
@@ -36,11 +36,11 @@ def start(size):
     ],
 )
 def test_a_file_by_its_folder(place: str, purpose: Purpose) -> None:
-    assert Module.parse("x = 1\n", project_path=place).purposes.of_file is purpose
+    assert Module.parse("x = 1\n", project_path=place).fact(Purposes).of_file is purpose
 
 
 def test_a_test_library_makes_a_test() -> None:
-    assert Module.parse("import pytest\n", project_path="train.py").purposes.of_file is Purpose.TEST
+    assert Module.parse("import pytest\n", project_path="train.py").fact(Purposes).of_file is Purpose.TEST
 
 
 CODE = """\
@@ -86,7 +86,9 @@ GUARD = '\nif __name__ == "__main__":\n    main()\n'
 def purposes(text: str, in_package: bool = False) -> dict[int, Purpose]:
     """What the code at each ``torch.zeros(number)`` of ``text`` is there for."""
     module = Module.parse(text, project_path="train.py", in_package=in_package)
-    return {int(module.code(call.node.args[0])): module.purposes.of(call.node) for call in module.calls("torch.zeros")}
+    return {
+        int(module.code(call.node.args[0])): module.fact(Purposes).of(call.node) for call in module.calls("torch.zeros")
+    }
 
 
 def test_code_of_a_script() -> None:

@@ -18,8 +18,8 @@ from torchlint.source import Source, SourceError
 from torchlint.suppressions import suppress
 
 if TYPE_CHECKING:
-    from torchlint.model.context import Context
     from torchlint.model.module import Module
+    from torchlint.model.syntax.context import Context
 
 
 class InternalError(Exception):
@@ -125,8 +125,8 @@ def _context(source: Source, settings: Settings) -> Context | None:
 
 
 def _model(source: Source, settings: Settings, rules: Sequence[Rule], context: Context | None) -> Module:
-    from torchlint.model.context import NO_CONTEXT
     from torchlint.model.module import Module  # not needed, so not imported, for most files
+    from torchlint.model.syntax.context import NO_CONTEXT
 
     try:
         return Module.parse(
@@ -146,8 +146,10 @@ def _model(source: Source, settings: Settings, rules: Sequence[Rule], context: C
 
 def _ask(rule: Rule, module: Module, source: Source) -> list[Diagnostic]:
     """What one rule says of code that may run, each diagnostic with the rows on which a suppression counts."""
+    from torchlint.model.training.purpose import Purposes
+
     try:
-        found = [item for item in dict.fromkeys(rule.check(module)) if not module.purposes.is_dead_at(item.start)]
+        found = [item for item in dict.fromkeys(rule.check(module)) if not module.fact(Purposes).is_dead_at(item.start)]
     except Exception as error:
         raise _internal_error(source, rule.code, error) from error
     return [

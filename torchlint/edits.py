@@ -16,8 +16,8 @@ from torchlint.rule import Edit
 if TYPE_CHECKING:
     import libcst as cst
 
-    from torchlint.model.calls import Argument
     from torchlint.model.module import Module
+    from torchlint.model.syntax.calls import Argument
 
 Edits = tuple[Edit, ...]
 
@@ -175,7 +175,7 @@ def _imported_root(statement: cst.Import | cst.ImportFrom) -> str:
     """The top-level module that an import statement names; "" if it is relative."""
     import libcst as cst
 
-    from torchlint.model.tree import dotted_name
+    from torchlint.model.syntax.tree import dotted_name
 
     if isinstance(statement, cst.Import):
         return (dotted_name(statement.names[0].name) or "").partition(".")[0]

@@ -23,3 +23,11 @@ _LINE = re.compile(rf"[^\r\n]*{NEWLINE}|[^\r\n]+")
 def lines(text: str) -> list[str]:
     """The lines of a text, each with its newline."""
     return _LINE.findall(text)
+
+
+_SUPPRESSION = re.compile(rf"{NOQA}[^\r\n]*", re.IGNORECASE)
+
+
+def without_suppressions(text: str) -> str:
+    """``text`` without its suppression comments, and the reasons given in them."""
+    return _SUPPRESSION.sub("", text)

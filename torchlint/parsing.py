@@ -20,7 +20,7 @@ from torchlint.lexemes import NEWLINE
 if TYPE_CHECKING:
     import libcst as cst
 
-    from torchlint.model.positions import Places
+    from torchlint.model.syntax.positions import Places
 
 _TOO_DEEP = "nested too deeply to be analysed"
 #: CPython itself refuses more than 200 nested brackets.

@@ -9,8 +9,8 @@ from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 from .inference_words import GRADIENTLESS_WORDS
 
 if TYPE_CHECKING:
-    from torchlint.model.inference import Region
     from torchlint.model.module import Module
+    from torchlint.model.training.inference import Region
 
 
 class MissingEval(Rule):
@@ -63,7 +63,9 @@ class MissingEval(Rule):
     demo = ("GPU", "CPU")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        for region in module.inference.in_training_mode:
+        from torchlint.model.training.inference import Inference
+
+        for region in module.fact(Inference).in_training_mode:
             name = module.code(region.model)
             what, where = region.evidence
             yield self.diagnostic(
@@ -76,13 +78,15 @@ class MissingEval(Rule):
             )
 
     def _fix(self, module: Module, region: Region) -> Fix | None:
+        from torchlint.model.training.inference import Inference
+
         line = f"{module.code(region.model)}.eval()"
-        construction = module.inference.construction(region)
+        construction = module.fact(Inference).construction(region)
         if construction is not None:
             inserted, place = edits.insert_after(module, construction, line), "in `__init__`"
         else:
-            statement = module.inference.first_statement(region)
-            if statement is None or not module.inference.may_stay_in_evaluation(region):
+            statement = module.fact(Inference).first_statement(region)
+            if statement is None or not module.fact(Inference).may_stay_in_evaluation(region):
                 return None
             inserted, place = edits.insert_before(module, statement, line), "before"
         if inserted is None:

@@ -9,8 +9,8 @@ from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule, Severity
 from .inference_words import INFERENCE_WORDS
 
 if TYPE_CHECKING:
-    from torchlint.model.inference import Region
     from torchlint.model.module import Module
+    from torchlint.model.training.inference import Region
 
 
 class MissingNoGrad(Rule):
@@ -62,7 +62,9 @@ class MissingNoGrad(Rule):
     demo = ("GPU", "CPU")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        for region in module.inference.recording:
+        from torchlint.model.training.inference import Inference
+
+        for region in module.fact(Inference).recording:
             what, where = region.evidence
             yield self.diagnostic(
                 module,
@@ -74,17 +76,19 @@ class MissingNoGrad(Rule):
                     Note("no output reaches a backward pass in this file"),
                 ),
                 fix=self._fix(module, region),
-                severity=Severity.INFO if module.inference.runs_once(region) else None,
+                severity=Severity.INFO if module.fact(Inference).runs_once(region) else None,
             )
 
     def _fix(self, module: Module, region: Region) -> Fix | None:
+        from torchlint.model.training.inference import Inference
+
         imported = edits.import_module(module, "torch", region.node)
-        function = module.inference.function_to_decorate(region)
+        function = module.fact(Inference).function_to_decorate(region)
         if function is not None:
             changed = edits.decorate(module, function, "torch.no_grad()")
             message = f"decorate `{function.name.value}` with `@torch.no_grad()`"
         else:
-            statement = module.inference.statement_to_wrap(region)
+            statement = module.fact(Inference).statement_to_wrap(region)
             changed = edits.wrap_in_with(module, [statement], "torch.no_grad()") if statement is not None else None
             message = "wrap it in `with torch.no_grad():`"
         if changed is None or imported is None:

@@ -60,7 +60,10 @@ class NoGradInference(Rule):
     demo = ("GPU", "CPU")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        for manager, forward in module.no_grad.inference_mode_serves:
+        from torchlint.model.training.purpose import Purposes
+        from torchlint_rules.autograd._no_grad import NoGrad
+
+        for manager, forward in module.fact(NoGrad).inference_mode_serves:
             yield self.diagnostic(
                 module,
                 manager,
@@ -68,7 +71,7 @@ class NoGradInference(Rule):
                 label="tracks views and versions for a graph that is never recorded",
                 notes=(Note.at(module, forward, "the outputs are only read: forward pass"),),
                 fix=self._fix(module, manager),
-                severity=Severity.INFO if module.runs_once(forward) else None,
+                severity=Severity.INFO if module.fact(Purposes).runs_once(forward) else None,
             )
 
     def _fix(self, module: Module, manager: cst.CSTNode) -> Fix | None:

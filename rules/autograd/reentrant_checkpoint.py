@@ -7,8 +7,8 @@ from torchlint import edits
 from torchlint.rule import Applicability, Default, Diagnostic, Fix, Rule
 
 if TYPE_CHECKING:
-    from torchlint.model.calls import Call
     from torchlint.model.module import Module
+    from torchlint.model.syntax.calls import Call
 
 _CHECKPOINT = "torch.utils.checkpoint.checkpoint"
 _SEQUENTIAL = "torch.utils.checkpoint.checkpoint_sequential"
@@ -60,7 +60,10 @@ class ReentrantCheckpoint(Rule):
     demo = ("CPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        if module.is_test:
+        from torchlint.model.semantics.gates import Gates
+        from torchlint.model.training.purpose import Purposes
+
+        if module.fact(Purposes).is_test:
             return
         for call in module.own_calls(_CHECKPOINT, _SEQUENTIAL):
             argument = call.argument("use_reentrant")
@@ -74,7 +77,7 @@ class ReentrantCheckpoint(Rule):
                 edited = edits.replace(module, argument.node.value, "False")
             else:
                 continue
-            if module.gates.for_other_versions(call.node):
+            if module.fact(Gates).for_other_versions(call.node):
                 continue
             yield self.diagnostic(
                 module,

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import edits
-from torchlint.model.knowledge import Kind
+from torchlint.model.semantics.knowledge import Kind
 from torchlint.rule import Applicability, Diagnostic, Fix, Rule
 
 if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.model.module import Module
-    from torchlint.model.zeroing import ZeroedParameter
+    from torchlint_rules.autograd._zeroing import ZeroedParameter
 
 
 class ZeroedGradients(Rule):
@@ -63,7 +63,10 @@ class ZeroedGradients(Rule):
     demo = ("GPU", "CPU")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        if module.is_test or module.zeroing.keeps_tensors:
+        from torchlint.model.training.purpose import Purposes
+        from torchlint_rules.autograd._zeroing import Zeroing
+
+        if module.fact(Purposes).is_test or module.fact(Zeroing).keeps_tensors:
             return
         for call in module.methods("zero_grad"):
             argument = _literal_false(module, call)
@@ -76,7 +79,7 @@ class ZeroedGradients(Rule):
                 label="`set_to_none` is False",
                 fix=_fix("remove `set_to_none=False`", edits.remove_argument(module, call, argument)),
             )
-        for zeroed in module.zeroing.loops():
+        for zeroed in module.fact(Zeroing).loops():
             yield self.diagnostic(
                 module,
                 zeroed.call,

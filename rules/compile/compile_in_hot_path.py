@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from torchlint import edits
 from torchlint.edits import Edits
-from torchlint.model.knowledge import Kind
+from torchlint.model.semantics.knowledge import Kind
 from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from torchlint.model.compiled import Compile
     from torchlint.model.module import Module
+    from torchlint_rules.compile._compiled import Compile
 
 #: Methods that run once per step.
 _PER_STEP = frozenset({"forward", "__call__", "training_step", "validation_step", "test_step", "predict_step", "step"})
@@ -81,9 +81,12 @@ class CompileInHotPath(Rule):
     demo = ("GPU", "CPU")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        if module.is_test:
+        from torchlint.model.training.purpose import Purposes
+        from torchlint_rules.compile._compiled import Compiled
+
+        if module.fact(Purposes).is_test:
             return
-        for site in module.compiled.sites:
+        for site in module.fact(Compiled).sites:
             if site.in_place:
                 continue
             place = _repeated(module, site)
@@ -110,10 +113,12 @@ def _repeated(module: Module, site: Compile) -> tuple[cst.CSTNode, str] | None:
     """What runs the compile at every step: a loop, or a function; None if nothing does for sure."""
     import libcst as cst
 
-    from torchlint.model.loops import LoopKind
+    from torchlint.model.training.loops import LoopKind, Loops
+    from torchlint_rules.compile._compiled import Compiled
+    from torchlint_rules.compile._traced import TracedCode
 
-    runs = module.compiled.runs(site)
-    around = module.loops.around(site.node)
+    runs = module.fact(Compiled).runs(site)
+    around = module.fact(Loops).around(site.node)
     if around:
         loop = around[0]
         again = loop.kind is LoopKind.HOT or _counts(module, loop.node) or _is_run_per_item(module, site, loop.node)
@@ -127,7 +132,7 @@ def _repeated(module: Module, site: Compile) -> tuple[cst.CSTNode, str] | None:
         return None
     if any(isinstance(node, cst.Yield) for node in module.tree.nodes_in(function.body)):
         return None
-    if function in module.traced.functions:
+    if function in module.fact(TracedCode).functions:
         return None  # compiled from outside
     if _is_step(module, function):
         return function, f"call of `{function.name.value}`"
@@ -137,7 +142,7 @@ def _repeated(module: Module, site: Compile) -> tuple[cst.CSTNode, str] | None:
         caller = module.function_of(call)
         if caller is not None and _is_step(module, caller) and _is_unconditional(module, call, caller):
             return caller, f"`{caller.name.value}`"
-        for item in module.loops.around(call):
+        for item in module.fact(Loops).around(call):
             if item.kind is LoopKind.HOT and _is_unconditional(module, call, item.node):
                 return None if _measures(module, call) else (item.node, "iteration of the loop")
     return None
@@ -171,6 +176,8 @@ def _is_unconditional(module: Module, node: cst.CSTNode, outer: cst.CSTNode) -> 
     """Whether at most a plain flag stands between the two: `if self.fast:`, not `if self.fast is None:`."""
     import libcst as cst
 
+    from torchlint.model.semantics.gates import Gates
+
     child = node
     for above in module.tree.ancestors(node):
         if above is outer:
@@ -178,10 +185,10 @@ def _is_unconditional(module: Module, node: cst.CSTNode, outer: cst.CSTNode) -> 
         if isinstance(above, (cst.ExceptHandler, cst.Else, cst.MatchCase, cst.Lambda)):
             return False
         if isinstance(above, cst.If) and child is not above.test:
-            if not isinstance(above.test, (cst.Name, cst.Attribute)) and not module.gates.probes(above.test):
+            if not isinstance(above.test, (cst.Name, cst.Attribute)) and not module.fact(Gates).probes(above.test):
                 return False
         child = above
-    return not any(True for _ in module.gates.left_before(node))
+    return not any(True for _ in module.fact(Gates).left_before(node))
 
 
 def _is_invariant(module: Module, site: Compile, loop: cst.CSTNode) -> bool:

@@ -10,9 +10,9 @@ from torchlint.rule import Applicability, Diagnostic, Fix, Rule
 if TYPE_CHECKING:
     import libcst as cst
 
-    from torchlint.model.compiled import Compile
     from torchlint.model.module import Module
-    from torchlint.model.switches import Switch
+    from torchlint.model.semantics.switches import Switch
+    from torchlint_rules.compile._compiled import Compile
 
 #: What each variable or flag does when it is on, and the value that turns it on (None: any).
 _VARIABLES = {
@@ -100,9 +100,12 @@ class DebugCompileBackend(Rule):
     demo = ("GPU", "CPU")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        if module.is_test or any(module.imports(name) for name in _TESTS):
+        from torchlint.model.training.purpose import Purposes
+        from torchlint_rules.compile._compiled import Compiled
+
+        if module.fact(Purposes).is_test or any(module.imports(name) for name in _TESTS):
             return
-        for site in module.compiled.all_sites:
+        for site in module.fact(Compiled).all_sites:
             argument = site.debugging
             if argument is None or _is_meant(module, site):
                 continue
@@ -139,7 +142,9 @@ def _fix(message: str, edited: edits.Edits | None) -> Fix | None:
 
 
 def _switches(module: Module) -> Iterator[tuple[Switch, str]]:
-    for switch in (*module.switches.variables(*_VARIABLES), *module.switches.flags(*_FLAGS)):
+    from torchlint.model.semantics.switches import Switches
+
+    for switch in (*module.fact(Switches).variables(*_VARIABLES), *module.fact(Switches).flags(*_FLAGS)):
         wanted, effect = {**_VARIABLES, **_FLAGS}[switch.name]
         if switch.value and wanted in (None, switch.value) and not switch.conditional:
             if not _in_test(module, switch.node):
@@ -149,7 +154,7 @@ def _switches(module: Module) -> Iterator[tuple[Switch, str]]:
 def _names_eager(call: cst.Call) -> bool:
     import libcst as cst
 
-    from torchlint.model.compiled import EAGER_BACKENDS
+    from torchlint_rules.compile._compiled import EAGER_BACKENDS
 
     first = call.args[0].value if call.args else None
     text = first.evaluated_value if isinstance(first, cst.SimpleString) else None
@@ -159,6 +164,8 @@ def _names_eager(call: cst.Call) -> bool:
 def _is_meant(module: Module, site: Compile) -> bool:
     """Whether the debugging back end was chosen knowingly: by a condition, for comparison, with a reason given."""
     import libcst as cst
+
+    from torchlint_rules.compile._compiled import Compiled
 
     if _in_test(module, site.node):
         return True
@@ -171,7 +178,7 @@ def _is_meant(module: Module, site: Compile) -> bool:
             return True
         if isinstance(above, cst.ExceptHandler):
             return True
-    for other in module.compiled.sites:
+    for other in module.fact(Compiled).sites:
         if module.tree.exclusive(site.node, other.node) or _target(module, site) == _target(module, other):
             return True
     return False

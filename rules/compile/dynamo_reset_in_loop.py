@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import edits
-from torchlint.model.knowledge import Kind
+from torchlint.model.semantics.knowledge import Kind
 from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
 if TYPE_CHECKING:
@@ -78,7 +78,9 @@ class DynamoResetInLoop(Rule):
     demo = ("CPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        if module.is_test:
+        from torchlint.model.training.purpose import Purposes
+
+        if module.fact(Purposes).is_test:
             return
         for call in module.own_calls(*_RESETS):
             loop = _loop_that_needs_it(module, call.node)
@@ -100,12 +102,14 @@ class DynamoResetInLoop(Rule):
 
 def _loop_that_needs_it(module: Module, reset: cst.Call) -> cst.For | cst.While | None:
     """The loop that resets in every round and runs the same compiled code in the next one."""
+    from torchlint.model.training.loops import Loops
+
     places = [reset]
     function = module.function_of(reset)
-    if function is not None and not module.loops.around(reset) and _always_runs(module, reset, function):
+    if function is not None and not module.fact(Loops).around(reset) and _always_runs(module, reset, function):
         places += module.callers(function).calls
     for place in places:
-        around = module.loops.around(place)
+        around = module.fact(Loops).around(place)
         if around and _always_runs(module, place, around[0].node) and not _measures(module, place):
             if _needs_what_it_had(module, around[0].node):
                 return around[0].node
@@ -115,19 +119,20 @@ def _loop_that_needs_it(module: Module, reset: cst.Call) -> cst.For | cst.While 
 def _needs_what_it_had(module: Module, loop: cst.For | cst.While) -> bool:
     import libcst as cst
 
-    from torchlint.model.loops import LoopKind
+    from torchlint.model.training.loops import LoopKind, Loops
+    from torchlint_rules.compile._compiled import Compiled
 
-    if any(module.tree.within(site.node, loop) for site in module.compiled.all_sites):
+    if any(module.tree.within(site.node, loop) for site in module.fact(Compiled).all_sites):
         return False
     if any(module.value(call).kind is Kind.MODULE and module.value(call).origins for call in _made_in(module, loop)):
         return False  # a new model in every round
-    if module.loops.of(loop).kind is not LoopKind.OTHER:
+    if module.fact(Loops).of(loop).kind is not LoopKind.OTHER:
         return True
     if isinstance(loop, cst.For):
         names = [node.value for node in module.tree.nodes_in(loop.target) if isinstance(node, cst.Name)]
         if isinstance(loop.iter, (cst.List, cst.Tuple)) or any(_CONFIGURATIONS.search(name) for name in names):
             return False
-    return any(module.compiled.run_in(loop))
+    return any(module.fact(Compiled).run_in(loop))
 
 
 def _made_in(module: Module, loop: cst.For | cst.While) -> list[cst.Call]:

@@ -13,8 +13,8 @@ from .compile_words import COMPILES
 if TYPE_CHECKING:
     import libcst as cst
 
-    from torchlint.model.compiled import Compile
     from torchlint.model.module import Module
+    from torchlint_rules.compile._compiled import Compile
 
 _WALKS = ("modules", "named_modules", "children", "named_children")
 #: Classes of torch.nn that hold or do more than one layer's work.
@@ -70,10 +70,13 @@ class FragmentedCompile(Rule):
     options = {"layers": 8}
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        if module.is_test:
+        from torchlint.model.training.purpose import Purposes
+        from torchlint_rules.compile._compiled import Compiled
+
+        if module.fact(Purposes).is_test:
             return
         least = module.option(self.name, "layers")
-        covered = {inner for inner, _ in module.compiled.redundant()}
+        covered = {inner for inner, _ in module.fact(Compiled).redundant()}
         for site, count in _fragments(module, least if isinstance(least, int) else 8):
             if site in covered:
                 continue
@@ -99,8 +102,10 @@ class FragmentedCompile(Rule):
 
 def _fragments(module: Module, least: int) -> Iterator[tuple[Compile, str]]:
     """The places that compile single layers, many times: the place, and how many."""
+    from torchlint_rules.compile._compiled import Compiled
+
     together: dict[cst.CSTNode | None, list[Compile]] = defaultdict(list)
-    for site in module.compiled.sites:
+    for site in module.fact(Compiled).sites:
         if _chosen_in_walk(module, site) is not None:
             yield site, "single layers are"
             continue
@@ -167,7 +172,9 @@ def _chosen_in_walk(module: Module, site: Compile) -> cst.For | None:
     """The loop `for m in model.modules(): if isinstance(m, nn.Linear):` around a compile of `m`."""
     import libcst as cst
 
-    around = module.loops.around(site.node)
+    from torchlint.model.training.loops import Loops
+
+    around = module.fact(Loops).around(site.node)
     loop = around[0].node if around else None
     if not isinstance(loop, cst.For) or not isinstance(loop.iter, cst.Call):
         return None

@@ -10,7 +10,7 @@ from .compile_words import COMPILES
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
-    from torchlint.model.traced import Break
+    from torchlint_rules.compile._traced import Break
 
 #: What is wrong, and what to do about it.
 _MESSAGES = {
@@ -80,9 +80,12 @@ class GraphBreakInCompiled(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        if module.is_test:
+        from torchlint.model.training.purpose import Purposes
+        from torchlint_rules.compile._traced import TracedCode
+
+        if module.fact(Purposes).is_test:
             return
-        for found in module.traced.breaks():
+        for found in module.fact(TracedCode).breaks():
             message, label = _MESSAGES[found.kind]
             text = " ".join(module.code(found.node).split())
             shown = text if len(text) <= 40 else f"{text[:37]}..."

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import edits
-from torchlint.model.knowledge import Kind
+from torchlint.model.semantics.knowledge import Kind
 from torchlint.rule import Applicability, Default, Diagnostic, Fix, Note, Rule
 
 if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.model.module import Module
-    from torchlint.model.steps import TrainingLoop
+    from torchlint.model.training.steps import TrainingLoop
 
 #: Data sets whose items all have one shape.
 _EQUAL = tuple(
@@ -84,16 +84,27 @@ class MissingCompile(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        if module.is_test or not _uses_gpu(module) or module.uses_trainer or _speaks_against(module):
+        from torchlint.model.data.devices import Devices
+        from torchlint.model.numerics.sizes import Sizes
+        from torchlint.model.training.purpose import Purposes
+        from torchlint.model.training.steps import Steps
+        from torchlint.model.training.training import Training
+
+        if (
+            module.fact(Purposes).is_test
+            or not _uses_gpu(module)
+            or module.fact(Devices).uses_trainer
+            or _speaks_against(module)
+        ):
             return
         seen: set[cst.CSTNode] = set()
-        for step in module.steps.loops:
+        for step in module.fact(Steps).loops:
             why = _fixed_shape(module, step)
             if why is None:
                 continue
-            for network in module.steps.networks(step):
-                made = module.training.constructors(network)
-                if made is None or len(made) != 1 or module.sizes.is_tiny(network):
+            for network in module.fact(Steps).networks(step):
+                made = module.fact(Training).constructors(network)
+                if made is None or len(made) != 1 or module.fact(Sizes).is_tiny(network):
                     continue
                 call = next(iter(made))
                 if call in seen or not _is_shown(module, call):
@@ -113,13 +124,23 @@ class MissingCompile(Rule):
 
 
 def _uses_gpu(module: Module) -> bool:
-    return module.uses_cuda or any(module.calls("torch.accelerator.current_accelerator"))
+    from torchlint.model.data.devices import Devices
+
+    return module.fact(Devices).uses_cuda or any(module.calls("torch.accelerator.current_accelerator"))
 
 
 def _speaks_against(module: Module) -> bool:
-    if module.compiled.all_sites or any(module.imports(name) for name in _LIBRARIES):
+    from torchlint.model.numerics.convolutions import Convolutions
+    from torchlint.model.numerics.precision import Precision
+    from torchlint_rules.compile._compiled import Compiled
+
+    if module.fact(Compiled).all_sites or any(module.imports(name) for name in _LIBRARIES):
         return True
-    if module.precision.plays_games or module.precision.differentiates_twice or module.convolutions.varies:
+    if (
+        module.fact(Precision).plays_games
+        or module.fact(Precision).differentiates_twice
+        or module.fact(Convolutions).varies
+    ):
         return True
     tree = module.tree
     words = {*tree.names, *(node.attr.value for node in tree.attributes), *module.imported_names}
@@ -129,7 +150,9 @@ def _speaks_against(module: Module) -> bool:
 
 def _fixed_shape(module: Module, step: TrainingLoop) -> Note | None:
     """What shows that the network gets inputs of one shape at every step; None if nothing does."""
-    shown = module.convolutions.one_size
+    from torchlint.model.numerics.convolutions import Convolutions
+
+    shown = module.fact(Convolutions).one_size
     if shown is not None:
         return Note.at(module, shown, "all images have one size")
     for call in (*module.calls(*_EQUAL), *module.calls("torch.utils.data.TensorDataset")):

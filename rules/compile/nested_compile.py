@@ -12,8 +12,8 @@ from .compile_words import COMPILES
 if TYPE_CHECKING:
     import libcst as cst
 
-    from torchlint.model.compiled import Compile
     from torchlint.model.module import Module
+    from torchlint_rules.compile._compiled import Compile
 
 #: What decides how the generated code runs; given to the inner compile only, it is lost.
 _SETTINGS = ("mode", "options", "backend")
@@ -76,7 +76,9 @@ class NestedCompile(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        for inner, outer in module.compiled.redundant():
+        from torchlint_rules.compile._compiled import Compiled
+
+        for inner, outer in module.fact(Compiled).redundant():
             lost = [f"`{_code(module, item)}`" for item in inner.options if _name(item) in _SETTINGS]
             changes = _change(module, inner, outer)
             yield self.diagnostic(

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.model.module import Module
-    from torchlint.model.traced import Mutation
+    from torchlint_rules.compile._traced import Mutation
 
 _CHANGES = {"number": "counts", "list": "adds to", "dict": "counts in"}
 
@@ -75,9 +75,12 @@ class PythonStateInCompiled(Rule):
     demo = ("GPU", "CPU")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        if module.is_test:
+        from torchlint.model.training.purpose import Purposes
+        from torchlint_rules.compile._traced import TracedCode
+
+        if module.fact(Purposes).is_test:
             return
-        for found in module.traced.mutations():
+        for found in module.fact(TracedCode).mutations():
             edited = _to_buffer(module, found)
             yield self.diagnostic(
                 module,
@@ -103,6 +106,8 @@ def _to_buffer(module: Module, found: Mutation) -> edits.Edits | None:
     """Register the number as a buffer where it is made, if the compiled code does nothing but count it."""
     import libcst as cst
 
+    from torchlint_rules.compile._traced import TracedCode
+
     made = found.made.node
     if found.kind != "number" or not isinstance(made, cst.Assign) or len(made.targets) != 1:
         return None
@@ -115,7 +120,7 @@ def _to_buffer(module: Module, found: Mutation) -> edits.Edits | None:
     counted = {stored for stored, _, _ in module.tree.stores}
     for node in module.tree.attributes:
         if node.attr.value == name and node not in counted:
-            if module.function_of(node) in module.traced.functions:
+            if module.function_of(node) in module.fact(TracedCode).functions:
                 return None
     value = module.code(made.value)
     return edits.replace(module, made, f'{owner}.register_buffer("{name}", torch.tensor({value}), persistent=False)')

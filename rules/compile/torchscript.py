@@ -71,10 +71,13 @@ class Torchscript(Rule):
     since = (2, 0)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        if module.is_test:
+        from torchlint.model.semantics.gates import Gates
+        from torchlint.model.training.purpose import Purposes
+
+        if module.fact(Purposes).is_test:
             return
         for node, name in _uses(module):
-            if module.gates.for_other_versions(node) or _is_one_of_two(module, node):
+            if module.fact(Gates).for_other_versions(node) or _is_one_of_two(module, node):
                 continue
             successor = "torch.export" if _is_saved(module, node) else _SUCCESSORS[name]
             yield self.diagnostic(
@@ -93,7 +96,9 @@ def _uses(module: Module) -> Iterator[tuple[cst.Call | cst.Decorator, str]]:
 
 def _is_one_of_two(module: Module, node: cst.CSTNode) -> bool:
     """Whether another branch compiles."""
-    return any(module.tree.exclusive(node, site.node) for site in module.compiled.all_sites)
+    from torchlint_rules.compile._compiled import Compiled
+
+    return any(module.tree.exclusive(node, site.node) for site in module.fact(Compiled).all_sites)
 
 
 def _is_saved(module: Module, node: cst.CSTNode) -> bool:

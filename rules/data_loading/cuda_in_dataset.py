@@ -7,7 +7,7 @@ from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Note, Rule
 
 if TYPE_CHECKING:
-    from torchlint.model.datasets import CudaWork
+    from torchlint.model.data.datasets import CudaWork
     from torchlint.model.module import Module
 
 
@@ -64,7 +64,9 @@ class CudaInDataset(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        for work in module.loading.all_cuda_work():
+        from torchlint.model.data.loading import Loading
+
+        for work in module.fact(Loading).all_cuda_work():
             unit = "batch" if work.role == "collate" else "item"
             yield self.diagnostic(
                 module,
@@ -78,7 +80,9 @@ class CudaInDataset(Rule):
             )
 
     def _fix(self, module: Module, work: CudaWork) -> Fix | None:
-        plan = module.loading.relocation(work)
+        from torchlint_rules.data_loading._relocation import relocation
+
+        plan = relocation(module, work)
         if plan is None:
             return None
         changes: list[Edit] = []

@@ -61,7 +61,9 @@ class PerSampleInference(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        for found in module.samples.loops:
+        from torchlint_rules.data_loading._samples import Samples
+
+        for found in module.fact(Samples).loops:
             notes = [Note.at(module, found.evidence, found.reason)]
             if found.single is not None:
                 notes.append(Note.at(module, found.single, "the batch of one is created"))

@@ -9,8 +9,8 @@ from torchlint.rule import Applicability, Default, Diagnostic, Fix, Note, Rule
 if TYPE_CHECKING:
     import libcst as cst
 
-    from torchlint.model.calls import Argument, Call
     from torchlint.model.module import Module
+    from torchlint.model.syntax.calls import Argument, Call
 
 
 class RespawnedWorkers(Rule):
@@ -68,7 +68,8 @@ class RespawnedWorkers(Rule):
     demo = ("CPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.workers import Workers, count
+        from torchlint_rules.data_loading._epochs import Epochs
+        from torchlint_rules.data_loading._workers import Workers, count
 
         for call in module.own_calls("torch.utils.data.DataLoader"):
             persistent = call.argument("persistent_workers")
@@ -78,8 +79,8 @@ class RespawnedWorkers(Rule):
             known = count(module, workers)
             if workers is None or known is Workers.UNKNOWN:
                 continue
-            again = module.epochs.repetition(call)
-            if again is None or module.epochs.change(call) is not None:
+            again = module.fact(Epochs).repetition(call)
+            if again is None or module.fact(Epochs).change(call) is not None:
                 continue
             deliberate = persistent.node is not None and module.comment_on(persistent.node)
             value = self._value(module, workers, known is Workers.SOME)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from torchlint.rule import Default, Diagnostic, Note, Rule, Severity
 
 if TYPE_CHECKING:
-    from torchlint.model.calls import Call
     from torchlint.model.module import Module
+    from torchlint.model.syntax.calls import Call
 
 
 class ShallowPrefetch(Rule):

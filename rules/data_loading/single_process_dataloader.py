@@ -8,8 +8,8 @@ from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule, Severity
 
 if TYPE_CHECKING:
-    from torchlint.model.calls import Argument, Call
     from torchlint.model.module import Module
+    from torchlint.model.syntax.calls import Argument, Call
 
 
 class SingleProcessDataloader(Rule):
@@ -59,11 +59,13 @@ class SingleProcessDataloader(Rule):
     options = {"num-workers": "min(8, os.cpu_count() or 1)"}
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
+        from torchlint.model.data.loading import Loading
+
         for call in module.own_calls("torch.utils.data.DataLoader"):
             workers = call.argument("num_workers")
             if not (workers.absent or workers.literal() == "0"):
                 continue
-            consumer = module.loading.waits_for(call)
+            consumer = module.fact(Loading).waits_for(call)
             if consumer is None:
                 continue
             deliberate = workers.node is not None and module.comment_on(workers.node)
@@ -89,7 +91,9 @@ class SingleProcessDataloader(Rule):
         return f"{size} items" if size is not None and size.isdigit() and size != "1" else "items"
 
     def _fix(self, module: Module, call: Call, workers: Argument) -> Fix | None:
-        if not module.loading.can_have_workers(call):
+        from torchlint_rules.data_loading._workers import can_have_workers
+
+        if not can_have_workers(module, call):
             return None
         value = str(module.option(self.name, "num-workers") or self.options["num-workers"])
         imported = edits.import_module(module, "os", call.node) if re.search(r"\bos\.", value) else ()

@@ -8,7 +8,7 @@ from torchlint.rule import Applicability, Default, Diagnostic, Fix, Note, Rule
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
-    from torchlint.model.tokenizing import Padding
+    from torchlint_rules.data_loading._tokenizing import Padding
 
 _PLACES = {
     "step": "here each batch could be as long as its longest text",
@@ -68,9 +68,11 @@ class StaticPadding(Rule):
     options = {"short": 64}
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
+        from torchlint_rules.data_loading._tokenizing import Tokenizing
+
         short = module.option(self.name, "short")
         limit = short if isinstance(short, int) else 64
-        for padding in module.tokenizing.padded:
+        for padding in module.fact(Tokenizing).padded:
             if padding.length is not None and padding.length <= limit:
                 continue
             yield self.diagnostic(

@@ -7,8 +7,8 @@ from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule, Severity
 
 if TYPE_CHECKING:
-    from torchlint.model.calls import Argument, Call
     from torchlint.model.module import Module
+    from torchlint.model.syntax.calls import Argument, Call
 
 _VALUE = "torch.cuda.is_available()"
 
@@ -63,12 +63,14 @@ class UnpinnedDataloader(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
+        from torchlint.model.data.loading import Loading
+
         for call in module.own_calls("torch.utils.data.DataLoader"):
             pinning = call.argument("pin_memory")
             if not (pinning.absent or pinning.literal() == "False"):
                 continue
-            transfers = module.loading.transfers(call)
-            if not transfers or module.loading.yields_cuda(call):
+            transfers = module.fact(Loading).transfers(call)
+            if not transfers or module.fact(Loading).yields_cuda(call):
                 continue
             deliberate = pinning.node is not None and module.comment_on(pinning.node)
             yield self.diagnostic(
@@ -82,12 +84,14 @@ class UnpinnedDataloader(Rule):
             )
 
     def _fix(self, module: Module, call: Call, pinning: Argument) -> Fix | None:
+        from torchlint.model.data.loading import Loading
+
         torch = edits.import_module(module, "torch", call.node)
         added = edits.set_argument(module, call.node, "pin_memory", pinning, _VALUE)
         if torch is None or added is None:
             return None
         message = f"add `pin_memory={_VALUE}`" if pinning.absent else f"pass `pin_memory={_VALUE}`"
-        if module.loading.yields_host_tensors(call):
+        if module.fact(Loading).yields_host_tensors(call):
             return Fix(message, (*torch, *added), Applicability.SAFE)
         caution = "it raises if the dataset, defined elsewhere, yields CUDA tensors"
         return Fix(message, (*torch, *added), Applicability.UNSAFE, caution)

@@ -8,8 +8,8 @@ from torchlint.rule import Cause, Diagnostic, Note, Rule
 if TYPE_CHECKING:
     import libcst as cst
 
-    from torchlint.model.calls import Call
     from torchlint.model.module import Module
+    from torchlint.model.syntax.calls import Call
 
 _CLASS = "torch.nn.DataParallel"
 _FUNCTION = "torch.nn.parallel.data_parallel"
@@ -65,7 +65,9 @@ class DataParallel(Rule):
     words = ("torch", (".DataParallel", " DataParallel", "data_parallel("))
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        if module.is_test:
+        from torchlint.model.training.purpose import Purposes
+
+        if module.fact(Purposes).is_test:
             return
         successor = next(module.calls(*_SUCCESSORS), None)
         note = Note("`DistributedDataParallel` runs one process per GPU; start the script with `torchrun`")

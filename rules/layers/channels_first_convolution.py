@@ -67,13 +67,18 @@ class ChannelsFirstConvolution(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        if module.convolutions.chooses_format:
+        from torchlint.model.numerics.autocasts import Autocasts
+        from torchlint.model.numerics.convolutions import Convolutions
+        from torchlint.model.numerics.precision import Precision
+        from torchlint.model.training.networks import Networks
+
+        if module.fact(Convolutions).chooses_format:
             return
-        for call, layers in module.convolutions.forwards:
+        for call, layers in module.fact(Convolutions).forwards:
             if layers.is_depthwise or layers.any("Conv3d", "ConvTranspose3d", "InstanceNorm2d", "InstanceNorm3d"):
                 continue
-            network = module.network_of(call)
-            if not module.autocasts.is_low(call) and not module.precision.is_halved(network):
+            network = module.fact(Networks).network_of(call)
+            if not module.fact(Autocasts).is_low(call) and not module.fact(Precision).is_halved(network):
                 continue
             yield self.diagnostic(
                 module,
@@ -87,12 +92,12 @@ class ChannelsFirstConvolution(Rule):
 
 def _fix(module: Module, call: cst.Call, network: cst.BaseExpression) -> Fix | None:
     """Turn the network before the loop."""
-    from torchlint.model.inference import Region
+    from torchlint.model.training.inference import Inference, Region
 
     if any(module.methods("view")) or any(module.calls("torch.nn.parallel.DistributedDataParallel")):
         return None
     region = Region(call, network, module.function_of(call) or module.root, ("", None))
-    place = module.inference.first_statement(region)
+    place = module.fact(Inference).first_statement(region)
     changed = edits.insert_before(module, place, f"{module.code(network)}.to({_FORMAT})") if place is not None else None
     if not changed or edits.import_module(module, "torch", call) != ():
         return None

@@ -63,10 +63,14 @@ class UntunedConvolution(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        runs = module.convolutions.forwards
-        if not runs or module.convolutions.varies or module.reasons.is_reproducible:
+        from torchlint.model.data.devices import Devices
+        from torchlint.model.numerics.convolutions import Convolutions
+        from torchlint.model.semantics.reasons import Reasons
+
+        runs = module.fact(Convolutions).forwards
+        if not runs or module.fact(Convolutions).varies or module.fact(Reasons).is_reproducible:
             return
-        for switch, value in module.reasons.switched_off(_FLAG, "torch.backends.cudnn.enabled"):
+        for switch, value in module.fact(Reasons).switched_off(_FLAG, "torch.backends.cudnn.enabled"):
             yield self.diagnostic(
                 module,
                 switch.node,
@@ -79,7 +83,11 @@ class UntunedConvolution(Rule):
                     "runs other kernels, which round differently and may differ from run to run",
                 ),
             )
-        if module.uses_trainer or module.convolutions.sets_tuning or module.convolutions.one_size is None:
+        if (
+            module.fact(Devices).uses_trainer
+            or module.fact(Convolutions).sets_tuning
+            or module.fact(Convolutions).one_size is None
+        ):
             return
         for call, _ in runs[:1]:
             yield self.diagnostic(
@@ -88,7 +96,7 @@ class UntunedConvolution(Rule):
                 "cuDNN picks its kernels heuristically; `cudnn.benchmark = True` measures them",
                 label="convolutions of one size",
                 notes=(
-                    Note.at(module, module.convolutions.one_size, "all images have one size"),
+                    Note.at(module, module.fact(Convolutions).one_size, "all images have one size"),
                     Note(f"nothing in this file sets `{_FLAG}`"),
                 ),
                 fix=_tune(module, call),

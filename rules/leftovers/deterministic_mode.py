@@ -60,15 +60,18 @@ class DeterministicMode(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        if module.is_test or any(module.calls(*_COMPARISONS)):
+        from torchlint.model.semantics.switches import Switches
+        from torchlint.model.training.purpose import Purposes
+
+        if module.fact(Purposes).is_test or any(module.calls(*_COMPARISONS)):
             return
         places: list[cst.CSTNode] = []
-        for switch in module.switches.flags(_FLAG):
+        for switch in module.fact(Switches).flags(_FLAG):
             if switch.value == "True" and not switch.conditional:
                 places.append(switch.node)
         calls = list(module.own_calls(*_CALLS))
         if all(_literal(call.node) == "True" for call in calls):
-            places += [call.node for call in calls if not module.switches.conditional(call.node)]
+            places += [call.node for call in calls if not module.fact(Switches).conditional(call.node)]
         for place in places:
             function = module.function_of(place)
             if function is not None and "determin" in function.name.value.lower():

@@ -9,9 +9,9 @@ from torchlint.rule import Default, Diagnostic, Note, Rule
 if TYPE_CHECKING:
     import libcst as cst
 
-    from torchlint.model.calls import Call
-    from torchlint.model.loops import Loop
     from torchlint.model.module import Module
+    from torchlint.model.syntax.calls import Call
+    from torchlint.model.training.loops import Loop
 
 _SCHEDULED = ("torch.profiler.profile", "torch.profiler.profiler.profile")
 _SWITCHED = ("torch.autograd.profiler.profile", "torch.autograd.profiler.emit_nvtx")
@@ -69,7 +69,9 @@ class ProfilerLeftOn(Rule):
     demo = ("CPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        if module.is_test:
+        from torchlint.model.training.purpose import Purposes
+
+        if module.fact(Purposes).is_test:
             return
         for call in module.own_calls(*_SCHEDULED, *_SWITCHED):
             block = _block_of(module, call)
@@ -90,9 +92,11 @@ def _block_of(module: Module, call: Call) -> cst.With | None:
     """The `with` that the profiler is made for, if it hangs on no condition."""
     import libcst as cst
 
+    from torchlint.model.semantics.switches import Switches
+
     item = module.tree.parent(call.node)
     block = module.tree.parent(item) if isinstance(item, cst.WithItem) else None
-    return block if isinstance(block, cst.With) and not module.switches.conditional(block) else None
+    return block if isinstance(block, cst.With) and not module.fact(Switches).conditional(block) else None
 
 
 def _always_on(call: Call) -> bool:
@@ -103,13 +107,15 @@ def _always_on(call: Call) -> bool:
 
 def _recorded_loop(module: Module, block: cst.With) -> Loop | None:
     """The loop over the data that is recorded: inside the block, in a function called there, or around it."""
-    around = module.hot_loop(block)
+    from torchlint.model.training.loops import Loops
+
+    around = module.fact(Loops).hot(block)
     if around is not None and _is_long(module, around) and not _header(module, around).startswith("range("):
         return around
     places = [block.body]
     for call in module.tree.calls_in(block.body):
         places += [item.body for item in module.definitions.called(call, module.values)]
-    for loop in module.all_loops():
+    for loop in module.fact(Loops).all():
         if any(module.tree.within(loop.node, place) for place in places) and _is_long(module, loop):
             return loop
     return None
@@ -117,9 +123,10 @@ def _recorded_loop(module: Module, block: cst.With) -> Loop | None:
 
 def _is_long(module: Module, loop: Loop) -> bool:
     """Whether the loop trains or takes the batches of a loader, and goes through to its end."""
-    from torchlint.model.loops import LoopKind
+    from torchlint.model.training.gradients import Gradients
+    from torchlint.model.training.loops import LoopKind
 
-    if loop.kind is LoopKind.OTHER or not (loop.loaders or module.gradients.trains(loop.node.body)):
+    if loop.kind is LoopKind.OTHER or not (loop.loaders or module.fact(Gradients).trains(loop.node.body)):
         return False
     return "break" not in module.code(loop.node) and _FEW_ROUNDS.fullmatch(_header(module, loop)) is None
 

@@ -57,9 +57,12 @@ class UnsynchronizedTiming(Rule):
     words = ("torch", "cuda", ("time(", "perf_counter", "monotonic", "default_timer", "now()"))
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        if not module.uses_cuda:
+        from torchlint.model.data.devices import Devices
+        from torchlint_rules.leftovers._timing import Timing
+
+        if not module.fact(Devices).uses_cuda:
             return
-        for stretch in module.timing.unfinished():
+        for stretch in module.fact(Timing).unfinished():
             yield self.diagnostic(
                 module,
                 stretch.end,

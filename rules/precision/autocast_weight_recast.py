@@ -8,7 +8,7 @@ from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
-    from torchlint.model.recasts import Recast
+    from torchlint_rules.precision._recasts import Recast
 
 
 class AutocastWeightRecast(Rule):
@@ -66,7 +66,9 @@ class AutocastWeightRecast(Rule):
     demo = ("GPU", "CPU")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        for recast in module.recasts.all:
+        from torchlint_rules.precision._recasts import Recasts
+
+        for recast in module.fact(Recasts).all:
             model = module.code(recast.region.model)
             yield self.diagnostic(
                 module,
@@ -85,15 +87,18 @@ def _fix(module: Module, recast: Recast) -> Fix | None:
     """Put the network into the format of autocast: in the constructor that makes it, or before it is used."""
     import libcst as cst
 
+    from torchlint.model.training.inference import Inference
+    from torchlint_rules.precision._recasts import Recasts
+
     region, dtype = recast.region, recast.autocast.dtype
     cast = f"{module.code(region.model)}.to({dtype})"
-    place = module.inference.construction(region)
+    place = module.fact(Inference).construction(region)
     if place is not None:
         changed = edits.insert_after(module, place, cast)
     else:
-        place = module.inference.first_statement(region) if isinstance(region.model, cst.Name) else None
+        place = module.fact(Inference).first_statement(region) if isinstance(region.model, cst.Name) else None
         changed = edits.insert_before(module, place, cast) if place is not None else None
-    if not changed or not module.recasts.is_beside_network(recast):
+    if not changed or not module.fact(Recasts).is_beside_network(recast):
         return None
     if edits.import_module(module, "torch", region.forward) != ():
         return None

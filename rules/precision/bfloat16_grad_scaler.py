@@ -8,8 +8,8 @@ from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
 if TYPE_CHECKING:
-    from torchlint.model.calls import Call
     from torchlint.model.module import Module
+    from torchlint.model.syntax.calls import Call
 
 _SCALERS = ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.cpu.amp.GradScaler")
 #: What the test of a branch asks for if the scaler is made for some formats only.
@@ -71,10 +71,13 @@ class Bfloat16GradScaler(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        entered = [found for found in module.autocasts.all if found.enabled is not False]
+        from torchlint.model.numerics.autocasts import Autocasts
+        from torchlint.model.training.purpose import Purposes
+
+        entered = [found for found in module.fact(Autocasts).all if found.enabled is not False]
         if not entered or any(found.dtype != "torch.bfloat16" for found in entered):
             return
-        if module.is_test or module.autocasts.others or any(module.methods("half")):
+        if module.fact(Purposes).is_test or module.fact(Autocasts).others or any(module.methods("half")):
             return
         if not any(module.methods("scale")):
             return

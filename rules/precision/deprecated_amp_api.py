@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.model.module import Module
-    from torchlint.model.tree import Binding
+    from torchlint.model.syntax.tree import Binding
 
 _WRAPPERS = ("torch.cuda.amp.custom_fwd", "torch.cuda.amp.custom_bwd")
 _DEPRECATED = tuple(f"torch.{device}.amp.{name}" for device in ("cuda", "cpu") for name in ("autocast", "GradScaler"))
@@ -108,10 +108,14 @@ def _uses(module: Module) -> list[_Use]:
 
 def _is_current(module: Module, use: _Use) -> bool:
     """Whether the name was imported, and neither the import nor the use is there for older versions."""
+    from torchlint.model.semantics.gates import Gates
+
     imports = module.names.imports_of(use.target)
-    if imports is None or module.gates.for_other_versions(use.node):
+    if imports is None or module.fact(Gates).for_other_versions(use.node):
         return False
-    return not any(binding.imported != "torch" and module.gates.for_other_versions(binding.node) for binding in imports)
+    return not any(
+        binding.imported != "torch" and module.fact(Gates).for_other_versions(binding.node) for binding in imports
+    )
 
 
 class _Imports:

@@ -74,8 +74,10 @@ class DeprecatedQuantizationApi(Rule):
     since = (2, 8)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
+        from torchlint.model.semantics.gates import Gates
+
         for call in module.own_calls(*_NAMES):
-            if module.gates.for_other_versions(call.node):
+            if module.fact(Gates).for_other_versions(call.node):
                 continue
             name = call.name.rpartition(".")[2]
             yield self.diagnostic(

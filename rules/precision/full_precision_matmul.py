@@ -73,10 +73,13 @@ class FullPrecisionMatmul(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        precision = module.precision
-        if module.is_test or (precision.float32_training and not precision.loses_on_probabilities):
+        from torchlint.model.numerics.precision import Precision
+        from torchlint.model.training.purpose import Purposes
+
+        precision = module.fact(Precision)
+        if module.fact(Purposes).is_test or (precision.float32_training and not precision.loses_on_probabilities):
             return  # TL301 reports what autocast speeds up without other changes
-        found = module.precision.float32_product
+        found = module.fact(Precision).float32_product
         if found is None:
             return
         forward, layer = found

@@ -8,7 +8,7 @@ from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
-    from torchlint.model.steps import TrainingLoop
+    from torchlint.model.training.steps import TrainingLoop
 
 #: The note on what must change before autocast works.
 _PROBABILITIES = (
@@ -74,7 +74,9 @@ class MissingAutocast(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        for step in module.precision.float32_training:
+        from torchlint.model.numerics.precision import Precision
+
+        for step in module.fact(Precision).float32_training:
             yield self.diagnostic(
                 module,
                 step.forward,
@@ -85,19 +87,23 @@ class MissingAutocast(Rule):
                     if step.backwards
                     else Note.at(module, step.loop, "the training loop begins"),
                     Note("nothing in this program chooses a precision"),
-                    *(Note(text) for text in _PROBABILITIES if module.precision.loses_on_probabilities),
+                    *(Note(text) for text in _PROBABILITIES if module.fact(Precision).loses_on_probabilities),
                 ),
                 fix=self._fix(module, step),
             )
 
     def _fix(self, module: Module, step: TrainingLoop) -> Fix | None:
-        if module.precision.loses_on_probabilities or module.precision.may_break_autocast:
+        from torchlint.model.data.devices import Devices
+        from torchlint.model.numerics.precision import Precision
+        from torchlint.model.training.steps import Steps
+
+        if module.fact(Precision).loses_on_probabilities or module.fact(Precision).may_break_autocast:
             return None
-        if module.uses_accelerator:
+        if module.fact(Devices).uses_accelerator:
             return None  # autocast needs the device type, which may not be CUDA
         if any(module.calls("torch.nn.DataParallel")):
             return None  # its threads take autocast over without the dtype, and would compute in float16
-        statements = module.steps.forward_and_loss(step)
+        statements = module.fact(Steps).forward_and_loss(step)
         imported = edits.import_module(module, "torch", step.forward)
         if statements is None or imported is None:
             return None

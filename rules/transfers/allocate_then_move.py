@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import edits
-from torchlint.model.knowledge import Kind
+from torchlint.model.semantics.knowledge import Kind
 from torchlint.rule import Applicability, Cause, Diagnostic, Fix, Rule, Severity
 
 if TYPE_CHECKING:
     import libcst as cst
 
+    from torchlint.model.data.placement import Fresh, Move
     from torchlint.model.module import Module
-    from torchlint.model.placement import Fresh, Move
 
 _CHAINED = re.compile(
     r"\b(?:zeros|ones|empty|full|eye|arange|linspace|logspace|rand|randn|randint|randperm)\("
@@ -69,14 +69,17 @@ class AllocateThenMove(Rule):
         return super().may_concern(text) and _CHAINED.search(text) is not None
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        if module.is_test:
+        from torchlint.model.data.placement import Placement
+        from torchlint.model.training.purpose import Purposes
+
+        if module.fact(Purposes).is_test:
             return
-        for move in module.placement.moves:
+        for move in module.fact(Placement).moves:
             function = module.function_of(move.call)
-            once = module.runs_once(move.call)
+            once = module.fact(Purposes).runs_once(move.call)
             if move.device == "cpu" or (once and (function is None or module.tree.class_of(function) is not None)):
                 continue
-            fresh = module.placement.fresh(move.source)
+            fresh = module.fact(Placement).fresh(move.source)
             if fresh is None:
                 continue
             factory = module.code(fresh.factory.node.func)

@@ -8,7 +8,7 @@ from torchlint.rule import Applicability, Cause, Diagnostic, Fix, Note, Rule
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
-    from torchlint.model.pinning import BlockingCopy
+    from torchlint_rules.transfers._pinning import BlockingCopy
 
 
 class BlockingTransfer(Rule):
@@ -62,10 +62,13 @@ class BlockingTransfer(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        if module.is_test:
+        from torchlint.model.training.purpose import Purposes
+        from torchlint_rules.transfers._pinning import Pinning
+
+        if module.fact(Purposes).is_test:
             return
-        for copy in module.pinning.blocking_copies():
-            if module.runs_once(copy.move.call):
+        for copy in module.fact(Pinning).blocking_copies():
+            if module.fact(Purposes).runs_once(copy.move.call):
                 continue
             yield self.diagnostic(
                 module,
@@ -81,8 +84,10 @@ class BlockingTransfer(Rule):
 
     def _cause(self, module: Module, copy: BlockingCopy) -> Cause:
         """One for all copies in a loop; outside of loops, in a function."""
+        from torchlint.model.training.loops import Loops
+
         call = copy.move.call
-        loop = module.hot_loop(call) or next(iter(module.loops.around(call)), None)
+        loop = module.fact(Loops).hot(call) or next(iter(module.fact(Loops).around(call)), None)
         place = module.function_of(call) if loop is None else loop.node
         key = None if place is None else module.tree.index(place)
         return Cause((key, copy.only_tensors), "also copied", "add `non_blocking=True` to all copies")

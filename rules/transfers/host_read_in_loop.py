@@ -7,9 +7,9 @@ from torchlint import edits
 from torchlint.rule import Applicability, Cause, Diagnostic, Edit, Fix, Note, Rule
 
 if TYPE_CHECKING:
-    from torchlint.model.host_reads import HostRead, WaitingStep
     from torchlint.model.module import Module
-    from torchlint.model.running import Running
+    from torchlint_rules.transfers._host_reads import HostRead, WaitingStep
+    from torchlint_rules.transfers._running import Running
 
 
 class HostReadInLoop(Rule):
@@ -72,7 +72,9 @@ class HostReadInLoop(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        for step in module.host_reads.steps:
+        from torchlint_rules.transfers._host_reads import HostReads
+
+        for step in module.fact(HostReads).steps:
             fix = self._fix(module, step)
             cause = Cause(module.tree.index(step.node), "also read", whole=True)
             for read in step.reads:
@@ -88,16 +90,19 @@ class HostReadInLoop(Rule):
 
     def _fix(self, module: Module, step: WaitingStep) -> Fix | None:
         """Keep what the reads add up or collect on the device; None if any read, or another wait, would remain."""
-        kept = [module.host_reads.running(read) for read in step.reads]
+        from torchlint_rules.transfers._host_reads import HostReads
+        from torchlint_rules.transfers._running import running
+
+        kept = [running(module, read) for read in step.reads]
         if None in kept or any(module.comment_on(read.call) for read in step.reads):
             return None
-        if module.host_reads.waits_otherwise(step):
+        if module.fact(HostReads).waits_otherwise(step):
             return None
         changes: list[Edit] = []
         behind: dict[int, str] = {}  # one insertion for each loop, so that their order is beyond doubt
-        for read, running in zip(step.reads, kept, strict=True):
-            assert running is not None
-            made = self._kept_on_device(module, read, running)
+        for read, total in zip(step.reads, kept, strict=True):
+            assert total is not None
+            made = self._kept_on_device(module, read, total)
             if made is None:
                 return None
             edits_of_read, after = made

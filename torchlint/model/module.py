@@ -5,61 +5,29 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import libcst as cst
 
-from torchlint.lexemes import NEWLINE
-from torchlint.model import knowledge
-from torchlint.model.autocasts import Autocasts
-from torchlint.model.calls import Call
-from torchlint.model.compiled import Compiled
-from torchlint.model.context import NO_CONTEXT, Context
-from torchlint.model.convolutions import Convolutions
-from torchlint.model.datasets import Datasets
-from torchlint.model.definitions import Callers, Definitions
-from torchlint.model.epochs import Epochs
-from torchlint.model.gates import Gates
-from torchlint.model.gradients import Gradients
-from torchlint.model.host_reads import HostReads
-from torchlint.model.inference import Inference
-from torchlint.model.knowledge import Kind
-from torchlint.model.layers import NetworkLayers
-from torchlint.model.links import Links
-from torchlint.model.loading import Loading
-from torchlint.model.loops import Loop, LoopKind, Loops
-from torchlint.model.names import Names
-from torchlint.model.no_grad import NoGrad
-from torchlint.model.objects import ObjectFlow
-from torchlint.model.options import Options
-from torchlint.model.outputs import Outputs
-from torchlint.model.pinning import Pinning
-from torchlint.model.placement import Placement
-from torchlint.model.positions import Positions
-from torchlint.model.precision import Precision
-from torchlint.model.purpose import Purpose, Purposes
-from torchlint.model.reasons import Reasons, without_suppressions
-from torchlint.model.recasts import Recasts
-from torchlint.model.regions import GradMode, Regions
-from torchlint.model.rounds import Rounds
-from torchlint.model.samples import Samples
-from torchlint.model.sizes import Sizes
-from torchlint.model.steps import Steps
-from torchlint.model.switches import Switches
-from torchlint.model.timing import Timing
-from torchlint.model.tokenizing import Tokenizing
-from torchlint.model.traced import TracedCode
-from torchlint.model.training import Training
-from torchlint.model.tree import Binding, Tree, dotted_name
-from torchlint.model.values import Value, Values
-from torchlint.model.zeroing import Zeroing
+from torchlint.lexemes import NEWLINE, without_suppressions
+from torchlint.model.semantics.definitions import Callers, Definitions
+from torchlint.model.semantics.links import Links
+from torchlint.model.semantics.names import Names
+from torchlint.model.semantics.values import Value, Values
+from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.context import NO_CONTEXT, Context
+from torchlint.model.syntax.positions import Positions
+from torchlint.model.syntax.tree import Binding, Tree
 from torchlint.parsing import ParseError, Piece, parse_pieces
 
 if TYPE_CHECKING:
     from torchlint.rule import Option
+
+
+_Fact = TypeVar("_Fact")
 
 
 class Module:
@@ -102,39 +70,14 @@ class Module:
         self.names = Names(self.tree, self.links)
         self.definitions = Definitions(self.tree, self.names, self.links)
         self.values = Values(self.tree, self.names, self.definitions)
-        self.loops = Loops(self.tree, self.values)
-        self.gates = Gates(self.tree, self.names)
-        self.switches = Switches(self.tree, self.names)
-        self.objects = ObjectFlow(self.tree, self.names, self.definitions, self.values)
-        self.compiled = Compiled(self.tree, self.names, self.definitions, self.values, self.objects, self.gates)
-        self.traced = TracedCode(self)
-        self.regions = Regions(self.tree, self.names, self.definitions, self.values)
-        self.training = Training(self.tree, self.names, self.definitions, self.values)
-        self.gradients = Gradients(self.tree, self.names, self.definitions, self.values)
-        self.purposes = Purposes(self)
-        self.precision = Precision(self)
-        self.autocasts = Autocasts(self)
-        self.sizes = Sizes(self)
-        self.layers = NetworkLayers(self)
-        self.convolutions = Convolutions(self)
-        self.reasons = Reasons(self)
-        self.recasts = Recasts(self)
-        self.steps = Steps(self)
-        self.outputs = Outputs(self)
-        self.inference = Inference(self)
-        self.no_grad = NoGrad(self)
-        self.zeroing = Zeroing(self)
-        self.timing = Timing(self)
-        self.datasets = Datasets(self)
-        self.loading = Loading(self, self.datasets)
-        self.placement = Placement(self)
-        self.pinning = Pinning(self)
-        self.rounds = Rounds(self)
-        self.host_reads = HostReads(self)
-        self.options = Options(self)
-        self.epochs = Epochs(self)
-        self.samples = Samples(self)
-        self.tokenizing = Tokenizing(self)
+        self._facts: dict[object, Any] = {}
+
+    def fact(self, kind: Callable[[Module], _Fact]) -> _Fact:
+        """The fact of this class about the forest; made when it is first asked for."""
+        known: _Fact | None = self._facts.get(kind)
+        if known is None:
+            known = self._facts[kind] = kind(self)
+        return known
 
     @classmethod
     def parse(
@@ -328,65 +271,6 @@ class Module:
         """Where ``function`` is called in the file."""
         return self.definitions.callers(function, self.values)
 
-    # -- evidence of what the file is
-
-    @cached_property
-    def uses_cuda(self) -> bool:
-        """Whether the file puts something on a CUDA device, or may: `.cuda(`, "cuda", `torch.cuda...Tensor`.
-
-        The accelerator that `torch.accelerator` finds counts as one.
-        """
-        if self.uses_accelerator or self._moves_to_rank:
-            return True
-        for string in self.tree.strings:
-            if "cuda" in string.value:
-                text = string.evaluated_value
-                if isinstance(text, str) and (text == "cuda" or re.fullmatch(r"cuda(:.*)?", text)):
-                    return True
-        for node in self.tree.attributes:
-            if node.attr.value == "cuda" and isinstance(self.tree.parent(node), cst.Call):
-                return True
-            if node.attr.value.endswith("Tensor") and (self.name_of(node) or "").startswith("torch.cuda."):
-                return True
-            if node.attr.value in ("set_device", "current_device"):
-                if self.name_of(node) in ("torch.cuda.set_device", "torch.cuda.current_device"):
-                    return True
-        for part in self.tree.nodes:
-            if isinstance(part, cst.FormattedStringText) and part.value.startswith("cuda"):
-                return True
-            if isinstance(part, cst.IfExp) and self._falls_back_to_cpu(part):
-                return True
-        return False
-
-    @cached_property
-    def uses_accelerator(self) -> bool:
-        """Whether the file gets its device from `torch.accelerator`, whatever make that is."""
-        return any(self.calls(*knowledge.ACCELERATORS))
-
-    @cached_property
-    def _moves_to_rank(self) -> bool:
-        """Whether a process that `mp.spawn` starts moves something to its rank: `model.to(rank)`."""
-        return any(self.calls(knowledge.SPAWN)) and any(
-            self.value(argument.value).kind is Kind.NUMBER
-            for call in self.methods("to")
-            for argument in call.args[:1]
-            if isinstance(argument.value, cst.Name)
-        )
-
-    def _falls_back_to_cpu(self, node: cst.IfExp) -> bool:
-        """``args.device if torch.cuda.is_available() else "cpu"``."""
-        asks = any(self.name_of(call.func) == "torch.cuda.is_available" for call in self.tree.calls_in(node.test))
-        return asks and any(self.value(part).constant == "cpu" for part in (node.body, node.orelse))
-
-    @cached_property
-    def uses_trainer(self) -> bool:
-        """Whether a library that places and casts by itself is used: Lightning, Accelerate, Fabric, ..."""
-        roots = ("pytorch_lightning", "lightning", "accelerate", "deepspeed", "composer", "colossalai", "ignite")
-        for scope_name in self._imported_roots:
-            if scope_name in roots:
-                return True
-        return any(name in knowledge.TRAINERS for name in self.imported_names)
-
     def is_exported(self, binding: Binding) -> bool:
         """Whether other files are meant to use the name: listed in ``__all__``, or bound in an ``__init__.py``."""
         if self.path.replace("\\", "/").endswith("/__init__.py") or self.path == "__init__.py":
@@ -423,10 +307,6 @@ class Module:
                     found.update(binding.imported for binding in bindings if binding.kind == "import")
         return frozenset(found)
 
-    @cached_property
-    def _imported_roots(self) -> frozenset[str]:
-        return frozenset(name.partition(".")[0] for name in self.imported_names)
-
     def imports(self, root: str) -> bool:
         """Whether the file imports ``root`` or something of it."""
         return any(name == root or name.startswith(root + ".") for name in self.imported_names)
@@ -434,69 +314,6 @@ class Module:
     def itself_imports(self, root: str) -> bool:
         """Whether the file itself, not its context, imports ``root`` or something of it."""
         return any(name == root or name.startswith(root + ".") for name in self.own_imported_names)
-
-    # -- forward calls
-
-    def is_forward(self, node: cst.Call) -> bool:
-        """Whether ``node`` runs a network: `model(x)`, `self.model.forward(x)`; not a criterion or a container."""
-        func = node.func
-        if isinstance(func, cst.Attribute) and func.attr.value == "forward":
-            return self.value(func.value).kind is Kind.MODULE
-        if self.name_of(func) is not None:
-            return False
-        if isinstance(func, cst.Attribute) and dotted_name(func.value) == "self":
-            owner = self.value(func.value).definition
-            if owner is not None and self.definitions.method(owner, func.attr.value) is not None:
-                return False
-        value = self.value(func)
-        return value.kind is Kind.MODULE
-
-    def runs_network(self, node: cst.Call) -> bool:
-        """Whether ``node`` runs a network, in the caller's grad mode: a forward, or ``model.encode(x)``.
-
-        A layer without parameters, a loss, a metric or a preprocessor that happens to be a module is no network.
-        """
-        func = self.network_of(node)
-        value = self.value(func)
-        if value.kind is not Kind.MODULE or not node.args:
-            return False
-        last = value.name.rpartition(".")[2]
-        if last.startswith(knowledge.PARAMETERLESS) and value.name.startswith("torch.nn."):
-            return False
-        text = (dotted_name(func) or "").rpartition(".")[2]
-        if knowledge.NO_NETWORK.search(text) or knowledge.NO_NETWORK.search(last):
-            return False
-        if func is node.func or (isinstance(node.func, cst.Attribute) and node.func.attr.value == "forward"):
-            return self.is_forward(node)
-        if self.imports("sentence_transformers"):
-            return False  # its ``encode`` records nothing
-        return not any(self.regions.disables(item) for item in self.definitions.called(node, self.values))
-
-    def network_of(self, call: cst.Call) -> cst.BaseExpression:
-        """The network that a forward call runs: ``model`` of ``model(x)`` or of ``model.encode(x)``."""
-        func = call.func
-        if isinstance(func, cst.Attribute) and (
-            func.attr.value in (*knowledge.ENCODING_METHODS, "forward") or self._is_run_by_method(func)
-        ):
-            return func.value
-        return func
-
-    def _is_run_by_method(self, func: cst.Attribute) -> bool:
-        """Whether ``func`` is a method by which its class, a network of the file, is run: ``model.infer``."""
-        if func.attr.value not in knowledge.RUNNING_METHODS:
-            return False
-        owner = self.value(func.value)
-        if owner.kind is not Kind.MODULE or owner.definition is None or dotted_name(func.value) == "self":
-            return False
-        method = self.definitions.method(owner.definition, func.attr.value)
-        return method is not None and any(
-            self.is_forward(call) or dotted_name(call.func) == "self" for call in self.tree.calls_in(method.body)
-        )
-
-    @cached_property
-    def is_test(self) -> bool:
-        """Whether the file tests code: it imports a test library, or is in a folder `tests`."""
-        return self.purposes.of_file is Purpose.TEST
 
     # -- places
 
@@ -506,23 +323,6 @@ class Module:
         while isinstance(found, cst.Lambda):
             found = self.tree.function_of(found)
         return found
-
-    def hot_loop(self, node: cst.CSTNode) -> Loop | None:
-        """The innermost loop around ``node`` that runs once per batch or step."""
-        return next((loop for loop in self.loops.around(node) if loop.kind is LoopKind.HOT), None)
-
-    def runs_once(self, node: cst.CSTNode) -> bool:
-        """Whether ``node`` runs once when the program runs, to set something up."""
-        return self.purposes.runs_once(node)
-
-    def grad_mode(self, node: cst.CSTNode) -> GradMode:
-        """The grad mode at ``node``."""
-        return self.regions.grad_mode(node)
-
-    def all_loops(self) -> Iterator[Loop]:
-        """Every loop of the file, in order."""
-        for node in self.tree.loops:
-            yield self.loops.of(node)
 
     @cached_property
     def has_main_guard(self) -> bool:

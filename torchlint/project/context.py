@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
-from torchlint.model.context import Context, ContextFile
+from torchlint.model.syntax.context import Context, ContextFile
 from torchlint.parsing import Parsed, ParseError, Piece, parse_texts
 from torchlint.project.imports import DefinitionKind, Facts, Import
 from torchlint.project.project import Project

@@ -1,0 +1,168 @@
+"""``no_grad`` regions: which of them nothing leaves, so that ``inference_mode`` serves as well."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics import knowledge
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.training.gradients import Gradients
+from torchlint.model.training.networks import Networks
+from torchlint.model.training.outputs import LEAVING, Outputs
+from torchlint.model.training.regions import GradMode, Regions
+
+#: Methods that change what outlives the region.
+_MUTATING = frozenset(
+    {"copy_", "clamp_", "lerp_", "register_buffer", "load_state_dict", "swap_tensors", "set_", "init"}
+)
+#: What a context manager for mixed precision is called.
+_AUTOCAST = re.compile(r"autocast|(^|[._])amp([._]|$)")
+#: Attributes that are parameters, or reach them.
+_PARAMETERS = frozenset({"data", "weight", "bias", "grad"})
+#: What cannot stand under ``inference_mode``, or makes something that lasts.
+_FORBIDDEN = (knowledge.ENABLE_GRAD, knowledge.SET_GRAD_ENABLED, "torch.nn.Parameter")
+
+
+class NoGrad:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+
+    @cached_property
+    def inference_mode_serves(self) -> list[tuple[cst.CSTNode, cst.Call]]:
+        """The ``no_grad`` managers and decorators that may as well be ``inference_mode``, each with a forward in it."""
+        found: list[tuple[cst.CSTNode, cst.Call]] = []
+        for manager, body, function in self._disabled:
+            forward = self._module.fact(Outputs).first_run(body)
+            if forward is not None and self._stays_inside(body, function):
+                found.append((manager, forward))
+        return found
+
+    @cached_property
+    def _disabled(self) -> list[tuple[cst.CSTNode, cst.CSTNode, cst.FunctionDef | None]]:
+        """Every plain ``no_grad``: the manager or decorator, the body it holds for, the function around."""
+        module = self._module
+        found: list[tuple[cst.CSTNode, cst.CSTNode, cst.FunctionDef | None]] = []
+        for node in module.tree.withs:
+            for item in node.items:
+                if isinstance(item.item, cst.Call) and module.name_of(item.item.func) == knowledge.NO_GRAD:
+                    found.append((item.item, node.body, module.function_of(node)))
+        for function in module.tree.functions:
+            for decorator in function.decorators:
+                target = decorator.decorator
+                name = module.name_of(target.func if isinstance(target, cst.Call) else target)
+                if name == knowledge.NO_GRAD:
+                    found.append((target, function.body, function))
+        return sorted(found, key=lambda item: module.tree.index(item[0]))
+
+    def _stays_inside(self, body: cst.CSTNode, function: cst.FunctionDef | None) -> bool:
+        """Whether no tensor made in ``body`` is used for training, kept, or given to code out of sight."""
+        module = self._module
+        if module.fact(Gradients).anything_reaches_backward(body) or self._has_autocast(body) or self._changes(body):
+            return False
+        runs = module.fact(Outputs).tensor_calls(body)
+        if runs and all(isinstance(module.tree.parent(call), cst.Expr) for call in runs):
+            return False  # a warm-up, or hooks take the outputs
+        if function is not None and self._is_part_of_network(function):
+            return function.name.value != "forward" and self._returns_numbers(function)
+        return not self._keeps(body, runs) and not self._returns(function, runs) and not self._goes_on(body, runs)
+
+    def _changes(self, body: cst.CSTNode) -> bool:
+        """Whether ``body`` turns gradients on again, or changes tensors that outlive it, here or in what it calls."""
+        module = self._module
+        if any(
+            isinstance(node, (cst.Call, cst.Attribute)) and module.name_of(node) in _FORBIDDEN
+            for node in module.tree.nodes_in(body)
+        ):
+            return True
+        if any(
+            isinstance(target, cst.Attribute) and target.attr.value in _PARAMETERS and module.tree.within(target, body)
+            for target, _, _ in module.tree.stores
+        ):
+            return True
+        called = (
+            item for call in module.tree.calls_in(body) for item in module.definitions.called(call, module.values)
+        )
+        bodies = [body, *(item.body for item in called if isinstance(item, cst.FunctionDef))]
+        return any(
+            isinstance(node, cst.Attribute) and node.attr.value in _MUTATING and not self._is_fresh(node, part)
+            for part in bodies
+            for node in module.tree.nodes_in(part)
+        )
+
+    def _is_part_of_network(self, function: cst.FunctionDef) -> bool:
+        """Whether ``function`` is a method of a network, whose callers are out of sight and may train."""
+        owner = self._module.tree.class_of(function)
+        return owner is not None and (
+            self._module.values.instance(owner).kind is Kind.MODULE or function.name.value in ("step", "__call__")
+        )
+
+    def _returns_numbers(self, function: cst.FunctionDef) -> bool:
+        return all(
+            item is None
+            or self._module.fact(Outputs).is_no_tensor(item)
+            or (isinstance(item, cst.Call) and isinstance(item.func, cst.Attribute) and item.func.attr.value in LEAVING)
+            for item in self._module.definitions.returns(function)
+        )
+
+    def _goes_on(self, body: cst.CSTNode, runs: set[cst.CSTNode]) -> bool:
+        """Whether a network that records a graph is given one of the outputs behind ``body``."""
+        module = self._module
+        end = module.tree.last(body)
+        function = module.function_of(body)
+        return any(
+            module.value(call.func).kind is Kind.MODULE
+            and module.fact(Regions).grad_mode(call) not in (GradMode.NO_GRAD, GradMode.INFERENCE)
+            and any(module.fact(Outputs).carries(argument.value, runs, LEAVING) for argument in call.args)
+            for call in module.tree.calls_in(function if function is not None else module.root)
+            if module.tree.index(call) > end
+        )
+
+    def _is_fresh(self, node: cst.Attribute, body: cst.CSTNode) -> bool:
+        """Whether the object that a method changes in place was made in ``body``."""
+        owner: cst.BaseExpression = node.value
+        while isinstance(owner, (cst.Attribute, cst.Call, cst.Subscript)):
+            if isinstance(owner, cst.Call) and self._module.fact(Networks).runs_network(owner):
+                return True
+            owner = owner.func if isinstance(owner, cst.Call) else owner.value
+        if not isinstance(owner, cst.Name):
+            return False
+        bindings = self._module.names.bindings(owner)
+        return bool(bindings) and all(
+            binding.kind == "assign" and self._module.tree.within(binding.node, body) for binding in bindings
+        )
+
+    def _has_autocast(self, body: cst.CSTNode) -> bool:
+        module = self._module
+        first = next((node for node in module.tree.nodes_in(body) if isinstance(node, cst.BaseSmallStatement)), body)
+        if module.fact(Regions).autocast(first):
+            return True
+        return any(_AUTOCAST.search(dotted_name(call.func) or "") for call in module.tree.calls_in(body)) or any(
+            isinstance(node, cst.With) and module.fact(Regions).autocast(node.body)
+            for node in module.tree.nodes_in(body)
+        )
+
+    def _keeps(self, body: cst.CSTNode, runs: set[cst.CSTNode]) -> bool:
+        """Whether an output is stored on an object."""
+        tree = self._module.tree
+        return any(
+            isinstance(target, cst.Attribute)
+            and value is not None
+            and tree.within(target, body)
+            and self._module.fact(Outputs).carries(value, runs, LEAVING)
+            for target, value, _ in tree.stores
+        )
+
+    def _returns(self, function: cst.FunctionDef | None, runs: set[cst.CSTNode]) -> bool:
+        """Whether an output is returned as a tensor."""
+        if function is None:
+            return False
+        given = [item for item in self._module.definitions.returns(function) if item is not None]
+        given += self._module.definitions.yields(function)
+        return any(self._module.fact(Outputs).carries(item, runs, LEAVING) for item in given)

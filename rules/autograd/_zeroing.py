@@ -1,0 +1,127 @@
+"""Gradients set to zero by hand: loops over parameters that do it, and what needs the tensors in `.grad` to stay."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.training.loops import is_backward, is_step
+
+#: What a loop over parameters calls its items, or what it iterates: `p`, `param`, `self.vars`, `fp32_params`.
+_ONE_PARAMETER = re.compile(r"p|par|p\d+|(.*_)?(param|parameter|weight)\d*|(.*[a-z])?Param(eter)?")
+_PARAMETERS = re.compile(r"(.*_)?(params|parameters|weights|vars|variables)(_list)?", re.IGNORECASE)
+#: A tensor that a file makes for `.grad` itself: a new one, or a piece of a flat buffer.
+_OWN_TENSOR = re.compile(r".*\b(zeros|ones|empty)(_like)?\(.*|[\w.]+\[.*\](\.view(_as)?\(.*\))?", re.DOTALL)
+_ZEROES = re.compile(r"(\w+)\.grad(\.data)?\.zero_")
+_ADDS = re.compile(r".*\.grad(\.data)?\.add_", re.DOTALL)
+_GRAPHS = (
+    "torch.cuda.CUDAGraph",
+    "torch.cuda.graph",
+    "torch.cuda.make_graphed_callables",
+    "torch.compiler.cudagraph_mark_step_begin",
+)
+#: Lightning's hooks between backward and step: what is zeroed there is kept from moving.
+_BEFORE_STEP = ("on_after_backward", "on_before_optimizer_step", "configure_gradient_clipping")
+
+
+@dataclass(frozen=True, eq=False)
+class ZeroedParameter:
+    """``p.grad.zero_()`` in a loop over parameters."""
+
+    call: cst.Call
+    loop: cst.For
+    name: str  #: of the parameter in the loop
+
+
+class Zeroing:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+
+    def loops(self) -> Iterator[ZeroedParameter]:
+        """The calls that zero the gradient of one parameter after the other, to make room for new gradients."""
+        for call in self._module.methods("zero_"):
+            found = self._in_loop(call)
+            if found is not None and not self._masks(found.loop):
+                yield found
+
+    @cached_property
+    def keeps_tensors(self) -> bool:
+        """Whether the file needs the tensors in ``.grad`` to stay: it replays graphs, adds into them or makes them."""
+        module = self._module
+        if any(module.calls(*_GRAPHS)) or module.imports("torch_xla"):
+            return True
+        if any(_ADDS.fullmatch(module.code(call.func)) for call in module.methods("add_")):
+            return True
+        for target, value, statement in module.tree.stores:
+            if not (isinstance(target, cst.Attribute) and target.attr.value == "grad"):
+                continue
+            if isinstance(statement, cst.AugAssign) and isinstance(statement.operator, cst.AddAssign):
+                return True
+            if value is not None and _OWN_TENSOR.fullmatch(module.code(value)):
+                return True
+        return False
+
+    def _in_loop(self, call: cst.Call) -> ZeroedParameter | None:
+        match = _ZEROES.fullmatch(self._module.code(call.func))
+        if match is None or call.args:
+            return None
+        below: cst.CSTNode = call
+        for above in self._module.tree.ancestors(call):
+            if isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef, cst.While)):
+                return None
+            if isinstance(above, cst.If) and (below is not above.body or not self._asks_only_of(above.test, match[1])):
+                return None
+            if isinstance(above, cst.For):
+                return ZeroedParameter(call, above, match[1]) if _over_parameters(above, match[1]) else None
+            below = above
+        return None
+
+    def _asks_only_of(self, test: cst.CSTNode, item: str) -> bool:
+        """Whether a condition is about the parameter alone: not a ``set_to_none`` of the caller."""
+        words = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", self._module.code(test)))
+        return words <= {item, "is", "not", "None", "and", "hasattr"}
+
+    def _masks(self, loop: cst.For) -> bool:
+        """Whether the gradients are zeroed after the backward pass and before the step, to leave parameters alone."""
+        tree = self._module.tree
+        function = self._module.function_of(loop)
+        if function is not None and function.name.value in _BEFORE_STEP:
+            return True
+        behind = bisect_right(self._passes, tree.last(loop), key=tree.index)
+        if behind == len(self._passes) or (function is not None and not tree.within(self._passes[behind], function)):
+            return False
+        return is_step(self._passes[behind])
+
+    @cached_property
+    def _passes(self) -> list[cst.Call]:
+        """The backward passes and steps of optimizers, in order."""
+        return [call for call in self._module.tree.calls if is_backward(call) or is_step(call)]
+
+
+def _over_parameters(loop: cst.For, item: str) -> bool:
+    """Whether ``loop`` binds ``item`` to one parameter after the other."""
+    if _PARAMETERS.fullmatch(item):
+        return False  # each item is a flat tensor of many parameters, whose gradient is a buffer to keep
+    target, over = loop.target, loop.iter
+    names = [element.value for element in target.elements] if isinstance(target, (cst.Tuple, cst.List)) else [target]
+    position = next((i for i, name in enumerate(names) if isinstance(name, cst.Name) and name.value == item), None)
+    if position is None:
+        return False
+    if _ONE_PARAMETER.fullmatch(item):
+        return True
+    if isinstance(over, cst.Call) and isinstance(over.func, cst.Name) and over.func.value == "zip":
+        over = over.args[position].value if position < len(over.args) else over
+    elif position != len(names) - 1:
+        return False  # of `named_parameters()` and `enumerate(...)` the last is the parameter
+    while isinstance(over, cst.Call):
+        over = over.func if isinstance(over.func, cst.Attribute) or not over.args else over.args[0].value
+    name = over.attr.value if isinstance(over, cst.Attribute) else over.value if isinstance(over, cst.Name) else ""
+    return _PARAMETERS.fullmatch(str(name)) is not None

@@ -1,0 +1,248 @@
+"""Epochs: which loaders are gone through again and again, and what is changed in their datasets in between."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.data.loading import Loading
+from torchlint.model.module import Module
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.options import Options
+from torchlint.model.semantics.values import Value
+from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.tree import COMPREHENSIONS, dotted_name
+from torchlint.model.training.inference import words_of
+from torchlint.model.training.loops import Loops
+from torchlint.model.training.purpose import Purposes
+
+#: How many callers up the loop over the epochs is looked for.
+_DEPTH = 5
+#: Words in the names of functions of other files that go through a loader once ...
+_ONE_PASS = frozenset("train training eval evaluate evaluation valid validate validation val test epoch".split())
+#: ... unless they make something of it.
+_MAKING = frozenset("get build make create prepare wrap setup init".split())
+#: Methods that only tell something of a dataset.
+_ASKING = re.compile(r"^(get|is|has|num|print|show|plot|save|info|describe|summary|close)(_|$)|^__len__$")
+
+
+class Epochs:
+    """Answers about the loaders of one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+
+    def repetition(self, loader: Call) -> cst.CSTNode | None:
+        """What goes through ``loader`` again and again: a loop around the one over its batches, or a trainer."""
+        for consumer in self._module.fact(Loading).consumers(loader):
+            if consumer.forward is consumer.node and self._runs_epochs(consumer.node):
+                return consumer.node
+        for place in self._passes(loader):
+            found = self._repeated(place, loader, _DEPTH)
+            if found is not None and self._goes_through(found, loader):
+                return None  # a pass within a pass: workers that live on serve one at a time
+            if found is not None:
+                return found
+        return None
+
+    def change(self, loader: Call) -> cst.CSTNode | None:
+        """A place that changes the dataset once ``loader`` is made; workers that live on would not see it."""
+        for target, _, statement in self._tree.stores:
+            owner = target.value if isinstance(target, (cst.Attribute, cst.Subscript)) else None
+            if owner is not None and self._is_dataset(owner, loader) and self._comes_after(statement, loader):
+                return statement
+        for call in self._tree.calls:
+            if not isinstance(self._tree.parent(call), cst.Expr) or not self._comes_after(call, loader):
+                continue
+            changed = [item.value.value for item in call.args if isinstance(item.value, cst.Attribute)]
+            if not (self._module.name_of(call.func) or "").endswith("shuffle"):  # random.shuffle(dataset.items)
+                changed = []
+            if isinstance(call.func, cst.Attribute) and not _ASKING.search(call.func.attr.value):
+                changed.append(call.func.value)
+            if any(self._is_dataset(owner, loader) for owner in changed):
+                return call
+        return None
+
+    # -- one pass
+
+    def _passes(self, loader: Call) -> list[cst.CSTNode]:
+        """The places that begin to take batches out of ``loader``."""
+        found: list[cst.CSTNode] = []
+        for consumer in self._module.fact(Loading).consumers(loader):
+            if self._goes_through(consumer.node, loader):
+                found.append(consumer.node)
+        if self._module.fact(Purposes).is_test:
+            return found
+        return [*found, *self._calls_of_one_pass.get(loader.node, ())]
+
+    @cached_property
+    def _calls_of_one_pass(self) -> dict[cst.CSTNode, list[cst.CSTNode]]:
+        """By loader the calls that keep an iterator of it, or hand it to a function that goes through it, in order."""
+        found: dict[cst.CSTNode, list[cst.CSTNode]] = {}
+        for call in self._tree.calls:
+            given: list[cst.BaseExpression] = []
+            if self._is_kept_iterator(call):
+                given.append(call.args[0].value)
+            if self._is_handed_on(call):
+                given += [item.value for item in call.args]
+            values = [self._module.value(node) for node in given]
+            for loader in {loader for value in values if value.kind is Kind.LOADER for loader in value.origins}:
+                found.setdefault(loader, []).append(call)
+        for function in self._tree.functions:
+            for item in self._module.definitions.delegated(function):
+                value = self._module.value(item)
+                for loader in value.origins if value.kind is Kind.LOADER else ():
+                    found.setdefault(loader, []).append(item)
+        return found
+
+    def _goes_through(self, node: cst.CSTNode, loader: Call) -> bool:
+        """Whether a loop or comprehension is over the loader, and not over what is in a batch."""
+        if isinstance(node, cst.For):
+            return _binds_batch(self._module.fact(Loops).of(node).over, loader)
+        if isinstance(node, COMPREHENSIONS):
+            values = self._module.values
+            return _binds_batch(values.iterated(values.of(node.for_in.iter)), loader)
+        return False
+
+    def _is_kept_iterator(self, call: cst.Call) -> bool:
+        """``batches = iter(loader)``."""
+        if self._module.name_of(call.func) != "builtins.iter" or not call.args:
+            return False
+        return isinstance(self._tree.parent(call), (cst.Assign, cst.AnnAssign))
+
+    def _is_handed_on(self, call: cst.Call) -> bool:
+        """``train_one_epoch(model, loader, epoch)``, a function of another file."""
+        name = self._module.name_of(call.func) or ""
+        words = words_of(name.rpartition(".")[2])
+        if not words & _ONE_PASS or words & _MAKING or name.startswith(("torch.", "builtins.")):
+            return False
+        return name.rpartition(".")[2].islower()
+
+    def _is_loader(self, node: cst.BaseExpression, loader: Call) -> bool:
+        value = self._module.value(node)
+        return value.kind is Kind.LOADER and loader.node in value.origins
+
+    def _runs_epochs(self, node: cst.CSTNode) -> bool:
+        """Whether a Lightning trainer, made by or asked in ``node``, is known to train for several epochs."""
+        func = node.func if isinstance(node, cst.Call) else None
+        if self._module.name_of(func) != "pytorch_lightning.Trainer":
+            if not (isinstance(func, cst.Attribute) and func.attr.value == "fit"):
+                return False
+            node = next(iter(self._module.value(func.value).origins), node)
+        given = {
+            item.keyword.value: item.value
+            for item in (node.args if isinstance(node, cst.Call) else ())
+            if item.keyword is not None
+        }
+        epochs = self._module.value(given.get("max_epochs")).constant
+        return isinstance(epochs, int) and epochs > 1 and "reload_dataloaders_every_n_epochs" not in given
+
+    # -- again and again
+
+    def _repeated(self, place: cst.CSTNode, loader: Call, depth: int) -> cst.For | cst.While | None:
+        """The loop around ``place``, there or in a caller, each round of which goes through ``loader``."""
+        for loop in self._module.fact(Loops).around(place):
+            if self._tree.within(loader.node, loop.node) or self._builds(loop.node, loader):
+                return None
+            if not self._runs_once(loop.node) and not self._chooses(loop.node, place, loader):
+                return loop.node
+        function = self._module.function_of(place)
+        if function is None or depth <= 0 or self._module.function_of(loader.node) is function:
+            return None
+        calls = [call for call in self._module.callers(function).calls if self._may_pass(call, loader)]
+        found = (self._repeated(call, loader, depth - 1) for call in calls)
+        return next((loop for loop in found if loop is not None), None)
+
+    def _may_pass(self, call: cst.Call, loader: Call) -> bool:
+        """Whether the loaders that ``call`` passes, if it passes any, are this one."""
+        origins = [_loaders(self._module.value(item.value)) for item in call.args]
+        return not any(origins) or any(loader.node in item for item in origins)
+
+    def _builds(self, loop: cst.For | cst.While, loader: Call) -> bool:
+        """Whether a round of ``loop`` calls the function, or makes the object, that builds the loader."""
+        home = self._module.function_of(loader.node)
+        if home is None:
+            return False
+        owner = self._tree.class_of(home) if home.name.value == "__init__" else None
+        waiting, depth = [loop.body], 2
+        while waiting and depth > 0:
+            called = [
+                item
+                for node in waiting
+                for call in self._tree.calls_in(node)
+                for item in self._module.definitions.called(call, self._module.values)
+            ]
+            if any(item is home or item is owner for item in called):
+                return True
+            waiting, depth = [item.body for item in called if isinstance(item, cst.FunctionDef)], depth - 1
+        return False
+
+    def _runs_once(self, loop: cst.For | cst.While) -> bool:
+        """``for _ in range(1)``."""
+        count = loop.iter.args if isinstance(loop, cst.For) and isinstance(loop.iter, cst.Call) else ()
+        if len(count) != 1:
+            return False
+        if isinstance(count[0].value, cst.Attribute):  # what is stored there may be set to 1 for a trial
+            return self._module.value(self._module.fact(Options).default(count[0].value)).constant == 1
+        return self._module.value(count[0].value).constant == 1
+
+    def _chooses(self, loop: cst.For | cst.While, place: cst.CSTNode, loader: Call) -> bool:
+        """Whether each round takes another loader: ``for phase in phases: for batch in loaders[phase]``."""
+        if not isinstance(loop, cst.For):
+            return False
+        taken: list[cst.BaseExpression] = []
+        if isinstance(place, cst.Call):
+            taken = [item.value for item in place.args if self._is_loader(item.value, loader)]
+        elif isinstance(place, (cst.For, *COMPREHENSIONS)):
+            taken = [self._innermost(place.iter if isinstance(place, cst.For) else place.for_in.iter, loader)]
+        for part in list(taken):
+            if isinstance(part, cst.Name):
+                taken += [item.value for item in self._module.names.bindings(part) if item.value is not None]
+        bound = {node.value for node in self._tree.nodes_in(loop.target) if isinstance(node, cst.Name)}
+        names = [node.value for part in taken for node in self._tree.nodes_in(part) if isinstance(node, cst.Name)]
+        return not bound.isdisjoint(names)
+
+    def _innermost(self, node: cst.BaseExpression, loader: Call) -> cst.BaseExpression:
+        """``loader`` of ``enumerate(tqdm(loader, desc=f"epoch {epoch}"))``."""
+        given = node.args if isinstance(node, cst.Call) else ()
+        inner = next((item.value for item in given if self._is_loader(item.value, loader)), None)
+        return node if inner is None else self._innermost(inner, loader)
+
+    # -- the dataset
+
+    def _is_dataset(self, node: cst.CSTNode, loader: Call) -> bool:
+        """Whether ``node`` is the dataset of ``loader``, or something in it: ``loader.dataset``, ``data.transform``."""
+        given = loader.argument("dataset").value
+        text, own = dotted_name(node), dotted_name(given)
+        if own is not None and own != "self" and (text == own or (text or "").startswith(own + ".")):
+            return True
+        while isinstance(node, (cst.Attribute, cst.Subscript)):
+            if isinstance(node, cst.Attribute) and node.attr.value == "dataset":
+                value = self._module.value(node.value)
+                if value.kind is Kind.LOADER:
+                    return not value.origins or loader.node in value.origins
+            node = node.value
+        value = self._module.value(node)
+        return value.kind is Kind.DATASET and bool(value.origins & self._module.value(given).origins)
+
+    def _comes_after(self, node: cst.CSTNode, loader: Call) -> bool:
+        elsewhere = self._module.function_of(node) is not self._module.function_of(loader.node)
+        return elsewhere or self._tree.index(node) > self._tree.index(loader.node)
+
+
+def _binds_batch(value: Value, loader: Call) -> bool:
+    """Whether ``value`` is a batch of the loader, or a pair that holds one."""
+    if value.kind is Kind.BATCH:
+        return loader.node in value.origins
+    return any(_binds_batch(part, loader) for part in (*value.elements, *((value.each,) if value.each else ())))
+
+
+def _loaders(value: Value) -> frozenset[cst.CSTNode]:
+    """The loaders that ``value`` is or holds."""
+    if value.kind is Kind.LOADER:
+        return value.origins
+    parts = (*value.elements, *((value.each,) if value.each else ()))
+    return frozenset(origin for part in parts for origin in _loaders(part))

@@ -1,0 +1,331 @@
+"""Samples: which loops run a network on one sample at a time, though its samples could be put into batches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.training.gradients import Gradients
+from torchlint.model.training.loops import Loops
+from torchlint.model.training.networks import Networks
+from torchlint.model.training.purpose import Purposes
+from torchlint.model.training.regions import GradMode, Regions
+from torchlint.model.training.training import Training
+
+#: Methods and functions that give the same sample, elsewhere or in another form.
+_SAME = frozenset(
+    "to cuda cpu float half double bfloat16 type contiguous detach clone requires_grad_ pin_memory permute transpose "
+    "div div_ sub sub_ mul mul_ add add_ clamp clamp_".split()
+)
+_SAME_FUNCTIONS = frozenset(
+    {"torch.autograd.Variable", "torch.from_numpy", "torch.tensor", "torch.as_tensor", "torch.FloatTensor"}
+)
+_INSERTING = frozenset({"torch.unsqueeze", "numpy.expand_dims"})
+#: What gives every sample one size.
+_RESIZERS = frozenset({"resize", "Resize", "CenterCrop", "center_crop", "RandomCrop", "RandomResizedCrop"})
+#: Methods that keep something from one round to the next ...
+_KEEPING = frozenset("append extend insert update add copy_ put push appendleft".split())
+#: ... and calls that tell that samples come one by one, or that single ones are measured or shown.
+_ONE_BY_ONE = re.compile(
+    r"^(read|imshow|waitKey|input|recv|step|reset|time|perf_counter|perf_counter_ns|process_time|tic|toc|record"
+    r"|synchronize|backward|timeit|accept|poll)$"
+)
+#: Methods by which a tokenizer is given one text, or one conversation.
+_ENCODING = frozenset({"encode", "encode_plus", "apply_chat_template"})
+_BATCH = re.compile(r"batch|chunk|group|loader", re.IGNORECASE)
+#: How many expressions a sample is followed through.
+_LIMIT = 60
+
+
+@dataclass(frozen=True, eq=False)
+class SampleLoop:
+    """A loop that runs a network once per sample."""
+
+    call: cst.Call  #: what runs it
+    loop: cst.For
+    single: cst.CSTNode | None  #: the expression that makes a batch of one, where the file does so itself
+    reason: str  #: why the samples could share a batch
+    evidence: cst.CSTNode | None  #: where that is seen
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """A call that runs a network on one sample."""
+
+    given: cst.CSTNode  #: the expression that holds the sample
+    single: cst.CSTNode | None
+    reason: str
+    evidence: cst.CSTNode | None
+
+
+class Samples:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+
+    @cached_property
+    def loops(self) -> list[SampleLoop]:
+        """The loops that run a network, or a pipeline, on one sample after the other; each loop once."""
+        if self._module.fact(Purposes).is_test:
+            return []
+        found: dict[cst.CSTNode, SampleLoop] = {}
+        for call in self._tree.calls:
+            item = self._judge(call)
+            if item is not None:
+                found.setdefault(item.loop, item)
+        return list(found.values())
+
+    def _judge(self, call: cst.Call) -> SampleLoop | None:
+        """The loop around ``call``, or around the calls of the function that it stands in."""
+        given = next((item.value for item in call.args if item.star != "*"), None)
+        if given is None:
+            return None
+        around = next((item.node for item in self._module.fact(Loops).around(call)), None)
+        if around is not None:
+            found = self._runs(call, given, around.body) if isinstance(around, cst.For) else None
+            if found is None or not isinstance(around, cst.For) or not self._is_free(call, found.given, around):
+                return None
+            return SampleLoop(call, around, found.single, found.reason, found.evidence)
+        function = self._module.function_of(call)
+        found = self._runs(call, given, function.body) if function is not None else None
+        if function is None or found is None or self._is_one_by_one(function.body):
+            return None
+        for caller in self._module.callers(function).calls:
+            loop = next((item.node for item in self._module.fact(Loops).around(caller)), None)
+            if isinstance(loop, cst.For) and any(self._is_free(caller, item.value, loop) for item in caller.args):
+                return SampleLoop(caller, loop, found.single, found.reason, found.evidence)
+        return None
+
+    def _runs(self, call: cst.Call, given: cst.BaseExpression, body: cst.CSTNode) -> _Run | None:
+        """Whether ``call`` runs a network on one sample that the statements of ``body`` make, of a known size."""
+        if self._is_pipeline(call):
+            one = given if self._is_one(given, body) else None
+            return _Run(one, None, "a pipeline makes batches of a list, with `batch_size=`", None) if one else None
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "generate":
+            model = self._module.value(call.func.value)
+            named = (dotted_name(call.func.value) or "").rpartition(".")[2].lower()
+            if model.kind is not Kind.MODULE or not (model.sure or named.endswith("model")):
+                return None
+            text = self._tokenized(given, body)
+            return _Run(text, None, "a tokenizer pads several texts to one length", None) if text else None
+        if not self._module.fact(Networks).runs_network(call) or not self._is_inference(call):
+            return None
+        single = self._single(given, body)
+        evidence = self._same_size(single, given, body) if single is not None else None
+        return _Run(given, single, *evidence) if evidence is not None else None
+
+    def _is_inference(self, call: cst.Call) -> bool:
+        if self._module.fact(Gradients).reaches_backward(call):
+            return False
+        if self._module.fact(Regions).grad_mode(call) in (GradMode.NO_GRAD, GradMode.INFERENCE):
+            return True
+        return self._module.fact(Training).evaluation(call, self._module.fact(Networks).network_of(call)) is not None
+
+    # -- texts
+
+    def _is_one(self, node: cst.CSTNode, body: cst.CSTNode) -> bool:
+        """Whether ``node`` may be a single text: no list of them, no slice, nothing called a batch."""
+        value = self._module.value(node)
+        if value.kind in (Kind.BATCH, Kind.LOADER, Kind.SEQUENCE) or value.role == "batch":
+            return False
+        parts = [part for source in self._sources(node, body) for part in self._tree.nodes_in(source)]
+        return not any(
+            isinstance(part, cst.Slice) or (isinstance(part, cst.Name) and _BATCH.search(part.value)) for part in parts
+        )
+
+    def _is_pipeline(self, call: cst.Call) -> bool:
+        """``pipe(text)`` where ``pipe = transformers.pipeline(...)``."""
+        if not isinstance(call.func, cst.Name):
+            return False
+        made = [item.value for item in self._module.names.bindings(call.func) if item.kind == "assign"]
+        return bool(made) and all(
+            isinstance(value, cst.Call) and self._module.name_of(value.func) == "transformers.pipeline"
+            for value in made
+        )
+
+    def _tokenized(self, node: cst.CSTNode, body: cst.CSTNode) -> cst.BaseExpression | None:
+        """The text behind ``inputs`` or ``inputs["input_ids"]``, if a tokenizer is asked for it in ``body``."""
+        for source in self._sources(node, body):
+            for call in self._tree.calls_in(source):
+                owner, method = call.func, ""
+                if isinstance(call.func, cst.Attribute) and call.func.attr.value in _ENCODING:
+                    owner, method = call.func.value, call.func.attr.value
+                name = (dotted_name(owner) or "").rpartition(".")[2].lower()
+                if not call.args or not (name.endswith("tokenizer") or "Tokenizer" in self._module.value(owner).name):
+                    continue
+                text = call.args[0].value
+                return text if method == "apply_chat_template" or self._is_one(text, body) else None
+        return None
+
+    # -- what feeds a call
+
+    def _targets(self, loop: cst.For) -> set[str]:
+        return {node.value for node in self._tree.nodes_in(loop.target) if isinstance(node, cst.Name)}
+
+    def _sources(self, node: cst.CSTNode, body: cst.CSTNode) -> list[cst.CSTNode]:
+        """``node`` and the expressions of ``body`` that it is made from, through the names they use."""
+        found: list[cst.CSTNode] = [node]
+        for part in found:  # grows on the way
+            for name in self._tree.nodes_in(part):
+                if not isinstance(name, cst.Name) or len(found) > _LIMIT:
+                    continue
+                for binding in self._module.names.bindings(name):
+                    value = binding.value
+                    if value is not None and value not in found and self._tree.within(binding.node, body):
+                        found.append(value)
+        return found
+
+    def _is_free(self, call: cst.Call, given: cst.CSTNode, loop: cst.For) -> bool:
+        """Whether each round takes another sample, needs no earlier round, and nobody waits for a single one."""
+        if self._is_handful(loop) or self._is_one_by_one(loop.body):
+            return False
+        sources = self._sources(given, loop.body)
+        names = {node.value for part in sources for node in self._tree.nodes_in(part) if isinstance(node, cst.Name)}
+        if names.isdisjoint(self._targets(loop)):
+            return False
+        kept = names - self._targets(loop)
+        for argument in call.args:
+            expressions = self._sources(argument.value, loop.body)
+            if any(self._tree.within(call, part) for part in expressions if part is not argument.value):
+                return False  # what an earlier round gave
+        for inner in self._tree.calls_in(loop.body):
+            owner = dotted_name(inner.func.value) if isinstance(inner.func, cst.Attribute) else None
+            if owner in kept and (dotted_name(inner.func) or "").rpartition(".")[2] in _KEEPING:
+                return False
+        return not any(
+            isinstance(target, cst.Subscript) and dotted_name(target.value) in kept
+            for target, _, statement in self._tree.stores
+            if self._tree.within(statement, loop.body)
+        )
+
+    def _is_handful(self, loop: cst.For) -> bool:
+        """Whether the file itself lists what the loop goes through, or the loop takes what are batches by name."""
+        value = self._module.value(loop.iter)
+        if value.elements or any(_BATCH.search(name) for name in (*self._targets(loop), dotted_name(loop.iter) or "")):
+            return True
+        return any(isinstance(item.value, cst.Integer) for item in self._counts(loop.iter)[1:3])
+
+    def _counts(self, node: cst.BaseExpression) -> list[cst.Arg]:
+        """The arguments of ``range(0, n, size)``, with a third one if it goes in steps."""
+        if not isinstance(node, cst.Call):
+            return []
+        if self._module.name_of(node.func) != "builtins.range":
+            return self._counts(node.args[0].value) if node.args else []
+        return list(node.args) if len(node.args) == 3 else []
+
+    def _is_one_by_one(self, body: cst.CSTNode) -> bool:
+        """Whether samples come one by one, or single ones are measured or shown."""
+        names = ((dotted_name(call.func) or "").rpartition(".")[2] for call in self._tree.calls_in(body))
+        return any(_ONE_BY_ONE.match(name) for name in names)
+
+    # -- a batch of one
+
+    def _single(self, node: cst.CSTNode | None, body: cst.CSTNode, depth: int = 12) -> cst.CSTNode | None:
+        """The ``x.unsqueeze(0)`` or ``x[None]`` behind an argument."""
+        if node is None or depth <= 0:
+            return None
+        if isinstance(node, cst.Name):
+            scope = self._module.names.scope_with(node.value, self._tree.scope_of(node))
+            reached = self._module.values.reaching(scope.bindings[node.value], node, scope) if scope is not None else []
+            inside = [item for item in reached if self._tree.within(item.node, body)]
+            found = [self._single(item.value, body, depth - 1) for item in inside if not item.path]
+            return next((item for item in found if item is not None), None)
+        if isinstance(node, cst.IfExp):
+            return self._single(node.body, body, depth - 1)
+        if isinstance(node, cst.BinaryOperation):
+            return self._single(node.left, body, depth - 1)
+        if isinstance(node, cst.Subscript):
+            return node if self._adds_axis(node) else None
+        if not isinstance(node, cst.Call):
+            return None
+        name = self._module.name_of(node.func)
+        if name in _INSERTING:
+            return node if len(node.args) > 1 and self._module.value(node.args[1].value).constant == 0 else None
+        if name in _SAME_FUNCTIONS and node.args:
+            return self._single(node.args[0].value, body, depth - 1)
+        if name is None and isinstance(node.func, cst.Attribute):
+            if node.func.attr.value == "unsqueeze":
+                return node if node.args and self._module.value(node.args[0].value).constant == 0 else None
+            if node.func.attr.value in _SAME:
+                return self._single(node.func.value, body, depth - 1)
+        return None
+
+    def _adds_axis(self, node: cst.Subscript) -> bool:
+        index = node.slice[0].slice
+        return isinstance(index, cst.Index) and isinstance(index.value, cst.Name) and index.value.value == "None"
+
+    def _same_size(
+        self, single: cst.CSTNode, given: cst.CSTNode, body: cst.CSTNode
+    ) -> tuple[str, cst.CSTNode | None] | None:
+        """Why all samples are of one size, and where that is seen; None if it is not sure."""
+        for source in self._sources(given, body):
+            for call in self._tree.calls_in(source):
+                for resize in self._resizing(call, body):
+                    return "all samples are brought to one size", resize
+        rows = self._rows(single)
+        value = self._module.value(rows)
+        if value.kind is Kind.TENSOR and (value.sure or value.role == "batch"):
+            return "the samples are rows of a tensor", rows
+        return None
+
+    def _rows(self, node: cst.CSTNode | None) -> cst.CSTNode | None:
+        """``xs`` of ``xs[i].unsqueeze(0)``, or of ``x[None]`` in ``for x in xs``."""
+        while isinstance(node, (cst.Call, cst.Subscript)):
+            if isinstance(node, cst.Subscript):
+                if not self._adds_axis(node):
+                    return node.value
+                node = node.value
+            elif isinstance(node.func, cst.Attribute) and self._module.name_of(node.func) is None:
+                node = node.func.value
+            else:
+                node = node.args[0].value if node.args else None
+        if not isinstance(node, cst.Name):
+            return None
+        looped = [item.value for item in self._module.names.bindings(node) if item.kind == "for"]
+        rows = looped[0] if len(looped) == 1 else None
+        while isinstance(rows, cst.Call) and rows.args:  # enumerate(tqdm(xs))
+            rows = rows.args[0].value
+        return rows
+
+    def _resizing(self, call: cst.Call, body: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """Calls that bring a sample to a size that does not depend on it: here, or in the transform that is called."""
+        if self._resizes(call, body):
+            yield call
+        if not isinstance(call.func, (cst.Name, cst.Attribute)) or self._module.name_of(call.func) is not None:
+            return
+        values = (
+            self._module.values.stored(dotted_name(call.func) or "") if isinstance(call.func, cst.Attribute) else []
+        )
+        if isinstance(call.func, cst.Name):
+            values = [item.value for item in self._module.names.bindings(call.func) if item.kind == "assign"]
+        if len(values) == 1 and values[0] is not None:
+            yield from (inner for inner in self._tree.calls_in(values[0]) if self._resizes(inner, body))
+
+    def _resizes(self, call: cst.Call, body: cst.CSTNode) -> bool:
+        last = (dotted_name(call.func) or "").rpartition(".")[2]
+        if isinstance(call.func, cst.Attribute) and not last:
+            last = call.func.attr.value
+        if last not in _RESIZERS:
+            return False
+        if "Crop" in last or "crop" in last:
+            return bool(call.args)
+        sizes = [item.value for item in call.args if isinstance(item.value, (cst.Tuple, cst.List))]
+        return any(
+            len(size.elements) == 2 and all(self._is_fixed(element.value, body) for element in size.elements)
+            for size in sizes
+        )
+
+    def _is_fixed(self, node: cst.CSTNode, body: cst.CSTNode) -> bool:
+        names = [part for part in self._tree.nodes_in(node) if isinstance(part, cst.Name)]
+        return not any(
+            self._tree.within(binding.node, body) for name in names for binding in self._module.names.bindings(name)
+        )

@@ -1,0 +1,160 @@
+"""Worker processes: how many there are, and what stands against them: code that runs on import, unpicklable objects."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import libcst as cst
+
+from torchlint.model.data.loading import Loading
+from torchlint.model.module import Module
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.options import Options
+from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.tree import dotted_name
+
+#: How many callers up, and how many values deep, the answers are looked for.
+_DEPTH = 6
+#: Calls whose results cannot be pickled, or must not be shared by processes.
+_HANDLES = frozenset({"builtins.open", "h5py.File", "lmdb.open", "sqlite3.connect", "zipfile.ZipFile", "tarfile.open"})
+#: Calls that count what a machine has: one at least.
+_COUNTS = frozenset(
+    f"{module}.cpu_count" for module in ("os", "multiprocessing", "torch.multiprocessing", "psutil", "joblib")
+)
+
+
+class Workers(Enum):
+    """What is known of a number of workers."""
+
+    SOME = "some"  #: one or more
+    BY_DEFAULT = "by default"  #: one or more unless a caller, or who starts the script, wants none
+    UNKNOWN = "unknown"  #: also if there are none
+
+
+def can_have_workers(module: Module, loader: Call) -> bool:
+    """Whether nothing in the forest is seen to break when ``loader`` starts processes."""
+    consumers = module.fact(Loading).consumers(loader)
+    if any(runs_on_import(module, consumer.node) for consumer in consumers):
+        return False
+    if runs_on_import(module, loader.node) and not module.has_main_guard:
+        return False
+    return can_be_sent(module, loader)
+
+
+def count(module: Module, node: cst.BaseExpression | None, depth: int = _DEPTH) -> Workers:
+    """Whether the expression ``node``, passed as ``num_workers``, is at least 1."""
+    if node is None or depth <= 0:
+        return Workers.UNKNOWN
+    if isinstance(node, cst.Call):
+        return _counted(module, node, depth)
+    if isinstance(node, cst.BooleanOperation) and isinstance(node.operator, cst.Or):
+        # `args.workers or 4`; `os.cpu_count() or 1`
+        return count(module, node.right, depth - 1)
+    if isinstance(node, cst.IfExp):
+        sides = {count(module, side, depth - 1) for side in (node.body, node.orelse)}
+        return sides.pop() if len(sides) == 1 else Workers.BY_DEFAULT  # `4 if use_cuda else 0`
+    constant = module.value(node).constant
+    if isinstance(node, cst.Integer):
+        return Workers.SOME if isinstance(constant, int) and constant > 0 else Workers.UNKNOWN
+    if isinstance(node, cst.BinaryOperation):  # `os.cpu_count() // 2`
+        sides = {count(module, side, depth - 1) for side in (node.left, node.right)}
+        return Workers.BY_DEFAULT if Workers.UNKNOWN not in sides else Workers.UNKNOWN
+    if isinstance(node, (cst.Attribute, cst.Subscript)):
+        stored = module.values.stored(dotted_name(node) or "")
+        given = stored if stored else [module.fact(Options).default(node)]
+        found = {count(module, item, depth - 1) for item in given}
+        return Workers.UNKNOWN if Workers.UNKNOWN in found else Workers.BY_DEFAULT
+    if isinstance(node, cst.Name):
+        return _named(module, node, depth)
+    return Workers.UNKNOWN
+
+
+def _counted(module: Module, node: cst.Call, depth: int) -> Workers:
+    """``min(8, os.cpu_count() or 1)``, ``int(args.workers)``, ``len(os.sched_getaffinity(0))``."""
+    name = module.name_of(node.func)
+    given = [item.value for item in node.args if item.star == ""]
+    if len(given) == 1 and isinstance(given[0], (cst.List, cst.Tuple)):  # `min([os.cpu_count(), 8])`
+        given = [element.value for element in given[0].elements]
+    found = [count(module, item, depth - 1) for item in given]
+    if name in _COUNTS:
+        return Workers.SOME
+    if name == "builtins.int" and len(found) == 1:
+        return found[0]
+    if name == "builtins.max" and Workers.SOME in found:
+        return Workers.SOME
+    if name in ("builtins.min", "builtins.max") and found and Workers.UNKNOWN not in found:
+        return Workers.SOME if set(found) == {Workers.SOME} else Workers.BY_DEFAULT
+    return Workers.UNKNOWN
+
+
+def _named(module: Module, node: cst.Name, depth: int) -> Workers:
+    scope = module.names.scope_with(node.value, module.tree.scope_of(node))
+    if scope is None:
+        return Workers.UNKNOWN
+    found: set[Workers] = set()
+    for binding in module.values.reaching(scope.bindings[node.value], node, scope):
+        if binding.kind == "assign" and not binding.path:
+            found.add(count(module, binding.value, depth - 1))
+        elif isinstance(binding.node, cst.Param):
+            function = module.function_of(binding.node)
+            given = module.definitions.arguments_for(function, binding.node, module.values) if function else []
+            passed = {count(module, item, depth - 1) for item in given} or {count(module, binding.node.default)}
+            found.add(Workers.UNKNOWN if Workers.UNKNOWN in passed else Workers.BY_DEFAULT)
+        else:
+            found.add(Workers.UNKNOWN)
+    if not found or Workers.UNKNOWN in found:
+        return Workers.UNKNOWN
+    return Workers.SOME if found == {Workers.SOME} else Workers.BY_DEFAULT
+
+
+def runs_on_import(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bool:
+    """Whether importing the file runs ``node``: at module level without a main guard, or called from there."""
+    if module.under_main_guard(node) and module.tree.function_of(node) is None:
+        return False
+    function = module.function_of(node)
+    if function is None:
+        return True
+    return depth > 0 and any(runs_on_import(module, call, depth - 1) for call in module.callers(function).calls)
+
+
+def can_be_sent(module: Module, loader: Call) -> bool:
+    """Whether nothing that ``loader`` would send to a spawned worker is seen to be unpicklable."""
+    return all(
+        _can_be_pickled(module, argument.value, _DEPTH)
+        for argument in loader.node.args
+        if argument.keyword is None or argument.keyword.value in ("dataset", "collate_fn", "worker_init_fn")
+    )
+
+
+def _can_be_pickled(module: Module, node: cst.BaseExpression, depth: int) -> bool:
+    if isinstance(node, (cst.Lambda, cst.GeneratorExp)):
+        return False
+    value = module.value(node)
+    definition = value.definition
+    if definition is not None and module.tree.function_of(definition) is not None:
+        return False  # a local class or function
+    if isinstance(definition, cst.ClassDef) and value.kind is not Kind.CLASS and not _pickles(module, definition):
+        return False
+    if depth <= 0:
+        return True
+    if isinstance(node, cst.Name):
+        values = [item.value for item in module.names.bindings(node) if item.kind == "assign" and not item.path]
+        return all(_can_be_pickled(module, item, depth - 1) for item in values if item is not None and item is not node)
+    if isinstance(node, cst.Call):
+        return all(_can_be_pickled(module, argument.value, depth - 1) for argument in node.args)
+    if isinstance(node, (cst.List, cst.Tuple)):
+        return all(_can_be_pickled(module, element.value, depth - 1) for element in node.elements)
+    return True
+
+
+def _pickles(module: Module, definition: cst.ClassDef) -> bool:
+    """Whether instances of a class of the file hold no lambda, generator or open file."""
+    for current in module.definitions.lineage(definition):
+        for bindings in module.tree.scopes[current].attributes.values():
+            for binding in bindings:
+                value = binding.value
+                if isinstance(value, (cst.Lambda, cst.GeneratorExp)):
+                    return False
+                if isinstance(value, cst.Call) and module.name_of(value.func) in _HANDLES:
+                    return False
+    return True

@@ -1,0 +1,128 @@
+"""Where autocast rounds the same float32 weights again and again: inference, one item at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.numerics.autocasts import Autocast, Autocasts
+from torchlint.model.numerics.layers import NetworkLayers
+from torchlint.model.numerics.sizes import Sizes
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.tree import COMPREHENSIONS, dotted_name
+from torchlint.model.training.gradients import Gradients
+from torchlint.model.training.inference import Inference, Region
+from torchlint.model.training.loops import Loop, LoopKind, Loops, is_batch
+from torchlint.model.training.networks import Networks
+from torchlint.model.training.purpose import Purposes
+from torchlint.model.training.regions import GradMode, Regions
+
+_LOW = frozenset({"torch.bfloat16", "torch.float16", "torch.half"})
+_FORMATS = _LOW | {"torch.float64", "torch.double"}
+
+
+@dataclass(frozen=True, eq=False)
+class Recast:
+    """A forward for which autocast rounds weights that it has rounded before."""
+
+    region: Region  #: the forward, its network, and the function that runs it
+    autocast: Autocast
+    layer: Call  #: a layer whose weights are rounded
+    reason: str  #: why the rounded weights are not kept
+
+
+class Recasts:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+
+    @cached_property
+    def all(self) -> list[Recast]:
+        """Such forwards, of networks that are made here in float32 and never trained; one for each autocast."""
+        module = self._module
+        if module.fact(Purposes).is_test or module.fact(Gradients).backwards or self._casts_networks:
+            return []
+        if any(module.value(call).kind is Kind.OPTIMIZER for call in module.tree.calls):
+            return []
+        found: dict[Autocast, Recast] = {}
+        for call in module.tree.calls:
+            autocast = module.fact(Autocasts).around(call)
+            if autocast is None or autocast in found or autocast.enabled is not True or autocast.dtype not in _LOW:
+                continue
+            reason = self._reason(call, autocast) if module.fact(Networks).runs_network(call) else None
+            network = module.fact(Networks).network_of(call)
+            layers = module.fact(NetworkLayers).of(network) if reason is not None else None
+            if reason is None or layers is None or layers.product is None or module.fact(Sizes).is_tiny(network):
+                continue
+            region = Region(call, network, module.function_of(call) or module.root, (reason, None))
+            found[autocast] = Recast(region, autocast, layers.product, reason)
+        return list(found.values())
+
+    def _reason(self, call: cst.Call, autocast: Autocast) -> str | None:
+        """Why each run of ``call`` rounds the weights anew; None if it does not, or if it runs batches."""
+        module = self._module
+        loops = module.fact(Loops).around(call)
+        if loops and (loops[0].kind is LoopKind.HOT or _over_batches(loops[0])):
+            return None
+        outer = autocast
+        while (beyond := module.fact(Autocasts).around(outer.call.node)) is not None:
+            outer = beyond  # what is rounded is kept until the outermost is left
+        entered = any(module.tree.within(outer.call.node, loop.node.body) for loop in loops)
+        entered = entered or self._is_called_again(module.function_of(call))
+        if not loops and not entered:
+            return None
+        if module.fact(Regions).grad_mode(call) is GradMode.INFERENCE:
+            return "inference mode keeps no rounded weights"
+        if module.fact(Inference).is_frozen(module.fact(Networks).network_of(call)):
+            return "rounded weights are kept only of parameters that require gradients"
+        return "each entry into autocast rounds them anew" if entered else None
+
+    def _is_called_again(self, function: cst.FunctionDef | None) -> bool:
+        """Whether the file calls ``function`` in a loop that is not over batches, and not under an autocast."""
+        module = self._module
+        for call in module.callers(function).calls if function is not None else ():
+            if module.fact(Regions).autocast(call):
+                continue
+            loops = module.fact(Loops).around(call)
+            if loops and not _over_batches(loops[0]):
+                return True
+            if any(isinstance(above, COMPREHENSIONS) for above in module.tree.ancestors(call)):
+                return True
+        return False
+
+    def is_beside_network(self, recast: Recast) -> bool:
+        """Whether autocast is on exactly where the network is: both on CUDA for sure, or both on the same variable."""
+        module = self._module
+        given = recast.autocast.call.argument("device_type").value
+        moved = {module.code(item.value) for call in module.methods("to") for item in call.args[:1]}
+        if given is not None and not isinstance(given, cst.SimpleString):
+            return module.code(given).removesuffix(".type") in moved
+        if recast.autocast.device != "cuda" or any(module.calls("torch.cuda.is_available")):
+            return False
+        return any(module.methods("cuda")) or bool(moved & {'"cuda"', "'cuda'"})
+
+    @cached_property
+    def _casts_networks(self) -> bool:
+        """Whether the file may make a network in another format, put it into one, or ask for another default."""
+        module = self._module
+        if any(module.methods("half", "bfloat16", "double")) or any(module.calls("torch.set_default_dtype")):
+            return True
+        for call in module.tree.calls:
+            formats = [item for item in call.args if module.name_of(item.value) in _FORMATS]
+            method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+            if formats and (method in ("to", "type", "from_pretrained") or module.value(call).kind is Kind.MODULE):
+                return True
+        return False
+
+
+def _over_batches(loop: Loop) -> bool:
+    """Whether a loop takes batches, or speaks of them: ``for images, labels in loader``."""
+    if is_batch(loop.over) or not isinstance(loop.node, cst.For):
+        return is_batch(loop.over)
+    names = f"{dotted_name(loop.node.target) or ''} {dotted_name(loop.node.iter) or ''}".lower()
+    return isinstance(loop.node.target, cst.Tuple) or any(word in names for word in ("batch", "loader", "dataset"))

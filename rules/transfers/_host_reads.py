@@ -1,0 +1,351 @@
+"""Host reads: where a training step takes a number off the GPU, and has to wait for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.data.devices import Devices
+from torchlint.model.data.placement import Placement
+from torchlint.model.module import Module
+from torchlint.model.numerics.precision import Precision
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.tree import COMPREHENSIONS, Binding, dotted_name
+from torchlint.model.training.gradients import Gradients
+from torchlint.model.training.loops import is_backward
+from torchlint.model.training.outputs import Outputs
+from torchlint.model.training.purpose import Purposes
+from torchlint_rules.transfers._rounds import Rounds
+
+#: How many calls deep a step is followed into functions of the file, and a value into its callers.
+_DEPTH = 2
+#: How many bindings a value is followed through.
+_VALUE_DEPTH = 12
+#: What takes a value off the device: what comes behind is a number, an array, or a tensor on the host.
+_EXITS = frozenset({"item", "tolist", "numpy", "cpu", "size", "dim", "numel", "nelement"})
+_SHAPES = frozenset({"shape", "dtype", "device", "ndim", "is_cuda"})
+#: Methods that copy a tensor to the host.
+_COPYING = frozenset({"cpu", "numpy", "tolist"})
+#: Methods and attributes between a tensor and its ``item()`` that are part of the read.
+_OF_THE_READ = frozenset({"detach", "cpu", "data", "clone"})
+_NUMBERS = frozenset(
+    f"builtins.{name}" for name in "float int len str bool round isinstance range type id getattr hasattr".split()
+)
+#: Calls that ask what a number is worth in order to act on it.
+_ASKING = re.compile(r"(^|_)(isnan|isfinite|isinf|is_nan|early_?stop\w*|stopper|allclose)$|^(step|should_\w+)$")
+_MEASURING = re.compile(r"^(bench|profil)|_(bench|benchmark|profile|profiler)\.py$")
+#: What an agent chose, which the environment is told on the host.
+_CHOICES = re.compile(r"action|^act$|^a$")
+_CHOOSING = frozenset({"sample", "argmax", "multinomial", "max", "topk"})
+#: What scripts call that run on the CPU as well.
+_NO_EVIDENCE = frozenset(
+    f"torch.cuda.{name}" for name in ("is_available", "manual_seed", "manual_seed_all", "device_count")
+)
+
+
+@dataclass(frozen=True, eq=False)
+class HostRead:
+    """A ``x.item()``, ``float(x)`` or ``int(x)`` that runs at every training step."""
+
+    call: cst.Call
+    tensor: cst.BaseExpression  #: what is read
+    step: cst.CSTNode  #: the loop, or the function, that is the step
+    decides: bool  #: whether the number decides how the program goes on, so that it cannot wait
+
+
+@dataclass(frozen=True, eq=False)
+class WaitingStep:
+    """A training step that waits for the GPU at one or more reads that need not be there."""
+
+    node: cst.CSTNode  #: the outermost loop, or the function, that is the step
+    reads: tuple[HostRead, ...]  #: those of the step itself come before those of the functions it calls
+
+
+class HostReads:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+
+    @cached_property
+    def steps(self) -> list[WaitingStep]:
+        """The training steps that read numbers off the GPU which decide nothing, in order."""
+        reads = [read for read in self._reads if not read.decides]
+        nodes = sorted({read.step for read in reads}, key=self._tree.index)
+        outermost = {node: next(step for step in nodes if self._tree.within(node, step)) for node in nodes}
+        groups: dict[cst.CSTNode, list[HostRead]] = {}
+        for read in reads:
+            groups.setdefault(outermost[read.step], []).append(read)
+        return [
+            WaitingStep(step, tuple(sorted(group, key=lambda read: not self._tree.within(read.call, step))))
+            for step, group in groups.items()
+        ]
+
+    @cached_property
+    def _reads(self) -> list[HostRead]:
+        """The reads at every training step of values that the network or the loss of the step gave, in order."""
+        if self._module.fact(Purposes).is_test or self._measures(self._module.path) or not self._on_gpu:
+            return []
+        found: dict[cst.CSTNode, HostRead] = {}
+        for step in self._module.fact(Rounds).steps:
+            for call in self._calls_at_every_round(step, step, _DEPTH, set()):
+                tensor = self.read_by(call)
+                if tensor is None or call in found:
+                    continue
+                if self._is_of_step(call, tensor):
+                    found[call] = HostRead(call, tensor, step, self._decides(call, step))
+        return sorted(found.values(), key=lambda read: self._tree.index(read.call))
+
+    def waits_otherwise(self, step: WaitingStep) -> bool:
+        """Whether ``step`` would wait for the GPU without its reads too: a number decides, a tensor is copied."""
+        listed = [read.call for read in step.reads]
+        if any(read.decides and self._tree.within(read.call, step.node) for read in self._reads):
+            return True
+        return any(
+            isinstance(call.func, cst.Attribute)
+            and call.func.attr.value in _COPYING
+            and not any(self._tree.within(call, read) for read in listed)
+            and self._is_tensor_of_step(call.func.value)
+            for call in self._calls_at_every_round(step.node, step.node, _DEPTH, set())
+        )
+
+    @cached_property
+    def _on_gpu(self) -> bool:
+        """Whether the file uses a GPU, or leaves the choice of the device to others."""
+        module = self._module
+        if module.fact(Devices).uses_cuda or module.fact(Devices).uses_trainer or module.imports("torch.cuda"):
+            return True
+        for node in self._tree.attributes:
+            name = module.name_of(node) or ""
+            if name.startswith("torch.cuda.") and name not in _NO_EVIDENCE:
+                return True
+        return any(move.device != "cpu" for move in module.fact(Placement).moves) or any(
+            item.keyword is not None
+            and item.keyword.value == "device"
+            and module.fact(Placement).is_device(item.value)
+            and module.values.device_of(item.value) != "cpu"
+            for call in self._tree.calls
+            for item in call.args
+        )
+
+    def _measures(self, path: str) -> bool:
+        """Whether a file is there to time things, and so waits on purpose."""
+        return bool(_MEASURING.search(path.replace("\\", "/").rpartition("/")[2]))
+
+    # -- what runs at every round
+
+    def _calls_at_every_round(
+        self, body: cst.CSTNode, step: cst.CSTNode, depth: int, seen: set[cst.CSTNode]
+    ) -> Iterator[cst.Call]:
+        """The calls in ``body`` that run at every round, then those in functions of the file that they call."""
+        seen.add(body)
+        inner = body.body if isinstance(body, (cst.For, cst.While, cst.FunctionDef)) else body
+        for call in self._tree.calls_in(inner):
+            if not self._module.fact(Rounds).at_every_round(call, body):
+                continue
+            yield call
+            if depth <= 0:
+                continue
+            for definition in self._module.definitions.called(call, self._module.values):
+                if isinstance(definition, cst.FunctionDef) and definition not in seen and self._feeds(call):
+                    yield from self._calls_at_every_round(definition, step, depth - 1, seen)
+
+    def _feeds(self, call: cst.Call) -> bool:
+        """Whether ``call`` hands on something of the step: a metric of outputs, not a pass over other data."""
+        return any(self._is_tensor_of_step(argument.value) for argument in call.args)
+
+    # -- what is read
+
+    def read_by(self, call: cst.Call) -> cst.BaseExpression | None:
+        """The tensor that ``call`` takes a number off: ``x`` of ``x.detach().item()``; None if it is no read."""
+        func = call.func
+        if isinstance(func, cst.Attribute) and func.attr.value == "item":
+            return self._bare(func.value)
+        if self._module.name_of(func) in ("builtins.float", "builtins.int") and len(call.args) == 1:
+            given = call.args[0]
+            if given.keyword is None and not given.star:
+                return self._bare(given.value)
+        return None
+
+    def _bare(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """``node`` without the ``detach()``, ``cpu()`` and ``data`` at its end."""
+        while True:
+            if isinstance(node, cst.Attribute) and node.attr.value == "data":
+                node = node.value
+            elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
+                if node.func.attr.value not in _OF_THE_READ:
+                    return node
+                node = node.func.value
+            else:
+                return node
+
+    def _is_of_step(self, call: cst.Call, tensor: cst.BaseExpression) -> bool:
+        value = self._module.value(tensor)
+        if isinstance(call.func, cst.Attribute):  # a number has no `item()`, an array has
+            return self._is_term(tensor) or (value.kind is not Kind.ARRAY and self._is_tensor_of_step(tensor))
+        # `float(x)` may as well read a text or a number: `x` must be a tensor beyond doubt
+        is_part = self._is_term(tensor) and value.role in ("output", "loss")
+        if not self.is_loss(tensor) and not (value.kind is Kind.TENSOR and (value.sure or is_part)):
+            return False
+        return self._is_tensor_of_step(tensor)
+
+    def _is_tensor_of_step(self, node: cst.CSTNode) -> bool:
+        return self._follow(node, _VALUE_DEPTH, set())
+
+    def _follow(self, node: cst.CSTNode, depth: int, seen: set[cst.CSTNode]) -> bool:
+        """Whether ``node`` is computed on the device from an output of a network or from a loss."""
+        if node in seen or depth <= 0:
+            return False
+        seen.add(node)
+        for part in self._live_parts(node):
+            if self._is_source(part):
+                return True
+            for source, _ in self._module.fact(Gradients).sources(part, outward=True):
+                if self._follow(source, depth - 1, seen):
+                    return True
+        return False
+
+    def _live_parts(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """The parts of ``node`` that its value is computed from on the device."""
+        behind = -1
+        for part in self._module.fact(Gradients).data_parts(node):
+            if self._tree.index(part) <= behind:
+                continue
+            if self._leaves_device(part):
+                behind = self._tree.last(part)
+                continue
+            yield part
+
+    def _leaves_device(self, part: cst.CSTNode) -> bool:
+        """Whether the value of ``part`` is on the host, or is part of a batch that no network has seen."""
+        if isinstance(part, cst.Call):
+            if isinstance(part.func, cst.Attribute) and part.func.attr.value in _EXITS:
+                return True
+            name = self._module.name_of(part.func) or ""
+            return name in _NUMBERS or name.startswith(("numpy.", "math.", "sklearn."))
+        if isinstance(part, cst.Attribute):
+            return part.attr.value in _SHAPES
+        if isinstance(part, cst.Name):
+            value = self._module.value(part)
+            if value.kind is Kind.BATCH:
+                return True  # came from the host
+            return value.sure and value.kind in (Kind.NUMBER, Kind.STRING, Kind.ARRAY)
+        return isinstance(part, cst.Lambda)
+
+    def _is_source(self, part: cst.CSTNode) -> bool:
+        if isinstance(part, cst.Call):
+            if self._module.fact(Outputs).runs(part):
+                return True
+            value = self._module.value(part)
+            return value.kind is Kind.TENSOR and value.role in ("output", "loss") and value.device != "cpu"
+        return isinstance(part, (cst.Name, cst.Attribute)) and self._is_term(part)
+
+    def is_loss(self, node: cst.CSTNode) -> bool:
+        """Whether a backward pass of the function around ``node`` starts from the name ``node``."""
+        return (dotted_name(node), self._module.function_of(node)) in self._losses
+
+    def _is_term(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` is a name that such a loss is added up from."""
+        return (dotted_name(node), self._module.function_of(node)) in self._terms
+
+    @cached_property
+    def _backward_roots(self) -> list[cst.CSTNode]:
+        """The names that the backward passes of the file start from."""
+        return [
+            part
+            for call in self._tree.calls
+            if is_backward(call) and isinstance(call.func, cst.Attribute)
+            for root in (call.func.value, *(item.value for item in call.args[:1]))
+            for part in self._added(root)
+        ]
+
+    @cached_property
+    def _losses(self) -> set[tuple[str | None, cst.FunctionDef | None]]:
+        return {(dotted_name(part), self._module.function_of(part)) for part in self._backward_roots}
+
+    @cached_property
+    def _terms(self) -> set[tuple[str | None, cst.FunctionDef | None]]:
+        waiting = list(self._backward_roots)
+        found: dict[cst.CSTNode, None] = {}
+        while waiting:
+            part = waiting.pop()
+            if part not in found:
+                found[part] = None
+                for source, _ in self._module.fact(Gradients).sources(part):
+                    waiting.extend(self._added(source))
+        return {(dotted_name(part), self._module.function_of(part)) for part in found}
+
+    def _added(self, node: cst.CSTNode) -> list[cst.CSTNode]:
+        """The names that ``node`` adds up: ``a`` and ``b`` of ``(a + 2 * b) / n``, ``a`` of ``scaler.scale(a)``."""
+        if isinstance(node, (cst.Name, cst.Attribute)):
+            return [node] if dotted_name(node) is not None else []
+        if isinstance(node, cst.BinaryOperation):
+            left = self._added(node.left)
+            return left if isinstance(node.operator, cst.Divide) else left + self._added(node.right)
+        if isinstance(node, cst.UnaryOperation):
+            return self._added(node.expression)
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            if node.func.attr.value in ("scale", "scale_loss") and node.args:
+                return self._added(node.args[0].value)
+            if node.func.attr.value in ("mean", "sum", "squeeze"):
+                return self._added(node.func.value)
+        return []
+
+    # -- what the number is for
+
+    def _decides(self, call: cst.Call, step: cst.CSTNode) -> bool:
+        """Whether the number decides how the program goes on: a test, an index, an environment's step."""
+        if self._is_asked(call) or (self._module.fact(Precision).plays_games and self._is_choice(call)):
+            return True
+        statement = self._tree.statement_of(call)
+        if not isinstance(statement, cst.Assign) or self._tree.parent(call) is not statement:
+            return False
+        names = [item.target for item in statement.targets]
+        return any(
+            isinstance(target, cst.Name)
+            and any(
+                self._tree.within(use, step) and self._sees(use, statement) and self._is_asked(use)
+                for use in self._tree.names.get(target.value, ())
+            )
+            for target in names
+        )
+
+    def _is_choice(self, read: cst.Call) -> bool:
+        """Whether ``read`` takes the action of an agent off the GPU."""
+        tensor = self.read_by(read)
+        if isinstance(tensor, cst.Call) and isinstance(tensor.func, cst.Attribute):
+            if tensor.func.attr.value in _CHOOSING:
+                return True
+        return bool(_CHOICES.search((dotted_name(tensor) or "").rpartition(".")[2]))
+
+    def _sees(self, use: cst.Name, statement: cst.CSTNode) -> bool:
+        scope = self._module.names.scope_with(use.value, self._tree.scope_of(use))
+        if scope is None:
+            return False
+        reached: list[Binding] = self._module.values.reaching(scope.bindings[use.value], use, scope)
+        return any(binding.node is statement for binding in reached)
+
+    def _is_asked(self, node: cst.CSTNode) -> bool:
+        child = node
+        for above in self._tree.ancestors(node):
+            if isinstance(above, (cst.If, cst.While, cst.IfExp)):
+                return above.test is child
+            if isinstance(above, cst.Assert):
+                return True
+            if isinstance(above, (cst.Index, cst.Slice)):
+                parent = self._tree.parent(above)
+                return parent is not None
+            if isinstance(above, cst.Call) and child is not above.func:
+                func = above.func
+                last = func.attr.value if isinstance(func, cst.Attribute) else dotted_name(func) or ""
+                if _ASKING.search(last) or self._module.name_of(func) == "builtins.range":
+                    return True
+            if isinstance(above, (cst.BaseSmallStatement, cst.BaseCompoundStatement, cst.Lambda, *COMPREHENSIONS)):
+                return False
+            child = above
+        return False

@@ -1,0 +1,269 @@
+"""Rounds: what is run again for every training step, and what of it at some steps only."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from functools import cached_property
+from operator import itemgetter
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.training.loops import Loops, is_backward, is_batch, is_step
+from torchlint.model.training.purpose import Purposes
+
+#: Names in a test that turn up at some steps only, or are turned on for a look.
+_RARE = re.compile(
+    r"verbose|debug|display|print|\blog\b|log_(freq|every|interval|now|step)|should|do_log|is_log|(^|_)rank$|"
+    r"main_process|is_master|master_process|is_main|is_rank|local_rank|"
+    r"(^|_)(step|steps|iter|iters|iteration|epoch|epochs|idx|count|counter|batch_idx)$|^(i|it|n|k|t|j)$",
+    re.IGNORECASE,
+)
+#: What counts the rounds, and what a round is called from which on something is done.
+_COUNTERS = re.compile(
+    r"(global_?|cur(rent)?_?|train(ing)?_?|total_?)?(step|steps|iter|iters|iteration|itr|batch_idx|batch_i|count|counter|i|it)",
+    re.IGNORECASE,
+)
+_STARTS = re.compile(r"start|warm|begin|after|burn|delay|min_|ramp|skip", re.IGNORECASE)
+_EPOCHS = re.compile(r"(?<!per_)(?<!per)epoch|^ep$", re.IGNORECASE)
+_OPTIMIZER = re.compile(r"opt|scaler|trainer|engine", re.IGNORECASE)
+#: Methods that Lightning and transformers call at every step.
+_TRAINER_STEPS = frozenset({"training_step", "compute_loss"})
+#: What asks for the type or the length of a value, which is the same at every round.
+_TYPE_QUESTIONS = frozenset({"isinstance", "hasattr", "callable", "len", "is_tensor"})
+
+
+class Rounds:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+        self._bound: dict[cst.CSTNode, set[str]] = {}
+        self._exits: dict[cst.IndentedBlock, cst.If | None] = {}
+
+    # -- steps
+
+    @cached_property
+    def steps(self) -> list[cst.CSTNode]:
+        """The innermost loops around backward passes and optimizer steps; else the functions that hold them."""
+        found: dict[cst.CSTNode, None] = {}
+        for call in self._tree.calls:
+            if not (is_backward(call) or self._steps_optimizer(call)):
+                continue
+            for place in self._rounds(call):
+                found[place] = None
+        for function in self._tree.functions:
+            if function.name.value in _TRAINER_STEPS and self._belongs_to_trainer(function):
+                found[function] = None
+        return list(found)
+
+    def _belongs_to_trainer(self, function: cst.FunctionDef) -> bool:
+        owner = self._tree.class_of(function)
+        return owner is not None and any(
+            name.endswith(("LightningModule", "Trainer")) for name in self._module.definitions.base_names(owner)
+        )
+
+    def _steps_optimizer(self, call: cst.Call) -> bool:
+        if not is_step(call) or not isinstance(call.func, cst.Attribute):
+            return False
+        owner = call.func.value
+        return self._module.value(owner).kind in (Kind.OPTIMIZER, Kind.SCALER) or bool(
+            _OPTIMIZER.search(dotted_name(owner) or "")
+        )
+
+    def _rounds(self, call: cst.Call) -> list[cst.CSTNode]:
+        """What is run again for every ``call``: the loop around it, or its function where the loop is elsewhere."""
+        loops = self._module.fact(Loops).around(call)
+        function = self._module.function_of(call)
+        while not loops and function is not None and self._module.function_of(function) is not None:
+            loops = self._module.fact(Loops).around(function)  # a closure given to the optimizer
+            if not loops:
+                function = self._module.function_of(function)
+        if loops:
+            # around the parts of a batch stands the loop over the batches
+            rounds = [loops[0], *(loop for loop in loops[1:] if is_batch(loop.over))]
+            return [loop.node for loop in rounds if not self._is_epoch(loop.node)]
+        if function is None or not self._is_step(function):
+            return []
+        return [function]
+
+    def _is_epoch(self, loop: cst.For | cst.While) -> bool:
+        """Whether one step is one epoch: what is read once per epoch is left alone."""
+        if not isinstance(loop, cst.For) or is_batch(self._module.fact(Loops).of(loop).over):
+            return False
+        names = [node.value for node in self._tree.nodes_in(loop.target) if isinstance(node, cst.Name)]
+        if isinstance(loop.iter, cst.Call) and (dotted_name(loop.iter.func) or "").endswith("range"):
+            names += [
+                node.value if isinstance(node, cst.Name) else node.attr.value
+                for item in loop.iter.args
+                if item.keyword is None
+                for node in self._tree.nodes_in(item.value)
+                if isinstance(node, (cst.Name, cst.Attribute))
+            ]
+        return any(_EPOCHS.search(name) for name in names)
+
+    def _is_step(self, function: cst.FunctionDef) -> bool:
+        """Whether ``function`` is a training step: it runs forward and backward, and is called in a loop."""
+        calls = self._module.callers(function).calls
+        if any(_EPOCHS.search(param.name.value) for param in function.params.params):
+            return False  # a step that is an epoch
+        around = [loop for call in calls for loop in self._module.fact(Loops).around(call)[:1]]
+        if around:
+            return not all(self._is_epoch(loop.node) for loop in around)
+        if calls and all(self._module.fact(Purposes).runs_once(call) for call in calls):
+            return False
+        inside = self._tree.calls_in(function.body)
+        return any(is_backward(call) for call in inside) and any(self._steps_optimizer(call) for call in inside)
+
+    # -- at which rounds
+
+    def at_every_round(self, node: cst.CSTNode, step: cst.CSTNode) -> bool:
+        """Whether nothing between ``step`` and ``node`` lets some rounds pass by."""
+        tree = self._tree
+        child = node
+        for above in tree.ancestors(node):
+            if isinstance(above, (cst.FunctionDef, cst.Lambda)) and above is not step and child is above.body:
+                return self._is_closure(above)
+            if isinstance(above, (cst.ExceptHandler, cst.Match)):
+                return False
+            if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
+                if self._is_rare(above, step) and not (child is above.body and self._starts_late(above, step)):
+                    return False
+            if isinstance(above, (cst.For, cst.While)) and above is not step and self._is_other_pass(above, child):
+                return False
+            if isinstance(above, cst.IndentedBlock) and self._behind_exit(above, child):
+                return False
+            if above is step:
+                return True
+            child = above
+        return False
+
+    def is_counted(self, node: cst.CSTNode, step: cst.CSTNode) -> bool:
+        """Whether ``node`` runs at every so many rounds of ``step`` only: under ``if i % 100 == 0``."""
+        child = node
+        for above in self._tree.ancestors(node):
+            if above is step:
+                return False
+            if isinstance(above, cst.If) and child is above.body and self._counts(above.test):
+                return True
+            child = above
+        return False
+
+    def _counts(self, test: cst.BaseExpression) -> bool:
+        return any(
+            isinstance(node, cst.BinaryOperation)
+            and isinstance(node.operator, cst.Modulo)
+            and not (isinstance(node.right, cst.Integer) and node.right.value in ("1", "2"))
+            for node in self._tree.nodes_in(test)
+        )
+
+    def _is_closure(self, function: cst.FunctionDef | cst.Lambda) -> bool:
+        return isinstance(function, cst.FunctionDef) and function.name.value == "closure"
+
+    def _is_rare(self, branch: cst.If | cst.IfExp, step: cst.CSTNode) -> bool:
+        """Whether the test of ``branch`` depends on a counter, a rank, a value of the round, or a wish to look."""
+        if self._counts(branch.test):
+            return True
+        varying = self._bound_in(step)
+        for node in self._tree.nodes_in(branch.test):
+            if not isinstance(node, (cst.Name, cst.Attribute)) or isinstance(
+                self._tree.parent(node), cst.BinaryOperation
+            ):
+                continue  # `i % 2`: every second round is as good as every round
+            if _RARE.search(node.value if isinstance(node, cst.Name) else node.attr.value):
+                return True
+            if isinstance(node, cst.Name) and node.value in varying and not self._asks_for_type(node):
+                return True
+        return False
+
+    def _starts_late(self, branch: cst.If | cst.IfExp, step: cst.CSTNode) -> bool:
+        """Whether ``branch`` is taken at every round from a certain one on: ``if step > warmup:``."""
+        test = branch.test
+        if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+            return False
+        bound = test.comparisons[0]
+        if not isinstance(bound.operator, (cst.GreaterThan, cst.GreaterThanEqual)):
+            return False
+        counter = (dotted_name(test.left) or "").rpartition(".")[2]
+        if not _COUNTERS.fullmatch(counter) or (isinstance(branch, cst.If) and self._leaves(branch.body)):
+            return False
+        if isinstance(bound.comparator, cst.Integer):
+            return True
+        text = dotted_name(bound.comparator) or ""
+        return (
+            _STARTS.search(text.rpartition(".")[2]) is not None
+            and text not in self._bound_in(step)
+            and not any(
+                dotted_name(target) == text and self._tree.within(statement, step)
+                for target, _, statement in self._tree.stores
+            )
+        )
+
+    def _leaves(self, block: cst.BaseSuite) -> bool:
+        """Whether ``block`` ends the loop or the function: it runs once."""
+        return any(isinstance(node, (cst.Break, cst.Return, cst.Raise)) for node in self._tree.nodes_in(block))
+
+    def _asks_for_type(self, name: cst.Name) -> bool:
+        """``isinstance(loss, float)``, ``scheduler is not None``, ``"loss" in outputs``."""
+        parent = self._tree.parent(name)
+        if isinstance(parent, cst.Arg):
+            call = self._tree.parent(parent)
+            asked = self._module.name_of(call.func) if isinstance(call, cst.Call) else None
+            return (asked or "").rpartition(".")[2] in _TYPE_QUESTIONS
+        if isinstance(parent, cst.ComparisonTarget) and isinstance(parent.operator, (cst.In, cst.NotIn)):
+            comparison = self._tree.parent(parent)
+            return isinstance(comparison, cst.Comparison) and isinstance(comparison.left, cst.SimpleString)
+        return isinstance(parent, cst.Comparison) and any(
+            isinstance(item.comparator, cst.Name) and item.comparator.value == "None" for item in parent.comparisons
+        )
+
+    def _bound_in(self, step: cst.CSTNode) -> set[str]:
+        """The names that a round of ``step`` binds."""
+        known = self._bound.get(step)
+        if known is not None:
+            return known
+        first = bisect_left(self._all_bound, self._tree.index(step), key=itemgetter(0))
+        behind = bisect_right(self._all_bound, self._tree.last(step), key=itemgetter(0))
+        self._bound[step] = {name for _, name in self._all_bound[first:behind]}
+        return self._bound[step]
+
+    @cached_property
+    def _all_bound(self) -> list[tuple[int, str]]:
+        """Every name that is bound, other than parameters, with the index of what binds it; in order."""
+        return sorted(
+            (self._tree.index(binding.node), name)
+            for scope in self._tree.scopes.values()
+            for name, bindings in scope.bindings.items()
+            for binding in bindings
+            if binding.kind != "param"
+        )
+
+    def _is_other_pass(self, loop: cst.For | cst.While, child: cst.CSTNode) -> bool:
+        """Whether ``loop``, inside of a step, goes through other data: a validation pass."""
+        if child is not loop.body:
+            return False
+        return bool(self._module.fact(Loops).of(loop).loaders) and not any(
+            is_backward(call) for call in self._tree.calls_in(loop.body)
+        )
+
+    def _behind_exit(self, block: cst.IndentedBlock, child: cst.CSTNode) -> bool:
+        """Whether a ``continue`` under a counter stands before ``child`` in ``block``."""
+        if block not in self._exits:
+            exits = (
+                statement
+                for statement in block.body
+                if isinstance(statement, cst.If) and self._ends_round(statement.body) and self._counts(statement.test)
+            )
+            self._exits[block] = next(exits, None)
+        first = self._exits[block]
+        return first is not None and self._tree.index(first) < self._tree.index(child)
+
+    def _ends_round(self, block: cst.BaseSuite) -> bool:
+        last = block.body[-1] if block.body else None
+        if isinstance(last, cst.SimpleStatementLine):
+            last = last.body[-1]
+        return isinstance(last, (cst.Continue, cst.Return))

@@ -1,0 +1,168 @@
+"""Running sums and lists: numbers that a loop adds up or collects, and where else they are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.syntax.tree import Binding, Scope
+from torchlint.model.training.loops import Loops
+from torchlint_rules.transfers._host_reads import HostRead, HostReads
+from torchlint_rules.transfers._rounds import Rounds
+
+_COMPARING = frozenset({"eq", "ne", "lt", "gt", "le", "ge"})
+_RESHAPING = frozenset({"view_as", "view", "squeeze", "flatten", "reshape", "data", "detach", "cpu"})
+
+
+@dataclass(frozen=True, eq=False)
+class Running:
+    """A local variable that a loop adds numbers to, or a local list that it appends them to."""
+
+    name: str
+    loop: cst.For | cst.While  #: behind which it can be turned into numbers
+    is_list: bool
+    kind: str  #: "int" or "float"
+    reads: tuple[cst.Name, ...]  #: where the loop reads it at some rounds
+
+
+def running(module: Module, read: HostRead) -> Running | None:
+    """The variable that ``read`` goes into, if it could hold tensors while the loop runs; None if that is not sure.
+
+    Its other uses must lie outside of the loop, or (a sum's) at some rounds of it only.
+    """
+    if not isinstance(read.step, (cst.For, cst.While)) or read.step.orelse is not None:
+        return None
+    parent = module.tree.parent(read.call)
+    if isinstance(parent, cst.Arg):
+        return _list_of(module, read, read.step, parent)
+    statement = module.tree.statement_of(read.call)
+    if not isinstance(statement, cst.AugAssign) or not isinstance(statement.operator, cst.AddAssign):
+        return None
+    return _sum_of(module, read, read.step, statement)
+
+
+def _sum_of(module: Module, read: HostRead, loop: cst.For | cst.While, statement: cst.AugAssign) -> Running | None:
+    kind = _number_kind(module, read)
+    if statement.value is not read.call:
+        product = statement.value
+        if not isinstance(product, cst.BinaryOperation) or read.call not in (product.left, product.right):
+            return None
+        divided = isinstance(product.operator, cst.Divide) and product.left is read.call
+        if not (divided or isinstance(product.operator, cst.Multiply)) or kind != "float":
+            return None
+    found = _local(module, statement.target, loop)
+    if found is None or not kind:
+        return None
+    target, scope = found
+    bindings = scope.bindings[target.value]
+    for binding in bindings:
+        starts = binding.kind == "assign" and not binding.path and isinstance(binding.value, (cst.Integer, cst.Float))
+        if not starts and binding.node is not statement:
+            return None
+    inside: list[cst.Name] = []
+    for use in module.names.uses_in(scope, target.value):
+        if module.tree.within(use, loop) and not module.tree.within(use, statement) and not _binds(use, bindings):
+            if not module.fact(Rounds).is_counted(use, loop):
+                return None
+            inside.append(use)
+    return Running(target.value, loop, False, kind, tuple(inside))
+
+
+def _list_of(module: Module, read: HostRead, loop: cst.For | cst.While, argument: cst.Arg) -> Running | None:
+    call = module.tree.parent(argument)
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute) or len(call.args) != 1:
+        return None
+    if call.func.attr.value != "append" or not isinstance(module.tree.parent(call), cst.Expr):
+        return None
+    kind = _number_kind(module, read)
+    found = _local(module, call.func.value, loop)
+    if found is None or not kind:
+        return None
+    target, scope = found
+    bindings = scope.bindings[target.value]
+    start = bindings[0]
+    if len(bindings) != 1 or start.kind != "assign" or not _is_empty_list(start):
+        return None
+    around = [item.node for item in module.fact(Loops).around(start.node)]
+    whole = loop  # the outermost loop that fills the list
+    for outer in module.fact(Loops).around(loop):
+        if outer.node in around:
+            break
+        whole = outer.node
+    if whole.orelse is not None or not module.tree.dominates(start.node, whole):
+        return None
+    uses = module.names.uses_in(scope, target.value)
+    if any(module.tree.within(use, whole) and use is not target for use in uses):
+        return None
+    return Running(target.value, whole, True, kind, ())
+
+
+def _is_empty_list(binding: Binding) -> bool:
+    """``[]``, also in ``a, b = [], []``."""
+    value: cst.BaseExpression | None = binding.value
+    for position in binding.path:
+        if not isinstance(value, cst.Tuple) or not 0 <= position < len(value.elements):
+            return False
+        value = value.elements[position].value
+    return isinstance(value, cst.List) and not value.elements
+
+
+def _local(module: Module, node: cst.BaseExpression, loop: cst.CSTNode) -> tuple[cst.Name, Scope] | None:
+    """The name ``node`` and its scope, if that is the one of ``loop`` and no other function uses the name."""
+    if not isinstance(node, cst.Name):
+        return None
+    scope = module.names.scope_with(node.value, module.tree.scope_of(node))
+    if scope is None or scope is not module.tree.scope_of(loop):
+        return None
+    home = module.function_of(loop)
+    if any(module.function_of(use) is not home for use in module.names.uses_in(scope, node.value)):
+        return None
+    return node, scope
+
+
+def _binds(use: cst.Name, bindings: list[Binding]) -> bool:
+    """Whether ``use`` is where one of ``bindings`` gives the name its value."""
+    for binding in bindings:
+        if isinstance(binding.node, cst.Assign) and any(item.target is use for item in binding.node.targets):
+            return True
+    return False
+
+
+def _number_kind(module: Module, read: HostRead) -> str:
+    """Whether the number is whole: a count of matches, or not: a loss, a mean; "" if that cannot be seen."""
+    name = module.name_of(read.call.func) or ""
+    if name == "builtins.int":
+        return ""  # it cuts off the fraction
+    if (
+        name == "builtins.float"
+        or module.value(read.tensor).role == "loss"
+        or module.fact(HostReads).is_loss(read.tensor)
+    ):
+        return "float"
+    node = read.tensor
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+        return ""
+    if node.func.attr.value == "mean":
+        return "float"
+    if node.func.attr.value != "sum":
+        return ""
+    counted: cst.BaseExpression = node.func.value
+    if module.name_of(node.func) == "torch.sum" and node.args:
+        counted = node.args[0].value
+    return "int" if _is_comparison(module, counted) else ""
+
+
+def _is_comparison(module: Module, node: cst.BaseExpression) -> bool:
+    if isinstance(node, cst.Comparison):
+        return True
+    if not isinstance(node, cst.Call):
+        return False
+    if (module.name_of(node.func) or "").removeprefix("torch.") in _COMPARING:
+        return True
+    if not isinstance(node.func, cst.Attribute):
+        return False
+    if node.func.attr.value in _COMPARING:
+        return True
+    return node.func.attr.value in _RESHAPING and _is_comparison(module, node.func.value)

@@ -1,0 +1,323 @@
+"""What a dataset holds and what it does per item: is it in memory, what does it put on a CUDA device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics import knowledge
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.values import Value, device_text
+from torchlint.model.syntax.tree import dotted_name
+
+#: Methods of a dataset that run once per item or batch.
+_ITEM_METHODS = ("__getitem__", "__getitems__", "__iter__")
+#: Arguments of a dataset's constructor that are called on every item.
+_TRANSFORMS = ("transform", "target_transform", "transforms")
+#: So few items are a demonstration.
+_HANDFUL = 16
+#: What is asked for its device when items are to be put there, and not for where it happens to be itself.
+_DEVICE_HOLDERS = frozenset(
+    "self cls args opt opts cfg config conf hparams params settings accelerator trainer".split()
+)
+#: Methods that convert or copy an item that is already there.
+_CONVERSIONS = frozenset(
+    "to long float int bool half double type clone copy item tolist numpy astype size view squeeze unsqueeze "
+    "contiguous detach".split()
+)
+#: ... and library calls that do.
+_CONVERTERS = (
+    frozenset(
+        f"torch.{name}"
+        for name in (
+            "tensor as_tensor from_numpy Tensor LongTensor FloatTensor IntTensor BoolTensor randint is_tensor unsqueeze"
+        ).split()
+    )
+    | frozenset(
+        f"builtins.{name}"
+        for name in "len int float bool str dict tuple list isinstance slice range min max super".split()
+    )
+    | frozenset({"numpy.array", "numpy.asarray", "numpy.random.randint", "random.randint", "numpy.int64"})
+)
+
+
+@dataclass(frozen=True, eq=False)
+class CudaWork:
+    """One expression that creates a tensor on, or moves one to, a CUDA device while items or batches are made."""
+
+    node: cst.Call
+    place: cst.FunctionDef | cst.Lambda  #: the method, collate function or transform it belongs to
+    role: str  #: "dataset", "collate" or "transform"
+    moves: bool  #: it is ``x.to(device)`` or ``x.cuda()``, and not a creation or a helper's work
+
+    @property
+    def name(self) -> str:
+        """What its place is called."""
+        return self.place.name.value if isinstance(self.place, cst.FunctionDef) else "lambda"
+
+
+class Datasets:
+    """Answers about the datasets of one file, and about the functions that make their items into batches."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+        self._work: dict[cst.CSTNode, tuple[CudaWork, ...]] = {}
+
+    # -- which classes and functions run per item
+
+    def item_functions(self, definition: cst.ClassDef) -> Iterator[cst.FunctionDef]:
+        """The methods of a dataset class, or of its bases in the file, that run once per item."""
+        for name in _ITEM_METHODS:
+            method = self._module.definitions.method(definition, name)
+            if method is not None:
+                yield method
+
+    def transforms(self, dataset: cst.BaseExpression | None) -> Iterator[cst.FunctionDef | cst.Lambda]:
+        """The functions of the file that the dataset is given to call on every item."""
+        for origin in self._constructions(dataset):
+            for argument in origin.args:
+                if argument.keyword is not None and argument.keyword.value in _TRANSFORMS:
+                    yield from self._callables(argument.value)
+
+    def _constructions(self, dataset: cst.BaseExpression | None) -> list[cst.Call]:
+        """The calls that make the dataset, through ``random_split`` and the like; also of classes of other files."""
+        found = [origin for origin in self._module.value(dataset).origins if isinstance(origin, cst.Call)]
+        if found:
+            return found
+        if isinstance(dataset, cst.Name):
+            values = [item.value for item in self._module.names.bindings(dataset) if not item.path]
+            return [value for value in values if isinstance(value, cst.Call)]
+        return [dataset] if isinstance(dataset, cst.Call) else []
+
+    def collates(self, collate: cst.BaseExpression | None) -> list[cst.FunctionDef | cst.Lambda]:
+        """The functions of the file that an expression passed as ``collate_fn`` stands for."""
+        return list(self._callables(collate)) if collate is not None else []
+
+    def _callables(self, node: cst.BaseExpression, depth: int = 3) -> Iterator[cst.FunctionDef | cst.Lambda]:
+        """The functions behind ``f``, a lambda, ``partial(f, ...)``, ``self.f``, ``Collator()``, ``Compose([...])``."""
+        if isinstance(node, cst.Lambda):
+            yield node
+            return
+        if depth <= 0:
+            return
+        value = self._module.value(node)
+        found = self._module.definitions.referenced(node, self._module.values)
+        functions = [item for item in found if isinstance(item, cst.FunctionDef)]
+        if functions:
+            yield from functions
+        elif isinstance(value.definition, cst.FunctionDef):
+            yield value.definition
+        elif isinstance(value.definition, cst.ClassDef) and value.kind is not Kind.CLASS:
+            method = self._module.definitions.method(value.definition, "__call__")
+            if method is None and value.kind is Kind.MODULE:
+                method = self._module.definitions.method(value.definition, "forward")
+            if method is not None:
+                yield method
+        elif isinstance(node, cst.Name):
+            for binding in self._module.names.bindings(node):
+                if binding.kind == "assign" and binding.value is not None and not binding.path:
+                    yield from self._callables(binding.value, depth - 1)
+        elif isinstance(node, cst.Call):
+            for argument in node.args:
+                if isinstance(argument.value, (cst.List, cst.Tuple)):
+                    for element in argument.value.elements:
+                        yield from self._callables(element.value, depth - 1)
+                elif argument.keyword is None:
+                    yield from self._callables(argument.value, depth - 1)
+
+    # -- CUDA work
+
+    def cuda_work(self, function: cst.FunctionDef | cst.Lambda, role: str) -> tuple[CudaWork, ...]:
+        """What ``function`` creates on or moves to a CUDA device, by itself or one helper of the file deep."""
+        known = self._work.get(function)
+        if known is None:
+            known = self._work[function] = tuple(self._find_work(function, role))
+        return known
+
+    def _find_work(self, function: cst.FunctionDef | cst.Lambda, role: str) -> Iterator[CudaWork]:
+        found: list[cst.Call] = []
+        for call in self._tree.calls_in(function.body):
+            if any(self._tree.within(call, outer) for outer in found):
+                continue  # `torch.zeros(n, device=d).to(d)` is one
+            if self.uses_cuda(call):
+                found.append(call)
+                yield CudaWork(call, function, role, _is_move(call))
+                continue
+            for helper in self._module.definitions.called(call, self._module.values):
+                if not isinstance(helper, cst.FunctionDef) or self._tree.within(helper, function):
+                    continue
+                inner = [item for item in self._tree.calls_in(helper.body) if self.uses_cuda(item)]
+                if not inner:
+                    continue
+                if self._tree.class_of(helper) is not None and role == "dataset":
+                    for item in inner:
+                        if not any(self._tree.within(item, outer) for outer in found):
+                            found.append(item)
+                            yield CudaWork(item, function, role, False)
+                else:  # the helper may serve the training loop too: the call is at fault
+                    found.append(call)
+                    yield CudaWork(call, function, role, False)
+                break
+
+    def uses_cuda(self, call: cst.Call) -> bool:
+        """Whether ``call`` moves something to, or creates something on, a CUDA device (or one that is passed in)."""
+        values = self._module.values
+        func = call.func
+        if _is_move(call) and isinstance(func, cst.Attribute) and self._module.name_of(func) is None:
+            if func.attr.value == "cuda":
+                return True
+            target = next((item.value for item in call.args if item.keyword is not None), None)
+            for argument in call.args:
+                if argument.star:
+                    return False
+                if argument.keyword is None or argument.keyword.value == "device":
+                    target = argument.value
+                    break
+            if self._is_resident(func.value):
+                return False
+            return values.moved_to(call) == "cuda" or (target is not None and self.is_cuda_device(target))
+        name = self._module.name_of(func) or ""
+        if name.startswith("torch.cuda.") and name.endswith("Tensor"):
+            return True
+        if name.startswith("torch.") and name not in ("torch.device", "torch.load", "torch.Generator"):
+            for argument in call.args:
+                if argument.keyword is not None and argument.keyword.value == "device":
+                    device = argument.value
+                    return self._module.values.device_of(device) == "cuda" or self.is_cuda_device(device)
+        return False
+
+    def _is_resident(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is taken from an attribute of ``self`` that the class itself moves to a device, once."""
+        while isinstance(node, (cst.Subscript, cst.Call)):
+            node = node.value if isinstance(node, cst.Subscript) else node.func
+            if isinstance(node, cst.Attribute) and dotted_name(node) is None:
+                node = node.value
+        text = dotted_name(node) or ""
+        if not text.startswith("self.") or text.count(".") > 1:
+            return False
+        return any(isinstance(value, cst.Call) and _is_move(value) for value in self._module.values.stored(text))
+
+    def is_cuda_device(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is a CUDA device, or one handed in from outside that is not said to be another."""
+        value = self._module.value(node)
+        device = device_text(value) if value.kind in (Kind.DEVICE, Kind.STRING) else ""
+        if device:
+            return device == "cuda"
+        if value.kind not in (Kind.UNKNOWN, Kind.DEVICE, Kind.NONE):
+            return False
+        owner, _, last = (dotted_name(node) or "").lower().rpartition(".")
+        if owner and owner.rpartition(".")[2] not in _DEVICE_HOLDERS:
+            return False  # `x.device`: where some tensor is
+        return last in ("device", "_device", "dev", "gpu", "cuda_device") or last.endswith("_device")
+
+    # -- data in memory
+
+    def in_memory(self, dataset: cst.BaseExpression | None) -> bool:
+        """Whether the items surely cost little: tensors, lists, a class that only indexes, or that has but a few."""
+        value = self._module.value(dataset)
+        if value.kind in (Kind.TENSOR, Kind.ARRAY) or value.elements:
+            return True
+        if value.kind is Kind.SEQUENCE and value.each is not None and value.each.kind in (Kind.NUMBER, Kind.TENSOR):
+            return True
+        if value.name in knowledge.IN_MEMORY_DATASETS or self._is_loaded_whole(dataset):
+            return True
+        if isinstance(value.definition, cst.ClassDef) and value.kind is not Kind.CLASS:
+            method = self._module.definitions.method(value.definition, "__getitem__")
+            if method is None:
+                return False
+            return self._only_indexes(method) or self._is_handful(value.definition)
+        return False
+
+    def _is_loaded_whole(self, dataset: cst.BaseExpression | None) -> bool:
+        """Whether the dataset is what one file holds: ``torch.load("items.pt")``."""
+        made = [self._module.name_of(call.func) for call in self._constructions(dataset)]
+        return bool(made) and all(name in ("torch.load", "numpy.load", "pickle.load", "joblib.load") for name in made)
+
+    def _is_handful(self, definition: cst.ClassDef) -> bool:
+        """Whether the class says that it has only a few items: ``def __len__(self): return 4``."""
+        method = self._module.definitions.method(definition, "__len__")
+        lengths = self._module.definitions.returns(method) if method is not None else []
+        constants = [self._module.value(item).constant for item in lengths]
+        return bool(constants) and all(isinstance(item, int) and item <= _HANDFUL for item in constants)
+
+    def _only_indexes(self, method: cst.FunctionDef) -> bool:
+        indexes = any(isinstance(node, cst.Subscript) for node in self._tree.nodes_in(method.body))
+        return indexes and all(self._converts(call) for call in self._tree.calls_in(method.body))
+
+    def _converts(self, call: cst.Call) -> bool:
+        name = self._module.name_of(call.func)
+        if name is not None:
+            return name in _CONVERTERS
+        return isinstance(call.func, cst.Attribute) and call.func.attr.value in _CONVERSIONS
+
+    def on_cuda(self, dataset: cst.BaseExpression | None) -> bool:
+        """Whether the dataset holds or makes CUDA tensors, or is handed a device to do so."""
+        value = self._module.value(dataset)
+        for origin in self._constructions(dataset):
+            for argument in origin.args:
+                if self._holds_cuda(argument.value):
+                    return True
+                if value.definition is None and self.is_cuda_device(argument.value):
+                    return True
+        if isinstance(value.definition, cst.ClassDef) and value.kind is not Kind.CLASS:
+            for definition in self._module.definitions.lineage(value.definition):
+                if any(self.uses_cuda(call) for call in self._tree.calls_in(definition)):
+                    return True
+            if any(self.cuda_work(method, "dataset") for method in self.item_functions(value.definition)):
+                return True
+        if any(self.cuda_work(function, "transform") for function in self.transforms(dataset)):
+            return True
+        return value.device == "cuda"
+
+    def _holds_cuda(self, node: cst.BaseExpression) -> bool:
+        """Whether an argument of a dataset's constructor is a CUDA tensor."""
+        value = self._module.value(node)
+        if value.kind in (Kind.TENSOR, Kind.BATCH) and value.device == "cuda":
+            return True
+        return isinstance(node, cst.Call) and self.uses_cuda(node)
+
+    def sharded(self, dataset: cst.BaseExpression | None) -> bool:
+        """Whether an iterable-style dataset of the file asks which worker it runs in; True for any other dataset."""
+        definition = self._module.value(dataset).definition
+        if not isinstance(definition, cst.ClassDef):
+            return True
+        if not any(name.endswith("IterableDataset") for name in self._module.definitions.base_names(definition)):
+            return True
+        return any(
+            (dotted_name(call.func) or "").endswith("get_worker_info")
+            for current in self._module.definitions.lineage(definition)
+            for call in self._tree.calls_in(current)
+        )
+
+    def visibly_on_host(self, dataset: cst.BaseExpression | None) -> bool:
+        """Whether the file shows that the dataset yields host tensors and nothing else."""
+        value: Value = self._module.value(dataset)
+        if value.kind is not Kind.DATASET or not value.sure or self.on_cuda(dataset):
+            return False
+        if value.definition is None:
+            return value.name.startswith(("torch.utils.data.TensorDataset", "torchvision.datasets."))
+        return isinstance(value.definition, cst.ClassDef) and all(
+            self._is_seen(call)
+            for method in self.item_functions(value.definition)
+            for call in self._tree.calls_in(method)
+        )
+
+    def _is_seen(self, call: cst.Call) -> bool:
+        """Whether a call within a dataset surely gives no CUDA tensor: everything but a callable handed in."""
+        if self._module.name_of(call.func) is not None or not isinstance(call.func, cst.Attribute):
+            return self._module.name_of(call.func) is not None or bool(
+                self._module.definitions.called(call, self._module.values)
+            )
+        if dotted_name(call.func.value) != "self":
+            return True
+        if self._module.definitions.called(call, self._module.values):
+            return True
+        return self._module.value(call.func).name.startswith("torchvision.transforms.")
+
+
+def _is_move(call: cst.Call) -> bool:
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value in ("to", "cuda")

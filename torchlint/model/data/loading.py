@@ -1,0 +1,356 @@
+"""Where a loader's batches go: the loop that takes them, the network that is run on them, the copy to CUDA."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.data.datasets import CudaWork, Datasets
+from torchlint.model.data.devices import Devices
+from torchlint.model.module import Module
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.values import device_text
+from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.training import loops
+from torchlint.model.training.loops import Loops, batch_origins
+from torchlint.model.training.networks import Networks
+from torchlint.model.training.purpose import Purposes
+
+#: Helpers of other files that copy a batch to a device.
+_MOVERS = re.compile(
+    r"^(batch_|data_|tensors?_)?((to|2)_?(device|cuda|gpu)|cuda)$|^(move|send|copy|put|transfer|recursive)\w*_(device|cuda|gpu)$"
+)
+#: Methods of a tensor that give a new one.
+_COPYING = frozenset("repeat repeat_interleave tile clone add sub mul div pow clamp index_select flip roll".split())
+_LIGHTNING_LOADERS = frozenset(f"{phase}_dataloader" for phase in ("train", "val", "test", "predict"))
+_FITS = frozenset({"fit", "validate", "test", "predict"})
+
+
+@dataclass(frozen=True, eq=False)
+class Consumer:
+    """A place that takes batches out of a loader: a loop, a ``next(...)``, a trainer's ``fit``."""
+
+    node: cst.CSTNode
+    forward: cst.Call | None  #: a call that runs a network on them, or hands them to a trainer
+
+
+class Loading:
+    """Answers about the loaders of one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+        self._values = module.values
+        self._datasets = module.fact(Datasets)
+        self._consumers: dict[cst.CSTNode, list[Consumer]] = {}
+
+    # -- the loop and the network
+
+    def consumers(self, loader: Call) -> list[Consumer]:
+        """The places in the file that take batches out of ``loader``; tests and previews do not count."""
+        if loader.node not in self._consumers:
+            self._consumers[loader.node] = list(self._find_consumers(loader))
+        return self._consumers[loader.node]
+
+    def _find_consumers(self, loader: Call) -> Iterator[Consumer]:
+        if not self._module.fact(Purposes).is_test:
+            for node in self._taken.get(loader.node, ()):
+                if not self._is_preview(node):
+                    yield self._consumer(loader.node, node)
+
+    def _is_preview(self, node: cst.CSTNode) -> bool:
+        """Whether it takes one batch and no more: `next(iter(loader))` once, or a loop that always breaks."""
+        if isinstance(node, cst.For):
+            last = node.body.body[-1] if isinstance(node.body, cst.IndentedBlock) and node.body.body else None
+            return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Break)
+        if not isinstance(node, cst.Call) or not node.args or self._module.name_of(node.func) != "builtins.next":
+            return False
+        iterator = node.args[0].value
+        fresh = isinstance(iterator, cst.Call) and self._module.name_of(iterator.func) == "builtins.iter"
+        function = self._module.function_of(node)
+        return fresh and not any(
+            self._module.fact(Loops).around(place)
+            for place in (node, *(self._module.callers(function).calls if function is not None else ()))
+        )
+
+    def feeds_network(self, loader: Call) -> Consumer | None:
+        """The place where the batches of ``loader`` are run through a network, None if the file shows none."""
+        return next((consumer for consumer in self.consumers(loader) if consumer.forward is not None), None)
+
+    def _consumer(self, loader: cst.Call, node: cst.CSTNode) -> Consumer:
+        if isinstance(node, (cst.For, cst.While)):
+            return Consumer(
+                node, self._network_in(node.body, loader) or next(iter(self._forwards.get(loader, ())), None)
+            )
+        if isinstance(node, cst.Call) and self._module.value(node).role != "batch":
+            return Consumer(node, node)  # a trainer's fit
+        around = next((loop.node for loop in self._module.fact(Loops).around(node)), None)
+        forward = next(iter(self._forwards.get(loader, ())), None)
+        if forward is None and around is not None:
+            forward = self._network_in(around.body, loader)
+        return Consumer(around or node, forward)
+
+    def _network_in(self, body: cst.CSTNode, loader: cst.Call) -> cst.Call | None:
+        """A call in ``body``, or in a function of the file called there, that runs or trains a network."""
+        forward = self._tree.first_within(self._forwards.get(loader, ()), body)
+        if forward is not None:
+            return forward
+        for call in self._tree.calls_in(body):
+            if self._runs_network(call):
+                return call
+            for definition in self._module.definitions.called(call, self._values):
+                if isinstance(definition, cst.FunctionDef) and any(
+                    self._runs_network(inner) for inner in self._tree.calls_in(definition.body)
+                ):
+                    return call
+        return None
+
+    def _runs_network(self, call: cst.Call) -> bool:
+        return loops.is_backward(call) or loops.is_step(call) or self._module.fact(Networks).is_forward(call)
+
+    @cached_property
+    def _taken(self) -> dict[cst.CSTNode, list[cst.CSTNode]]:
+        """For each loader the loops, comprehensions, ``next`` calls and trainers that take its batches."""
+        found: dict[cst.CSTNode, list[cst.CSTNode]] = defaultdict(list)
+        for loop in self._module.fact(Loops).all():
+            for origin in loop.loaders:
+                found[origin].append(loop.node)
+        for node in self._tree.scopes:
+            if isinstance(node, (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)):
+                for origin in batch_origins(self._values.iterated(self._module.value(node.for_in.iter))):
+                    found[origin].append(node)
+        for call in self._tree.calls:
+            func = call.func
+            last = func.attr.value if isinstance(func, cst.Attribute) else getattr(func, "value", "")
+            if last in ("next", "__next__"):
+                for origin in batch_origins(self._module.value(call)):
+                    found[origin].append(call)
+            elif last in _FITS and isinstance(func, cst.Attribute):
+                for origin in self._handed_to_trainer(call, func):
+                    found[origin].append(call)
+        for origin, trainer in self._lightning_loaders.items():
+            found[origin].append(trainer)
+        return found
+
+    @cached_property
+    def _forwards(self) -> dict[cst.CSTNode, list[cst.Call]]:
+        """For each loader the forward calls that are given its batches."""
+        found: dict[cst.CSTNode, list[cst.Call]] = defaultdict(list)
+        for call in self._tree.calls:
+            for argument in call.args:
+                for origin in batch_origins(self._module.value(argument.value)):
+                    if self._module.fact(Networks).is_forward(call) or self._asks_network(call):
+                        found[origin].append(call)
+        return found
+
+    def _asks_network(self, call: cst.Call) -> bool:
+        """`model.generate(...)`, `model.encode(...)`: a method of a network, given a batch."""
+        return isinstance(call.func, cst.Attribute) and self._module.value(call.func.value).kind is Kind.MODULE
+
+    # -- to CUDA
+
+    def transfers(self, loader: Call) -> list[cst.Call]:
+        """The calls that copy batches of ``loader``, or parts of them, to a CUDA device; or the trainer that does."""
+        return self._transfers.get(loader.node, []) if self.consumers(loader) else []
+
+    @cached_property
+    def _transfers(self) -> dict[cst.CSTNode, list[cst.Call]]:
+        found: dict[cst.CSTNode, list[cst.Call]] = defaultdict(list)
+        for call in self._tree.calls:
+            for origin in self._moved_by(call):
+                if call not in found[origin]:
+                    found[origin].append(call)
+        for origin, trainer in self._lightning_loaders.items():
+            if self._is_gpu_trainer(trainer):
+                found[origin].append(trainer)
+        return found
+
+    def _moved_by(self, call: cst.Call) -> frozenset[cst.CSTNode]:
+        func = call.func
+        nothing: frozenset[cst.CSTNode] = frozenset()
+        if isinstance(func, cst.Attribute):
+            attr = func.attr.value
+            if attr in ("to", "cuda", "type"):
+                origins = batch_origins(self._module.value(func.value))
+                moved = origins and self._values.moved_to(call) == "cuda" and not self._is_made_on_host(func.value)
+                return origins if moved else nothing
+            if attr == "copy_" and call.args and self._module.value(func.value).device == "cuda":
+                return batch_origins(self._module.value(call.args[0].value))
+            if attr in _FITS:
+                trainer = self._trainer_of(func)
+                if trainer is not None and self._is_gpu_trainer(trainer):
+                    return self._handed_to_trainer(call, func)
+                return nothing
+        name = (dotted_name(func) or "").rpartition(".")[2]
+        if _MOVERS.search(name) and call.args:
+            origins = batch_origins(self._module.value(call.args[0].value))
+            devices = [argument.value for argument in call.args[1:]]
+            if origins and (any(self._is_cuda(node) for node in devices) or "cuda" in name):
+                return origins
+        elif name.endswith(("Loader", "DL", "Prefetcher", "prefetcher")) and len(call.args) > 1:
+            if any(self._is_cuda(argument.value) for argument in call.args[1:]):
+                value = self._module.value(call.args[0].value)
+                return value.origins if value.kind is Kind.LOADER else nothing
+        return nothing
+
+    def _is_made_on_host(self, node: cst.BaseExpression, depth: int = 3) -> bool:
+        """Whether ``node`` is a new tensor computed from a batch on the host, which is not pinned if the batch is."""
+        if isinstance(node, cst.Name):
+            scope = self._module.names.scope_with(node.value, self._tree.scope_of(node))
+            reached = self._values.reaching(scope.bindings[node.value], node, scope) if scope is not None else []
+            return bool(reached) and all(
+                depth > 0
+                and item.kind == "assign"
+                and not item.path
+                and item.value is not None
+                and self._is_made_on_host(item.value, depth - 1)
+                for item in reached
+            )
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            return node.func.attr.value in _COPYING or self._is_made_on_host(node.func.value, depth)
+        return isinstance(node, cst.BinaryOperation)
+
+    def _is_cuda(self, node: cst.BaseExpression) -> bool:
+        return device_text(self._module.value(node)) == "cuda"
+
+    # -- Lightning
+
+    def _trainer_of(self, func: cst.Attribute) -> cst.Call | None:
+        """The Lightning Trainer on which ``fit`` is called."""
+        for origin in self._module.value(func.value).origins:
+            if isinstance(origin, cst.Call) and self._module.name_of(origin.func) == "pytorch_lightning.Trainer":
+                return origin
+        return None
+
+    def _handed_to_trainer(self, call: cst.Call, func: cst.Attribute) -> frozenset[cst.CSTNode]:
+        if self._trainer_of(func) is None:
+            return frozenset()
+        found: frozenset[cst.CSTNode] = frozenset()
+        for argument in call.args:
+            value = self._module.value(argument.value)
+            for part in (value, value.each or value):
+                if part.kind is Kind.LOADER:
+                    found |= part.origins
+        return found
+
+    @cached_property
+    def _lightning_loaders(self) -> dict[cst.CSTNode, cst.Call]:
+        """The loaders that hooks such as ``train_dataloader`` return, with a trainer of the file that runs them."""
+        trainers = list(self._module.calls("pytorch_lightning.Trainer"))
+        if not trainers:
+            return {}
+        trainer = next((call.node for call in trainers if self._is_gpu_trainer(call.node)), trainers[0].node)
+        found: dict[cst.CSTNode, cst.Call] = {}
+        for function in self._tree.functions:
+            if function.name.value in _LIGHTNING_LOADERS and self._tree.class_of(function) is not None:
+                value = self._values.returned(function)
+                for part in (value, value.each or value, *value.elements):
+                    if part.kind is Kind.LOADER:
+                        found.update(dict.fromkeys(part.origins, trainer))
+        return found
+
+    def _is_gpu_trainer(self, trainer: cst.Call) -> bool:
+        given = {argument.keyword.value: argument.value for argument in trainer.args if argument.keyword is not None}
+        accelerator = self._module.value(given.get("accelerator")).constant
+        if accelerator is not None:
+            return accelerator in ("gpu", "cuda", "auto")
+        gpus = given.get("gpus")
+        if gpus is None:
+            return False
+        value = self._module.value(gpus)
+        return value.constant not in (0, None) or value.kind is Kind.SEQUENCE or self._module.code(gpus) == "-1"
+
+    # -- the dataset
+
+    def dataset(self, loader: Call) -> cst.BaseExpression | None:
+        """The expression passed as the loader's dataset."""
+        return loader.argument("dataset").value
+
+    def loaders_of(self, definition: cst.ClassDef) -> list[Call]:
+        """The loaders whose dataset is of a class of the file, or of one derived from it, in order."""
+        return self._loaders_of.get(definition, [])
+
+    @cached_property
+    def _loaders_of(self) -> dict[cst.ClassDef, list[Call]]:
+        found: dict[cst.ClassDef, list[Call]] = defaultdict(list)
+        for loader in self._module.calls("torch.utils.data.DataLoader"):
+            definition = self._module.value(self.dataset(loader)).definition
+            if definition is not None:
+                for item in self._module.definitions.lineage(definition):
+                    found[item].append(loader)
+        return found
+
+    def cuda_work(self, loader: Call) -> list[CudaWork]:
+        """What the loader's dataset, transforms and collate function do on CUDA, as far as the file shows them."""
+        found: list[CudaWork] = []
+        dataset = self.dataset(loader)
+        value = self._module.value(dataset)
+        if isinstance(value.definition, cst.ClassDef) and value.kind is not Kind.CLASS:
+            for method in self._datasets.item_functions(value.definition):
+                found += self._datasets.cuda_work(method, "dataset")
+        for transform in self._datasets.transforms(dataset):
+            found += self._datasets.cuda_work(transform, "transform")
+        for collate in self._datasets.collates(loader.argument("collate_fn").value):
+            found += self._datasets.cuda_work(collate, "collate")
+        return found
+
+    def yields_cuda(self, loader: Call) -> bool:
+        """Whether the loader's batches may already be on a CUDA device, or are made on one."""
+        if self.cuda_work(loader) or self._datasets.on_cuda(self.dataset(loader)):
+            return True
+        for name in ("collate_fn", "generator"):
+            given = loader.argument(name).value
+            if isinstance(given, cst.Call) and any(
+                self._datasets.is_cuda_device(argument.value) for argument in given.args
+            ):
+                return True
+        return False
+
+    def all_cuda_work(self) -> list[CudaWork]:
+        """The CUDA work of every dataset class, transform and collate function of the file, in order."""
+        found: dict[cst.CSTNode, CudaWork] = {}
+        for definition in self._tree.classes:
+            made = self._values.instance(definition)
+            if made.kind is Kind.DATASET and made.sure:
+                for method in self._datasets.item_functions(definition):
+                    found.update((work.node, work) for work in self._datasets.cuda_work(method, "dataset"))
+        for loader in self._module.calls("torch.utils.data.DataLoader"):
+            found.update((work.node, work) for work in self.cuda_work(loader))
+        return sorted(found.values(), key=lambda work: self._tree.index(work.node))
+
+    def yields_host_tensors(self, loader: Call) -> bool:
+        """Whether the file shows that the loader's batches are tensors on the host, as its own collation makes them."""
+        collate = loader.argument("collate_fn")
+        if loader.opaque or not (collate.absent or self._datasets.collates(collate.value)):
+            return False
+        return not self.yields_cuda(loader) and self._datasets.visibly_on_host(self.dataset(loader))
+
+    # -- worker processes
+
+    def waits_for(self, loader: Call) -> Consumer | None:
+        """Where a network on a GPU waits for ``loader``, if making its items is work that workers could do."""
+        dataset = self.dataset(loader)
+        if any(not loader.argument(name).absent for name in ("multiprocessing_context", "timeout")):
+            return None  # a loader that speaks of processes has been thought about
+        if loader.argument("batch_size").literal() == "None" or not self._uses_gpu(loader):
+            return None
+        if self._datasets.in_memory(dataset) or not self._datasets.sharded(dataset) or self.yields_cuda(loader):
+            return None
+        return self.feeds_network(loader)
+
+    def _uses_gpu(self, loader: Call) -> bool:
+        return self._module.fact(Devices).uses_cuda or self._gpu_by_library or bool(self.transfers(loader))
+
+    @cached_property
+    def _gpu_by_library(self) -> bool:
+        """Whether a library that finds the GPU by itself runs the network."""
+        trainers = list(self._module.calls("pytorch_lightning.Trainer"))
+        if trainers:
+            return any(self._is_gpu_trainer(call.node) for call in trainers)
+        return self._module.fact(Devices).uses_trainer

@@ -1,0 +1,207 @@
+"""Placement: which calls move a tensor to a device, and which of those tensors were only just made on the host."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.values import device_text
+from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.tree import dotted_name
+
+#: What a variable that holds a device is called, where its value is out of sight.
+_DEVICE_NAMES = re.compile(r"device|^dev\d*$|_dev$|gpu|cuda|(^|_)rank(_id)?$", re.IGNORECASE)
+
+#: ``torch.<name>(...)`` that makes a tensor of a size, out of nothing that lies on the host.
+_EXACT = frozenset({"empty", "eye", "full", "ones", "zeros"})
+_ROUNDED = frozenset({"arange", "linspace", "logspace"})
+_DRAWN = frozenset({"rand", "randint", "randn", "randperm"})
+#: Methods that give the same values on any device.
+_SAME_EVERYWHERE = frozenset(
+    "long int float double half bfloat16 bool byte short view reshape unsqueeze squeeze expand repeat t transpose "
+    "permute contiguous flatten fill_ zero_".split()
+)
+#: ... and methods whose last digits may differ, called without arguments or with numbers.
+_COMPUTING = frozenset(
+    "mul mul_ add add_ sub sub_ div div_ pow exp exp_ log sqrt rsqrt square neg neg_ abs clamp clamp_ sigmoid tanh "
+    "round floor sin cos".split()
+)
+_DRAWING = frozenset({"uniform_", "normal_", "random_", "bernoulli_", "exponential_"})
+
+
+@dataclass(frozen=True, eq=False)
+class Move:
+    """A call ``x.to(device)`` or ``x.cuda()``."""
+
+    call: cst.Call
+    source: cst.BaseExpression  #: ``x``
+    target: cst.Arg | None  #: the argument that names the device; None for ``x.cuda()``
+    device: str  #: "cuda", "cpu", ...; "" where it is out of sight
+
+    @property
+    def may_not_block(self) -> bool:
+        """Whether the call passes ``non_blocking``, or may do so."""
+        behind = 0
+        for argument in self.call.args:
+            if argument.star or (argument.keyword is not None and argument.keyword.value in ("non_blocking", "async")):
+                return True
+            if argument.keyword is None and argument is not self.target:
+                behind += 1
+                if isinstance(argument.value, cst.Name) and argument.value.value in ("True", "False"):
+                    return True
+        return behind > (0 if self.is_cuda else 1)
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether it is ``x.cuda(...)``."""
+        return isinstance(self.call.func, cst.Attribute) and self.call.func.attr.value == "cuda"
+
+
+@dataclass(frozen=True, eq=False)
+class Fresh:
+    """A tensor that a factory such as ``torch.zeros`` makes on the host."""
+
+    factory: Call
+    exact: bool  #: whether it has the same values on every device
+    drawn: bool  #: whether it takes random numbers
+
+
+class Placement:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+
+    @cached_property
+    def moves(self) -> list[Move]:
+        """The calls that move something to a device, in order."""
+        return list(self._moves())
+
+    def _moves(self) -> Iterator[Move]:
+        for call in self._module.methods("to", "cuda"):
+            assert isinstance(call.func, cst.Attribute)
+            target = next((item for item in call.args if item.keyword and item.keyword.value == "device"), None)
+            if target is None and call.args and call.args[0].keyword is None and not call.args[0].star:
+                target = call.args[0]
+            if call.func.attr.value == "cuda":
+                if self._module.name_of(call.func) is None and not any(item.star for item in call.args):
+                    yield Move(call, call.func.value, target, "cuda")
+                continue
+            if target is not None and self.is_device(target.value):
+                device = self._module.values.device_of(target.value)
+                sure = device != "cpu" or self._module.value(target.value).sure  # `given if available else "cpu"`
+                yield Move(call, call.func.value, target, device if sure else "")
+
+    def is_device(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` names a device, and is no dtype and no other tensor."""
+        value = self._module.value(node)
+        if value.kind in (Kind.DEVICE, Kind.STRING):
+            return value.kind is Kind.DEVICE or bool(device_text(value))
+        if value.kind is Kind.NUMBER:
+            return isinstance(value.constant, int) or self._named_as_device(node)
+        if value.kind in (Kind.TENSOR, Kind.BATCH, Kind.MODULE, Kind.DTYPE, Kind.ARRAY):
+            return False
+        return self._named_as_device(node)
+
+    def _named_as_device(self, node: cst.BaseExpression) -> bool:
+        name = dotted_name(node.func if isinstance(node, cst.Call) else node)
+        if name is None and isinstance(node, cst.Attribute):
+            name = node.attr.value  # `model(x).device`
+        return name is not None and bool(_DEVICE_NAMES.search(name.rpartition(".")[2]))
+
+    # -- made on the host
+
+    def fresh(self, node: cst.BaseExpression) -> Fresh | None:
+        """The tensor that ``node`` makes on the host out of nothing; None if it is something else, or may be.
+
+        Casts, changes of shape, fills and arithmetic with numbers may be in between: ``torch.ones(n).long() * 3``.
+        Left out are tensors with options of their own: a device, a generator, pinned memory, gradients.
+        """
+        drawn = computed = False
+        if self._is_traced(node):
+            return None
+        while True:
+            operand = self._operand(node)
+            if operand is not None:
+                node, computed = operand, True
+                continue
+            if not isinstance(node, cst.Call):
+                return None
+            name = self._module.name_of(node.func) or ""
+            if name == "torch.autograd.Variable":
+                if len(node.args) != 1 or node.args[0].star:
+                    return None
+                node = node.args[0].value
+                continue
+            if name.startswith("torch."):
+                made = self._made_by(Call(node, name), drawn)
+                return replace(made, exact=False) if made is not None and computed else made
+            if not isinstance(node.func, cst.Attribute):
+                return None
+            method = node.func.attr.value
+            if method in _COMPUTING and all(self._is_number(item.value) for item in node.args):
+                computed = True
+            elif method not in _SAME_EVERYWHERE and method not in _DRAWING:
+                return None
+            drawn = drawn or method in _DRAWING
+            node = node.func.value
+
+    def _operand(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """The side of an arithmetic expression whose other side is a number: ``x`` of ``2 * x``, ``-x``."""
+        if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
+            return node.expression
+        if isinstance(node, cst.BinaryOperation):
+            if self._is_number(node.right):
+                return node.left
+            return node.right if self._is_number(node.left) else None
+        return None
+
+    def _is_number(self, node: cst.BaseExpression) -> bool:
+        value = self._module.value(node)
+        return value.kind is Kind.NUMBER and value.sure
+
+    def _is_traced(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` stands in what is given to ``torch.jit.trace``, which records the copy on purpose."""
+        return any(
+            isinstance(above, cst.Call) and (self._module.name_of(above.func) or "").startswith("torch.jit.")
+            for above in self._module.tree.ancestors(node)
+        )
+
+    def _made_by(self, call: Call, drawn: bool) -> Fresh | None:
+        last = call.name.removeprefix("torch.")
+        if last not in _EXACT | _ROUNDED | _DRAWN:
+            return None
+        for argument in call.node.args:
+            if argument.star == "**":
+                return None
+            if argument.keyword is not None and argument.keyword.value in (
+                "device",
+                "generator",
+                "out",
+                "pin_memory",
+                "requires_grad",
+            ):
+                return None
+        drawn = drawn or last in _DRAWN
+        return Fresh(call, not drawn and (last in _EXACT or self._counts(call)), drawn)
+
+    def _counts(self, call: Call) -> bool:
+        """Whether ``arange`` counts in whole steps from a whole number, which every device does alike."""
+        if call.name != "torch.arange" or call.opaque:
+            return False
+        by_position = [item.value for item in call.node.args if item.keyword is None]
+        named = {item.keyword.value: item.value for item in call.node.args if item.keyword is not None}
+        given = [*by_position[:1], *by_position[2:]] if len(by_position) > 1 else []
+        given += [named[name] for name in ("start", "step") if name in named]
+        return all(self._is_whole(node) for node in given)
+
+    def _is_whole(self, node: cst.BaseExpression) -> bool:
+        if isinstance(node, cst.UnaryOperation):
+            node = node.expression
+        return isinstance(node, cst.Integer) or isinstance(self._module.value(node).constant, int)

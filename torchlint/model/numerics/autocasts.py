@@ -1,0 +1,113 @@
+"""The autocasts of a file: on which device, into which number format, and whether they are switched on."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics import knowledge
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.training.regions import Regions
+
+#: What autocast computes in when it is not told.
+_DEFAULTS = {"cuda": "torch.float16", "cpu": "torch.bfloat16"}
+#: What a variable may be called that holds an autocast.
+_HELD = re.compile(r"amp|cast|ctx|context|precision", re.IGNORECASE)
+
+
+@dataclass(frozen=True, eq=False)
+class Autocast:
+    """A call of ``torch.autocast`` or of one of its older names."""
+
+    call: Call
+    device: str  #: "cuda", "cpu", another device, or "" for unknown
+    dtype: str  #: "torch.bfloat16", "torch.float16", another format, or "" for unknown
+    #: The argument: False and True where it is literal (or absent), its text where it is an expression.
+    enabled: bool | str
+
+
+class Autocasts:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+
+    @cached_property
+    def all(self) -> list[Autocast]:
+        """The calls of torch's autocast, in order; ``autocast(enabled=False)`` too."""
+        return [self._described(call) for call in self._module.calls(*knowledge.AUTOCASTS)]
+
+    @cached_property
+    def others(self) -> bool:
+        """Whether the file may enter an autocast that is not among ``all``: another file's, or one in a variable."""
+        module = self._module
+        called = {found.call.node.func for found in self.all}
+        names = [node for nodes in module.tree.names.values() for node in nodes]
+        for node in (*names, *module.tree.attributes):
+            if node not in called and module.names.alternatives(node) & knowledge.AUTOCASTS:
+                return True  # handed on, or under a name that may be something else
+        for call in module.tree.calls:
+            if "autocast" in _last_name(call.func) and call.func not in called:
+                if not module.definitions.called(call, module.values):
+                    return True
+        managers = (item.item for node in module.tree.withs for item in node.items)
+        return any(_HELD.search(_last_name(manager)) and not module.value(manager) for manager in managers)
+
+    def around(self, node: cst.CSTNode) -> Autocast | None:
+        """The innermost of them around ``node``: entered by a ``with``, or on its function."""
+        tree = self._module.tree
+        known: dict[cst.CSTNode, Autocast] = {found.call.node: found for found in self.all}
+        child = node
+        for above in tree.ancestors(node):
+            managers: list[cst.CSTNode] = []
+            if isinstance(above, cst.With) and child is above.body:
+                managers = [item.item for item in reversed(above.items)]
+            elif isinstance(above, cst.FunctionDef) and child is above.body:
+                managers = [item.decorator for item in above.decorators]
+            for manager in managers:
+                made = self._module.value(manager)
+                for call in {manager} | (set(made.origins) if made.kind is Kind.CONTEXT else set()):
+                    if call in known:
+                        return known[call]
+            if isinstance(above, (cst.FunctionDef, cst.Lambda)):
+                return None
+            child = above
+        return None
+
+    def is_low(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` runs under an autocast that is not switched off, there or in a caller."""
+        found = self.around(node)
+        if found is not None:
+            return found.enabled is not False and found.dtype != "torch.float32"
+        return self._module.fact(Regions).autocast(node)
+
+    def _described(self, call: Call) -> Autocast:
+        module = self._module
+        if ".cuda." in call.name or ".cpu." in call.name:
+            device = "cuda" if ".cuda." in call.name else "cpu"
+        else:
+            given = module.value(call.argument("device_type").value)
+            device = given.constant.partition(":")[0] if isinstance(given.constant, str) else given.device
+        dtype = call.argument("dtype")
+        if dtype.value is not None and dtype.literal() != "None":
+            name = module.name_of(dtype.value) or ""  # of a parameter only its default would be seen
+        else:
+            name = "" if call.opaque else _DEFAULTS.get(device, "")
+        enabled = call.argument("enabled")
+        switch: bool | str = True
+        if enabled.value is not None:
+            literal = enabled.literal()
+            switch = literal == "True" if literal in ("True", "False") else module.code(enabled.value)
+        elif not enabled.absent:
+            switch = "**"
+        return Autocast(call, device, name, switch)
+
+
+def _last_name(node: cst.CSTNode) -> str:
+    return (dotted_name(node) or "").rpartition(".")[2]

@@ -1,0 +1,103 @@
+"""Convolutional networks: which ones the file runs again and again, and whether their images all have one size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.data.devices import Devices
+from torchlint.model.module import Module
+from torchlint.model.numerics.layers import Layers, NetworkLayers
+from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.training.loops import Loops
+from torchlint.model.training.networks import Networks
+from torchlint.model.training.purpose import Purposes
+
+#: Transforms that give every image the same size ...
+_SIZING = ("CenterCrop", "RandomCrop", "RandomResizedCrop", "FiveCrop", "TenCrop")
+#: ... and data sets whose images have one.
+_EQUAL = ("CIFAR10", "CIFAR100", "SVHN", "STL10", "PCAM", "EuroSAT")
+#: What says that sizes differ.
+_VARYING = re.compile(
+    r"multi_?scale|random_?resize(?!d)|random_?scale|varying|dynamic_?size|aspect_?ratio|pad_sequence", re.IGNORECASE
+)
+
+
+class Convolutions:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+
+    @cached_property
+    def forwards(self) -> list[tuple[cst.Call, Layers]]:
+        """The first forward of each convolutional network in each loop on CUDA, with what the network is made of."""
+        module = self._module
+        if module.fact(Purposes).is_test or not module.fact(Devices).uses_cuda:
+            return []
+        found: list[tuple[cst.Call, Layers]] = []
+        seen: set[tuple[cst.CSTNode, str]] = set()
+        for call in module.tree.calls:
+            loops = module.fact(Loops).around(call)
+            if not loops or not module.fact(Networks).runs_network(call):
+                continue
+            network = module.fact(Networks).network_of(call)
+            layers = module.fact(NetworkLayers).of(network)
+            key = (loops[-1].node, module.code(network))
+            if layers is not None and layers.convolves and key not in seen:
+                seen.add(key)
+                found.append((call, layers))
+        return found
+
+    @cached_property
+    def varies(self) -> bool:
+        """Whether a name in the file says that sizes differ."""
+        return any(_VARYING.search(word) for word in (*self._module.tree.names, *self._attributes()))
+
+    @cached_property
+    def one_size(self) -> cst.Call | None:
+        """What shows that all images have one size: a transform, or a data set; None if they may differ."""
+        module = self._module
+        if self.varies:
+            return None
+        for call in module.tree.calls:
+            name = module.name_of(call.func) or ""
+            last = name.rpartition(".")[2]
+            if name.startswith("torchvision.datasets.") and last in _EQUAL:
+                return call
+            if name.startswith(("torchvision.transforms.", "albumentations.")):
+                if last in _SIZING or (last == "Resize" and self._is_pair(call)):
+                    return call
+        return None
+
+    @cached_property
+    def chooses_format(self) -> bool:
+        """Whether the file speaks of a memory format."""
+        tree = self._module.tree
+        words = {*tree.names, *self._attributes()}
+        words.update(item.keyword.value for call in tree.calls for item in call.args if item.keyword is not None)
+        return any("memory_format" in word or "channels_last" in word or "nhwc" in word.lower() for word in words)
+
+    @cached_property
+    def sets_tuning(self) -> bool:
+        """Whether the file sets, or reads, what has cuDNN look for the fastest kernels."""
+        tree = self._module.tree
+        if any(item.keyword is not None and item.keyword.value == "benchmark" for c in tree.calls for item in c.args):
+            return True
+        return any(
+            node.attr.value == "benchmark" and (dotted_name(node.value) or "").endswith("cudnn")
+            for node in tree.attributes
+        )
+
+    def _attributes(self) -> Iterator[str]:
+        return (node.attr.value for node in self._module.tree.attributes)
+
+    def _is_pair(self, call: cst.Call) -> bool:
+        """``Resize((224, 224))``; of one number, only the shorter side gets it."""
+        given = call.args[0].value if call.args else None
+        if isinstance(given, (cst.Tuple, cst.List)):
+            return len(given.elements) == 2
+        return len(call.args) > 1 and call.args[1].keyword is None and isinstance(given, cst.Integer)

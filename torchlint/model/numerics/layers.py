@@ -1,0 +1,145 @@
+"""What a network is made of: the layers and functions of libraries that the file shows inside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.objects import ObjectFlow
+from torchlint.model.syntax.calls import Call
+
+#: Libraries whose networks are made of convolutions, unless the name says otherwise ...
+_CONVOLUTIONAL = ("torchvision.models.", "timm.create_model", "timm.models.", "segmentation_models_pytorch.")
+#: ... as these do.
+_TRANSFORMERS = ("vit", "swin", "deit", "beit", "transformer", "former", "mixer", "gmlp", "clip", "dino", "eva", "mvit")
+
+#: Networks of grouped convolutions, one group a channel as a rule.
+_DEPTHWISE = re.compile(r"mobile|efficientnet|mnasnet|shufflenet|regnet|convnext|resnext|xception|mixnet|ghost|nfnet")
+#: Layers and functions that multiply matrices; cuDNN runs recurrent layers as it runs convolutions.
+_PRODUCTS = (
+    ".Linear",
+    ".linear",
+    ".MultiheadAttention",
+    ".Transformer",
+    ".TransformerEncoder",
+    ".TransformerDecoder",
+    ".TransformerEncoderLayer",
+    ".TransformerDecoderLayer",
+    ".scaled_dot_product_attention",
+    ".multi_head_attention_forward",
+)
+
+
+@dataclass(frozen=True)
+class Layers:
+    """What is seen inside one network."""
+
+    calls: tuple[Call, ...]  #: the calls that make its layers, and those that compute in it
+
+    def any(self, *names: str) -> bool:
+        """Whether one of the calls is of a class or function of torch.nn that is called so."""
+        return any(call.name.startswith("torch.nn.") and call.name.rpartition(".")[2] in names for call in self.calls)
+
+    @property
+    def convolves(self) -> bool:
+        """Whether two-dimensional convolutions are seen, or a network of a library that is made of them."""
+        return self.any("Conv2d", "ConvTranspose2d", "LazyConv2d", "conv2d", "conv_transpose2d") or any(
+            _is_convolutional(call) for call in self.calls
+        )
+
+    @property
+    def is_depthwise(self) -> bool:
+        """Whether some convolutions may be split into groups, or are those of a network known for that."""
+        for call in self.calls:
+            if call.name.startswith("torch.nn.") and "onv" in call.name.rpartition(".")[2]:
+                given = [item.value for item in call.node.args if item.keyword is not None]
+                names = [item.keyword.value for item in call.node.args if item.keyword is not None]
+                if any(n == "groups" and not _is_one(v) for n, v in zip(names, given, strict=True)) or call.opaque:
+                    return True
+                if len(call.node.args) - len(given) > 6:
+                    return True
+            elif _DEPTHWISE.search(_text_of(call)):
+                return True
+        return False
+
+    @property
+    def product(self) -> Call | None:
+        """The layer that multiplies matrices, where they are what the network is made of: no head of convolutions."""
+        if self.convolves or self.any("Conv1d", "Conv3d", "conv1d", "conv3d"):
+            return None
+        found = [call for call in self.calls if call.name.startswith("torch.nn.") and call.name.endswith(_PRODUCTS)]
+        whole = [call for call in found if not call.name.endswith("inear")]
+        return whole[0] if whole else found[0] if len(found) > 1 else None
+
+
+class NetworkLayers:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._known: dict[frozenset[cst.CSTNode], Layers] = {}
+
+    def of(self, network: cst.BaseExpression) -> Layers | None:
+        """What ``network`` is made of; None if it is not seen where it comes from."""
+        value = self._module.value(network)
+        made: frozenset[cst.CSTNode] = value.origins
+        if not made and isinstance(value.definition, cst.ClassDef):
+            made = frozenset({value.definition})
+        if value.kind is not Kind.MODULE or not made:
+            return None
+        if made not in self._known:
+            seen: set[cst.CSTNode] = set()
+            places = sorted(made, key=self._module.tree.index)
+            self._known[made] = Layers(tuple(call for place in places for call in self._inside(place, seen)))
+        return self._known[made]
+
+    def _inside(self, place: cst.CSTNode, seen: set[cst.CSTNode]) -> Iterator[Call]:
+        """The calls of libraries in ``place`` and in what it calls."""
+        module = self._module
+        for call in module.tree.calls_in(place):
+            name = module.name_of(call.func)
+            if name is not None and name.startswith(("torch.", *_CONVOLUTIONAL)):
+                yield Call(call, name)
+            for item in call.args:  # Sequential(*layers)
+                for made in module.fact(ObjectFlow).elements(item.value) if item.star == "*" else ():
+                    if isinstance(made, cst.Call) and made not in seen and not module.tree.within(made, place):
+                        seen.add(made)
+                        yield from self._inside(made, seen)
+            handed = (item.value for item in call.args if isinstance(item.value, cst.Name))  # ResNet(BasicBlock, ...)
+            for node in (call.func, *handed):
+                for definition in module.definitions.referenced(node, module.values):
+                    for current in module.definitions.lineage(definition) or (definition,):
+                        if current not in seen:
+                            seen.add(current)
+                            yield from self._inside(current, seen)
+
+
+def _is_convolutional(call: Call) -> bool:
+    if not _is_library(call):
+        return False
+    named = call.name.startswith("torchvision.models.") or any(_strings(call))
+    return named and not any(word in _text_of(call) for word in _TRANSFORMERS)
+
+
+def _strings(call: Call) -> Iterator[str]:
+    for item in call.node.args:
+        if isinstance(item.value, cst.SimpleString):
+            yield item.value.value
+
+
+def _text_of(call: Call) -> str:
+    """The name of a network of a library: that of the function, and the strings it is given."""
+    return " ".join([call.name.rpartition(".")[2], *_strings(call)]).lower() if _is_library(call) else ""
+
+
+def _is_library(call: Call) -> bool:
+    return call.name.startswith(_CONVOLUTIONAL)
+
+
+def _is_one(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Integer) and node.value == "1"

@@ -1,0 +1,323 @@
+"""Signs that a file already chooses its number format: mixed precision of any make, TF32, double precision."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.data.devices import Devices
+from torchlint.model.module import Module
+from torchlint.model.numerics.layers import NetworkLayers
+from torchlint.model.numerics.sizes import Sizes
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.tree import COMPREHENSIONS, dotted_name
+from torchlint.model.training.loops import Loops
+from torchlint.model.training.networks import Networks
+from torchlint.model.training.purpose import Purposes
+from torchlint.model.training.regions import GradMode, Regions
+from torchlint.model.training.steps import Steps, TrainingLoop
+
+#: Words that speak of low precision wherever they stand in an identifier, a keyword, an import or a string.
+_WORDS = re.compile(
+    r"(?:^|[^a-z])(?:amp|apex|fp8|f16|float16|precision|tf32)(?:[^a-z]|$)"
+    r"|(?:^|\.|\W)half(?:\W|$)|autocast|grad_?scaler|native_?scaler|loss_?scal|mixed_?prec|matmul_precision|fp16|bf16"
+    r"|bfloat16|half_?tensor|deepspeed|fsdp|parallelize"
+)
+_QUANTIZATION = ("torch.quantization", "torch.ao.")
+#: "amp" is also short for amplitude.
+_AMPLITUDES = re.compile(r"amp_to_|_to_amp(_|$)|to_amp_")
+#: What sets the precision of a program; other words of other files may be about something else.
+_SETTING = re.compile(
+    r"autocast|grad_?scaler|native_?scaler|loss_?scal|mixed_?prec|matmul_precision|allow_tf32|fsdp|(?:^|[^a-z0-9])fp16$"
+    r"|(?:use|enable|with)_?amp(?:$|_)|^[\"']?amp[\"']?$|amp_(?:level|enabled|dtype|opt)|apex\.(?:amp|fp16)|(?:^|[^a-z0-9])bf16$"
+)
+#: "precision" is also what a classifier is measured by.
+_METRICS = re.compile(r"recall|f1|metric|average_precision|precision_score|ndcg|precision_at")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+_LIBRARIES = frozenset(
+    "accelerate deepspeed lightning pytorch_lightning composer colossalai fairscale megatron torchtitan "
+    "ignite catalyst fastai bitsandbytes".split()
+)
+_GAMES = frozenset("gym gymnasium pettingzoo procgen stable_baselines3 atari_py envpool mujoco_py dm_control".split())
+#: What an agent learns from: one of each.
+_EXPERIENCE = (
+    frozenset({"reward", "rewards", "rews"}),
+    frozenset({"obs", "next_obs", "observation", "observations", "next_state", "next_states"}),
+    frozenset({"done", "dones", "terminated", "env", "envs"}),
+)
+_TRAINERS = re.compile(r"^transformers\.\w*Trainer$|^(?:torchtune|trl)\.")
+
+#: What normalizing flows add up, and solvers of differential equations.
+_SUMS = re.compile(
+    r"log_?(?:abs_?)?det(?![a-z])|(?:^|_)ldj(?:_|$)|log_?jacobian|delta_?log_?p|normali[sz]ing_?flow"
+    r"|ode_?(?:int|func|solve|block|net)|torchdiffeq|torchsde|neural_?ode"
+)
+#: Functions without a 16-bit version on CUDA.
+_DECOMPOSITIONS = re.compile(
+    r"torch\.(?:linalg\.(?!(?:vector_|matrix_)?norm$|multi_dot$|cross$|matmul$|vecdot$)|fft\.(?!fftfreq|fftshift|ifftshift)"
+    r"|sparse\.(?:mm|addmm|sampled_addmm)$|(?:spmm|smm|sspaddmm)$"
+    r"|(?:svd|inverse|pinverse|cholesky\w*|det|logdet|slogdet|qr|lu|lstsq|symeig|eig|solve|triangular_solve|stft|istft)$)"
+)
+
+#: Losses that raise under CUDA autocast, for their input is a probability.
+_PROBABILITY_LOSSES = frozenset(
+    {"torch.nn.BCELoss", "torch.nn.functional.binary_cross_entropy", "torch.nn.modules.loss.BCELoss"}
+)
+
+#: Of smaller layers, the time goes into launching kernels: 1024 x 1024.
+_LARGE = 1 << 20
+_HALVES = frozenset({"torch.float16", "torch.half", "torch.bfloat16"})
+
+
+class Precision:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+
+    @cached_property
+    def is_chosen(self) -> bool:
+        """Whether anything in the file names another precision than float32, or its program sets one."""
+        if self._uses_library or any(_speaks(word, self._measures) for word in self._words()):
+            return True
+        return any(_SETTING.search(word) for word in self._words(own=False))
+
+    @cached_property
+    def _uses_library(self) -> bool:
+        """Whether a library that sets the precision is used."""
+        module = self._module
+        if any(module.imports(library) for library in _LIBRARIES):
+            return True
+        if any(name.partition(".")[0] == "apex" for name in module.own_imported_names):
+            return True  # of the other files, its optimizers say nothing
+        if any(_TRAINERS.match(name) or name.startswith(_QUANTIZATION) for name in module.imported_names):
+            return True
+        if any((module.name_of(node) or "").startswith(_QUANTIZATION) for node in module.tree.attributes):
+            return True
+        return any(module.calls("clip.load"))  # half precision on CUDA
+
+    @cached_property
+    def _measures(self) -> bool:
+        """Whether "precision" may be what a classifier is measured by."""
+        return any(_METRICS.search(word) for word in self._words())
+
+    @cached_property
+    def _is_chosen_for_inference(self) -> bool:
+        """Whether every place that names a precision runs without gradients: an evaluation under autocast."""
+        tree, measured = self._module.tree, self._measures
+        nodes: list[cst.CSTNode] = [node for node in tree.attributes if _speaks(_snake(node.attr.value), measured)]
+        nodes += [node for node in tree.strings if _is_word(node) and _speaks(_snake(node.value), measured)]
+        for call in tree.calls:
+            words = [item.keyword.value for item in call.args if item.keyword is not None]
+            nodes += [call for word in words if _speaks(_snake(word), measured)]
+        for name, uses in tree.names.items():
+            imported = [
+                binding.imported
+                for use in uses[:1]
+                for binding in self._module.names.bindings(use)
+                if binding.kind == "import"
+            ]
+            if any(_speaks(_snake(word), measured) for word in (name, *imported)):
+                nodes += uses
+        if any(_speaks(_snake(function.name.value), measured) for function in tree.functions):
+            return False
+        return bool(nodes) and all(self._runs_without_gradients(node) for node in nodes)
+
+    def _runs_without_gradients(self, node: cst.CSTNode) -> bool:
+        child = node
+        for above in self._module.tree.ancestors(node):
+            if isinstance(above, cst.With) and child is not above.body:
+                node = above.body.body[0]  # the managers of one `with` act together
+                break
+            if isinstance(above, (cst.BaseSmallStatement, cst.FunctionDef)):
+                break
+            child = above
+        return self._module.fact(Regions).grad_mode(node) in (GradMode.NO_GRAD, GradMode.INFERENCE)
+
+    def _words(self, *, own: bool = True) -> Iterator[str]:
+        """Identifiers, attributes, keywords, imports and short strings of the file, or of the other files of its
+        program, in lower snake case."""
+        tree, imported = self._module.tree, self._module.own_imported_names
+        found = {name for name, nodes in tree.names.items() if tree.is_own(nodes[0 if own else -1]) is own}
+        found.update(node.attr.value for node in tree.attributes if tree.is_own(node) is own)
+        calls = [call for call in tree.calls if tree.is_own(call) is own]
+        found.update(item.keyword.value for call in calls for item in call.args if item.keyword is not None)
+        found.update(imported if own else self._module.imported_names - imported)
+        found.update(function.name.value for function in tree.functions if tree.is_own(function) is own)
+        for string in tree.strings:
+            if _is_word(string) and tree.is_own(string) is own:
+                found.add(string.value)
+        for word in found:
+            yield _snake(word)
+
+    @cached_property
+    def float32_training(self) -> list[TrainingLoop]:
+        """The training loops that compute in float32 on CUDA and that autocast would serve."""
+        module = self._module
+        if module.fact(Purposes).is_test or not module.fact(Devices).uses_cuda or self.is_double or self.plays_games:
+            return []
+        if self.is_chosen and (self._uses_library or not self._is_chosen_for_inference):
+            return []
+        if self.differentiates_twice or self.defines_kernels or self.needs_digits:
+            return []
+        return [
+            step
+            for step in module.fact(Steps).loops
+            if not module.fact(Regions).autocast(step.forward)
+            and not all(module.fact(Sizes).is_tiny(network) for network in module.fact(Steps).networks(step))
+        ]
+
+    @cached_property
+    def float32_product(self) -> tuple[cst.Call, Call] | None:
+        """The first forward in a loop whose network multiplies matrices in float32, and the layer that does."""
+        module = self._module
+        if (
+            not module.fact(Devices).uses_cuda
+            or self.is_chosen
+            or self.is_double
+            or self.plays_games
+            or self.needs_digits
+        ):
+            return None
+        for call in module.tree.calls:
+            repeated = module.fact(Loops).around(call) or any(
+                isinstance(above, COMPREHENSIONS) for above in module.tree.ancestors(call)
+            )
+            if not repeated or not module.fact(Networks).runs_network(call):
+                continue
+            owner = module.tree.class_of(module.function_of(call) or call)
+            if owner is not None and module.values.instance(owner).kind is Kind.MODULE:
+                continue  # a part of a network, which others run
+            network = module.fact(Networks).network_of(call)
+            layers = module.fact(NetworkLayers).of(network)
+            largest = module.fact(Sizes).largest(network)
+            if layers is None or module.value(network).device == "cpu" or (largest is not None and largest < _LARGE):
+                continue
+            found = layers.product
+            if found is not None:
+                return call, found
+        return None
+
+    def is_halved(self, network: cst.BaseExpression) -> bool:
+        """Whether the file puts ``network`` into 16 bits."""
+        names, origins = self._halved
+        return dotted_name(network) in names or not origins.isdisjoint(self._module.value(network).origins)
+
+    @cached_property
+    def _halved(self) -> tuple[set[str | None], set[cst.CSTNode]]:
+        """What the file puts into 16 bits: its dotted names (None for anything else), and the calls that made it."""
+        module = self._module
+        names: set[str | None] = set()
+        origins: set[cst.CSTNode] = set()
+        for call in module.methods("half", "bfloat16", "to"):
+            assert isinstance(call.func, cst.Attribute)
+            if call.func.attr.value == "to" and not any(module.name_of(item.value) in _HALVES for item in call.args):
+                continue
+            names.add(dotted_name(call.func.value))
+            origins |= module.value(call.func.value).origins
+        return names, origins
+
+    @cached_property
+    def is_double(self) -> bool:
+        """Whether the file computes in double precision."""
+        module = self._module
+        for attribute in filter(module.tree.is_own, module.tree.attributes):
+            name = module.name_of(attribute) or ""
+            if name in ("torch.float64", "torch.DoubleTensor", "torch.cuda.DoubleTensor"):
+                return True
+            if name == "torch.double" and not isinstance(module.tree.parent(attribute), cst.Call):
+                return True
+        return any(self._is_double(call) for call in module.methods("double") if module.tree.is_own(call))
+
+    def _is_double(self, call: cst.Call) -> bool:
+        """``model.double()``, or data on its way into a network; a count that is divided is not meant."""
+        assert isinstance(call.func, cst.Attribute)
+        value = self._module.value(call.func.value)
+        if value.kind is Kind.MODULE:
+            return True
+        return value.role == "batch" and self._module.value(call.func.value).role != "output"
+
+    @cached_property
+    def loses_on_probabilities(self) -> bool:
+        """Whether a loss of the file raises under CUDA autocast: binary cross entropy on probabilities."""
+        module = self._module
+        nodes = (*module.tree.attributes, *(name for names in module.tree.names.values() for name in names))
+        return any(module.name_of(node) in _PROBABILITY_LOSSES for node in nodes)
+
+    @cached_property
+    def may_break_autocast(self) -> bool:
+        """Whether the program, in this file or another, does what autocast may not follow."""
+        return self._differentiates_twice(own=False) or self._defines_kernels(own=False)
+
+    @cached_property
+    def differentiates_twice(self) -> bool:
+        """Whether the file takes gradients of gradients, or of inputs: penalties, forces, meta learning."""
+        return self._differentiates_twice(own=True)
+
+    def _differentiates_twice(self, *, own: bool) -> bool:
+        module = self._module
+        calls = [call for call in module.tree.calls if not own or module.tree.is_own(call)]
+        for call in calls:
+            name = module.name_of(call.func) or ""
+            if name == "torch.autograd.grad" or name.startswith(("torch.func.", "torch.autograd.functional.")):
+                return True
+            if any(item.keyword is not None and item.keyword.value == "create_graph" for item in call.args):
+                return True
+        functions = [item for item in module.tree.functions if not own or module.tree.is_own(item)]
+        return any("gradient_penalty" in item.name.value for item in functions) or any(
+            "gradient_penalty" in (dotted_name(call.func) or "") for call in calls
+        )
+
+    @cached_property
+    def needs_digits(self) -> bool:
+        """Whether the file computes what has too few digits in 16 bits, or no 16-bit version: flows, decompositions."""
+        module = self._module
+        tree = module.tree
+        words = {name for name, nodes in tree.names.items() if tree.is_own(nodes[0])} | module.own_imported_names
+        words |= {node.attr.value for node in tree.attributes if tree.is_own(node)}
+        if any(_SUMS.search(word.lower()) for word in words):
+            return True
+        names = (module.name_of(call.func) or "" for call in tree.calls if tree.is_own(call))
+        return any(_DECOMPOSITIONS.match(name) for name in names)
+
+    @cached_property
+    def plays_games(self) -> bool:
+        """Whether the file trains an agent in an environment: its networks are small, and launch-bound."""
+        if any(self._module.imports(library) for library in _GAMES):
+            return True
+        words = set(self._words())
+        return all(words & signs for signs in _EXPERIENCE)
+
+    @cached_property
+    def defines_kernels(self) -> bool:
+        """Whether the file has autograd functions of its own, which may not follow autocast."""
+        return self._defines_kernels(own=True)
+
+    def _defines_kernels(self, *, own: bool) -> bool:
+        definitions, tree = self._module.definitions, self._module.tree
+        return any(
+            name == "torch.autograd.Function"
+            for definition in tree.classes
+            if not own or tree.is_own(definition)
+            for name in definitions.base_names(definition)
+        )
+
+
+def _snake(word: str) -> str:
+    return _CAMEL.sub("_", word).lower()
+
+
+def _is_word(string: cst.SimpleString) -> bool:
+    return len(string.value) <= 40 and " " not in string.value
+
+
+def _speaks(word: str, measured: bool) -> bool:
+    found = _WORDS.search(word)
+    if found is None or _AMPLITUDES.search(word):
+        return False
+    return not (measured and "precision" in found.group() and "mixed" not in word)

@@ -1,0 +1,324 @@
+"""The file's own functions and classes: which call reaches which, who calls whom, what is returned."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
+
+import libcst as cst
+
+from torchlint.model.semantics import knowledge
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.links import Links
+from torchlint.model.semantics.names import Names
+from torchlint.model.syntax.tree import Binding, Scope, Tree
+
+if TYPE_CHECKING:
+    from torchlint.model.semantics.values import Values
+
+
+#: The calls of each method, of one name.
+_MethodCalls: TypeAlias = dict[cst.CSTNode, list[cst.Call]]
+
+
+@dataclass(frozen=True)
+class Callers:
+    """Where a function of the file is called from."""
+
+    calls: tuple[cst.Call, ...]
+    complete: bool  #: False: it is also passed on as a value, or may be called from elsewhere under the same name
+
+
+class Definitions:
+    """Functions and classes of one file."""
+
+    def __init__(self, tree: Tree, names: Names, links: Links) -> None:
+        self._tree = tree
+        self._names = names
+        self._links = links
+        self._lineages: dict[cst.CSTNode, tuple[cst.ClassDef, ...]] = {}
+        self._callers: dict[cst.CSTNode, Callers] = {}
+        self._resolving: set[cst.CSTNode] = set()
+        self._calls_by_name: dict[str, list[cst.Call]] | None = None
+        self.cuts = 0  #: how many times the callers of a function counted as unknown, as they were being looked for
+        self._named: dict[tuple[Scope, str], list[cst.FunctionDef | cst.ClassDef]] = {}
+        #: By function the scopes that bind it, and the names they bind it to.
+        self._homes: dict[cst.CSTNode, dict[tuple[Scope, str], None]] | None = None
+        self._named_callers: dict[tuple[Scope, str], Callers] = {}
+        self._methods: dict[str, tuple[_MethodCalls, bool]] = {}
+        self._places: dict[cst.CSTNode, dict[cst.CSTNode, int]] = {}
+        self._passed: dict[cst.CSTNode, tuple[list[cst.BaseExpression], dict[str, cst.BaseExpression]]] = {}
+        self._exits: dict[cst.CSTNode, tuple[list[cst.BaseExpression | None], list[cst.BaseExpression]]] = {}
+
+    # -- classes
+
+    def lineage(self, definition: cst.CSTNode) -> tuple[cst.ClassDef, ...]:
+        """The class and those of its bases that the file defines, nearest first."""
+        known = self._lineages.get(definition)
+        if known is not None:
+            return known
+        found: dict[cst.ClassDef, None] = {}
+        waiting = deque([definition])
+        while waiting:
+            current = waiting.popleft()
+            if not isinstance(current, cst.ClassDef) or current in found:
+                continue
+            found[current] = None
+            for base in current.bases:
+                waiting.extend(self._definitions_named(base.value))
+        self._lineages[definition] = tuple(found)
+        return self._lineages[definition]
+
+    def base_names(self, definition: cst.ClassDef) -> Iterator[str]:
+        """Dotted names of the imported classes that ``definition`` derives from, in the file or beyond."""
+        for current in self.lineage(definition):
+            for base in current.bases:
+                node = base.value.value if isinstance(base.value, cst.Subscript) else base.value
+                yield from sorted(self._names.alternatives(node))
+
+    def method(self, definition: cst.CSTNode, name: str) -> cst.FunctionDef | None:
+        """The method called ``name`` of a class or of its bases in the file."""
+        for current in self.lineage(definition):
+            for binding in reversed(self._tree.scopes[current].bindings.get(name, [])):
+                if isinstance(binding.node, cst.FunctionDef):
+                    return binding.node
+        return None
+
+    # -- calls
+
+    def called(self, call: cst.Call, values: Values) -> list[cst.FunctionDef | cst.ClassDef]:
+        """The functions or classes of the file that ``call`` may run."""
+        return self.referenced(call.func, values)
+
+    def referenced(self, func: cst.CSTNode, values: Values) -> list[cst.FunctionDef | cst.ClassDef]:
+        """The functions or classes of the file that the expression ``func`` stands for."""
+        if isinstance(func, cst.Name):
+            return self._definitions_named(func)
+        if isinstance(func, cst.Attribute):
+            if self._names.members(func):
+                return self._definitions_named(func)
+            owner = values.of(func.value)
+            if owner.definition is not None and owner.kind is not Kind.FUNCTION:
+                method = self.method(owner.definition, func.attr.value)
+                return [method] if method is not None else []
+        return []
+
+    def _definitions_named(self, node: cst.CSTNode) -> list[cst.FunctionDef | cst.ClassDef]:
+        if isinstance(node, cst.Attribute):
+            return _defined(self._names.members(node) or [])
+        if not isinstance(node, cst.Name):
+            return []
+        scope = self._names.scope_with(node.value, self._tree.scope_of(node))
+        if scope is None:
+            return []
+        key = (scope, node.value)
+        if key not in self._named:
+            self._named[key] = _defined(scope.bindings[node.value])
+        return self._named[key]
+
+    def callers(self, function: cst.FunctionDef, values: Values) -> Callers:
+        """The calls of ``function`` within the file."""
+        known = self._callers.get(function)
+        if known is not None:
+            return known
+        if function in self._resolving:
+            self.cuts += 1
+            return Callers((), False)
+        self._resolving.add(function)
+        try:
+            found = self._find_callers(function, values)
+        finally:
+            self._resolving.discard(function)
+        self._callers[function] = found
+        return found
+
+    def _find_callers(self, function: cst.FunctionDef, values: Values) -> Callers:
+        name = function.name.value
+        owner = self._tree.class_of(function)
+        calls: list[cst.Call] = []
+        complete = True
+        aliases = sorted(self._links.aliases.get(owner, ())) if owner is not None else []
+        if owner is not None and name == "__init__":
+            for call in [call for known in (owner.name.value, *aliases) for call in self._by_name().get(known, [])]:
+                if owner in self._definitions_named(call.func):
+                    calls.append(call)
+        elif owner is not None:
+            by_method, complete = self._method_calls(function, values)
+            calls = by_method.get(function, [])
+            if name in ("forward", "__call__"):
+                complete = False
+        else:
+            return self._function_callers(function)
+        return Callers(tuple(calls), complete)
+
+    def _method_calls(self, function: cst.FunctionDef, values: Values) -> tuple[_MethodCalls, bool]:
+        """The calls of methods called like ``function``, and whether it is known of all of them which one they run."""
+        name = function.name.value
+        known = self._methods.get(name)
+        if known is not None:
+            return known
+
+        def find() -> tuple[_MethodCalls, bool]:
+            found: _MethodCalls = {}
+            complete = True
+            for call in self._by_name().get(name, []):
+                if not isinstance(call.func, cst.Attribute):
+                    continue
+                reached = self.referenced(call.func, values)
+                for definition in reached:
+                    found.setdefault(definition, []).append(call)
+                if not reached and values.of(call.func.value).definition is None:
+                    complete = complete and bool(self._names.resolve(call.func))
+            return found, complete
+
+        found, is_final = values.attempt(find)
+        if is_final:
+            self._methods[name] = found
+        return found
+
+    def _function_callers(self, function: cst.FunctionDef) -> Callers:
+        """The calls of a function that is not a method; of those of one name in one scope they are the same."""
+        if self._homes is None:
+            self._homes = {}
+            for scope in self._tree.scopes.values():
+                for bindings in scope.bindings.values():
+                    for binding in bindings:
+                        if binding.kind == "function":
+                            self._homes.setdefault(binding.node, {})[scope, binding.name] = None
+        homes = list(self._homes[function])  # where it is defined, and where it is imported
+        if not self._links.has_context:
+            return self._callers_in(*homes[0])
+        found = [self._callers_in(home, name) for home, name in homes]
+        calls = [call for callers in found for call in callers.calls]
+        complete = all(callers.complete for callers in found)
+        calls += [
+            call
+            for call in self._by_name().get(function.name.value, [])
+            if self._names.members(call.func) and function in self._definitions_named(call.func)
+        ]
+        return Callers(tuple(calls), complete)
+
+    def _callers_in(self, home: Scope, name: str) -> Callers:
+        """The calls of what a scope calls ``name``."""
+        if (home, name) not in self._named_callers:
+            calls: list[cst.Call] = []
+            complete = True
+            for use in self._names.uses_in(home, name):
+                parent = self._tree.parent(use)
+                if isinstance(parent, cst.Call) and parent.func is use:
+                    calls.append(parent)
+                else:
+                    complete = False
+            self._named_callers[home, name] = Callers(tuple(calls), complete)
+        return self._named_callers[home, name]
+
+    def _by_name(self) -> dict[str, list[cst.Call]]:
+        if self._calls_by_name is None:
+            self._calls_by_name = {}
+            for call in self._tree.calls:
+                func = call.func
+                name = func.attr.value if isinstance(func, cst.Attribute) else getattr(func, "value", None)
+                if isinstance(name, str):
+                    self._calls_by_name.setdefault(name, []).append(call)
+        return self._calls_by_name
+
+    def arguments_for(self, function: cst.FunctionDef, param: cst.Param, values: Values) -> list[cst.BaseExpression]:
+        """What the calls in the file pass for ``param``; unpacked arguments are left out."""
+        found = [self.argument_of(call, function, param) for call in self.callers(function, values).calls]
+        return [given for given in found if given is not None]
+
+    def argument_of(self, call: cst.Call, function: cst.FunctionDef, param: cst.Param) -> cst.BaseExpression | None:
+        """What ``call``, a call of ``function``, passes for ``param``; None if nothing, or if it is unpacked."""
+        position = self._places_of(function).get(param)
+        positional, by_keyword = self._passed_by(call)
+        if position is not None and 0 <= position < len(positional):
+            return positional[position]
+        return by_keyword.get(param.name.value)
+
+    def _places_of(self, function: cst.FunctionDef) -> dict[cst.CSTNode, int]:
+        """The place among the positional arguments of a call that each parameter takes; -1: that of ``self``."""
+        if function not in self._places:
+            is_method = self._tree.class_of(function) is not None and not _has_decorator(function, "staticmethod")
+            params = (*function.params.posonly_params, *function.params.params)
+            self._places[function] = {param: place for place, param in enumerate(params, -1 if is_method else 0)}
+        return self._places[function]
+
+    def _passed_by(self, call: cst.Call) -> tuple[list[cst.BaseExpression], dict[str, cst.BaseExpression]]:
+        """The positional arguments and the keywords of a call, up to the first that is unpacked."""
+        if call not in self._passed:
+            positional: list[cst.BaseExpression] = []
+            by_keyword: dict[str, cst.BaseExpression] = {}
+            for argument in call.args:
+                if argument.star:
+                    break
+                if argument.keyword is None:
+                    positional.append(argument.value)
+                else:
+                    by_keyword.setdefault(argument.keyword.value, argument.value)
+            self._passed[call] = positional, by_keyword
+        return self._passed[call]
+
+    def is_spawned(self, function: cst.FunctionDef) -> bool:
+        """Whether `mp.spawn` starts processes that run ``function``, with their rank as its first argument."""
+        return function in self._spawned
+
+    @cached_property
+    def _spawned(self) -> set[cst.FunctionDef | cst.ClassDef]:
+        return {
+            definition
+            for call in self._tree.calls
+            if call.args and self._names.resolve(call.func) == knowledge.SPAWN
+            for definition in self._definitions_named(call.args[0].value)
+        }
+
+    # -- what a function gives
+
+    def returns(self, function: cst.FunctionDef) -> list[cst.BaseExpression | None]:
+        """The returned expressions; None for a bare ``return``."""
+        return self._exits_of(function)[0]
+
+    def yields(self, function: cst.FunctionDef) -> list[cst.BaseExpression]:
+        """The yielded expressions."""
+        return self._exits_of(function)[1]
+
+    def delegated(self, function: cst.FunctionDef) -> list[cst.BaseExpression]:
+        """The iterables that ``function`` yields from."""
+        return [
+            node.value.item
+            for node in self._tree.nodes_in(function.body)
+            if isinstance(node, cst.Yield)
+            and isinstance(node.value, cst.From)
+            and self._tree.function_of(node) is function
+        ]
+
+    def _exits_of(self, function: cst.FunctionDef) -> tuple[list[cst.BaseExpression | None], list[cst.BaseExpression]]:
+        known = self._exits.get(function)
+        if known is not None:
+            return known
+        returns: list[cst.BaseExpression | None] = []
+        yields: list[cst.BaseExpression] = []
+        for node in self._tree.nodes_in(function.body):
+            if isinstance(node, cst.Return):
+                if self._tree.function_of(node) is function:
+                    returns.append(node.value)
+            elif isinstance(node, cst.Yield) and self._tree.function_of(node) is function:
+                if isinstance(node.value, cst.BaseExpression):
+                    yields.append(node.value)
+        self._exits[function] = (returns, yields)
+        return returns, yields
+
+
+def _defined(bindings: list[Binding]) -> list[cst.FunctionDef | cst.ClassDef]:
+    """The functions and classes that are bound."""
+    return [
+        binding.node
+        for binding in bindings
+        if isinstance(binding.node, (cst.FunctionDef, cst.ClassDef)) and binding.kind in ("function", "class")
+    ]
+
+
+def _has_decorator(function: cst.FunctionDef, name: str) -> bool:
+    return any(isinstance(item.decorator, cst.Name) and item.decorator.value == name for item in function.decorators)

@@ -1,0 +1,101 @@
+"""Code that is there for other versions of a library: behind a version test, a probe, or a failed first attempt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.model.module import Module
+
+#: Words of a test that asks for a version.
+_PROBE = re.compile(r"(^|_)version|find_spec|torch_?(\d|greater|less|[gl][et]_?\d)", re.IGNORECASE)
+_ASKS_FOR_ATTRIBUTE = frozenset({"builtins.hasattr", "builtins.getattr"})
+#: What an attempt raises where the library lacks something.
+_LACKING = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "TypeError", "NameError"})
+
+
+class Gates:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._tree = module.tree
+        self._names = module.names
+        self._leaving: dict[cst.CSTNode, list[tuple[int, cst.BaseExpression]]] = {}
+
+    def for_other_versions(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` runs only with some versions of a library, or as a fallback for something else."""
+        child = node
+        for above in self._tree.ancestors(node):
+            if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test and self.probes(above.test):
+                return True
+            if isinstance(above, (cst.ExceptHandler, cst.ExceptStarHandler)):
+                return True
+            if isinstance(above, cst.Try) and child is above.body and any(map(_catches_lack, above.handlers)):
+                return True
+            child = above
+        return any(self.probes(test) for test in self.left_before(node))
+
+    def probes(self, test: cst.BaseExpression) -> bool:
+        """Whether ``test`` asks for a version, or whether a library offers something."""
+        return self._probes(test, follow=True)
+
+    def _probes(self, test: cst.BaseExpression, follow: bool) -> bool:
+        for node in self._tree.nodes_in(test):
+            if isinstance(node, cst.Call) and self._names.resolve(node.func) in _ASKS_FOR_ATTRIBUTE and node.args:
+                if self._names.resolve(node.args[0].value) is not None:
+                    return True
+            elif isinstance(node, cst.Attribute) and _PROBE.search(node.attr.value):
+                return True
+            elif isinstance(node, cst.Name):
+                if _PROBE.search(node.value):
+                    return True
+                held = [binding.value for binding in self._names.bindings(node)] if follow else []
+                if any(value is not None and self._probes(value, follow=False) for value in held):
+                    return True
+        return False
+
+    def alternative(self, first: cst.CSTNode, second: cst.CSTNode) -> bool:
+        """Whether only one of the two runs: other branches, a fallback, or behind a branch that leaves."""
+        tree = self._tree
+        if tree.exclusive(first, second):
+            return True
+        for one, other in ((first, second), (second, first)):
+            child = one
+            for above in tree.ancestors(one):
+                if isinstance(above, (cst.ExceptHandler, cst.ExceptStarHandler, cst.MatchCase)):
+                    whole = tree.parent(above)
+                    if whole is not None and tree.within(other, whole) and not tree.within(other, above):
+                        return True
+                if isinstance(above, cst.If) and child is above.body and _leaves(above.body):
+                    home = tree.parent(above)
+                    if home is not None and tree.within(other, home) and tree.index(other) > tree.last(above.body):
+                        return True
+                child = above
+        return False
+
+    def left_before(self, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+        """The tests of the branches before ``node`` that leave the block."""
+        for block, position, _ in self._tree.block_path(node):
+            if isinstance(block, (cst.IndentedBlock, cst.Module)):
+                if block not in self._leaving:
+                    self._leaving[block] = [
+                        (index, statement.test)
+                        for index, statement in enumerate(block.body)
+                        if isinstance(statement, cst.If) and _leaves(statement.body)
+                    ]
+                yield from (test for index, test in self._leaving[block] if index < position)
+
+
+def _catches_lack(handler: cst.ExceptHandler) -> bool:
+    kinds = handler.type
+    names = [element.value for element in kinds.elements] if isinstance(kinds, cst.Tuple) else [kinds]
+    return any(isinstance(name, cst.Name) and name.value in _LACKING for name in names)
+
+
+def _leaves(block: cst.BaseSuite) -> bool:
+    last = block.body[-1] if block.body else None
+    if isinstance(last, cst.SimpleStatementLine):
+        last = last.body[-1]
+    return isinstance(last, (cst.Return, cst.Raise, cst.Continue, cst.Break))

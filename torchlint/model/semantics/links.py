@@ -1,0 +1,96 @@
+"""How the files of a project are linked: what an import of another file's name stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import libcst as cst
+
+from torchlint.model.syntax.tree import Binding, Scope, Tree
+
+#: The dotted name of a module, with leading dots if it is relative, and the file that imports it -> the file, or None.
+Resolve = Callable[[str, str], str | None]
+
+#: What a name of another file may be bound by, to be known here.
+_KNOWN = frozenset({"function", "class", "assign", "annotation", "import"})
+#: How many imports a name is followed through.
+_DEPTH = 12
+
+
+class Links:
+    """Replaces the imports of a forest's own names by what they are bound to, and finds its modules."""
+
+    def __init__(self, tree: Tree, paths: Mapping[cst.CSTNode, str], resolve: Resolve) -> None:
+        """`paths` are those of the tree's roots."""
+        self._tree = tree
+        self._paths = paths
+        self._resolve = resolve
+        self._roots = {path: root for root, path in paths.items()}
+        #: by function or class: the names under which other files import it, where they differ from its own
+        self.aliases: dict[cst.CSTNode, set[str]] = {}
+        if self.has_context:
+            self._connect()
+
+    @property
+    def has_context(self) -> bool:
+        """Whether there is more than one file."""
+        return len(self._paths) > 1
+
+    def module(self, dotted: str, root: cst.CSTNode) -> Scope | None:
+        """The scope of the module that a file, given by its root, imports by a dotted name."""
+        if not self.has_context:
+            return None
+        path = self._resolve(dotted, self._paths[root])
+        found = self._roots.get(path) if path is not None else None
+        return None if found is None else self._tree.scopes[found]
+
+    def _connect(self) -> None:
+        linked: list[tuple[Scope, str, list[Binding]]] = []
+        for scope in self._tree.scopes.values():
+            for name, bindings in scope.bindings.items():
+                if any(binding.kind == "import" for binding in bindings):
+                    linked.append((scope, name, self._followed(bindings, 0)))
+        for root, scope in [(root, self._tree.scopes[root]) for root in self._tree.roots]:
+            for star in scope.star_imports:
+                module = self.module(star, root)
+                for name, bindings in (module.bindings if module is not None else {}).items():
+                    if not name.startswith("_") and name not in scope.bindings:
+                        linked.append((scope, name, self._followed(bindings, 0)))
+        for scope, name, bindings in linked:
+            scope.bindings[name] = bindings
+            for binding in bindings:
+                if isinstance(binding.node, (cst.FunctionDef, cst.ClassDef)) and binding.node.name.value != name:
+                    self.aliases.setdefault(binding.node, set()).add(name)
+
+    def _followed(self, bindings: list[Binding], depth: int) -> list[Binding]:
+        """Bindings with each import of a name of the forest replaced by what binds that name."""
+        found: list[Binding] = []
+        for binding in bindings:
+            targets = self._targets(binding, depth) if binding.kind == "import" and depth < _DEPTH else []
+            if targets:
+                found += [replace(target, name=binding.name, order=binding.order) for target in targets]
+            else:
+                found.append(binding)
+        return found
+
+    def _targets(self, binding: Binding, depth: int) -> list[Binding]:
+        if not isinstance(binding.node, cst.ImportFrom):
+            return []
+        last = binding.imported.rpartition(".")[2]
+        module = binding.imported[: -len(last)] if last else ""
+        if module.strip("."):
+            module = module.removesuffix(".")
+        scope = self.module(module, self._tree.root_of(binding.node))
+        if scope is None:
+            return []
+        bound = scope.bindings.get(last)
+        if bound is None:
+            for star in scope.star_imports:
+                inner = self.module(star, self._tree.root_of(scope.node))
+                bound = inner.bindings.get(last) if inner is not None else None
+                if bound:
+                    break
+        if not bound or not all(item.kind in _KNOWN for item in bound):
+            return []
+        return self._followed(bound, depth + 1)

@@ -1,0 +1,192 @@
+"""From an expression to what it names: imports, aliases, re-binding, conditional imports, definitions in the file."""
+
+from __future__ import annotations
+
+import builtins
+
+import libcst as cst
+
+from torchlint.model.semantics.knowledge import CANONICAL, STAR_EXPORTS
+from torchlint.model.semantics.links import Links
+from torchlint.model.syntax.tree import Binding, Scope, Tree, dotted_name
+
+_BUILTINS = frozenset(dir(builtins))
+#: How many aliases (``a = b``) are followed before giving up.
+_ALIAS_DEPTH = 8
+_NAMED = frozenset({cst.Name, cst.Attribute})
+
+
+class Names:
+    """Resolves names of one file."""
+
+    def __init__(self, tree: Tree, links: Links) -> None:
+        self._tree = tree
+        self._links = links
+        self._resolved: dict[cst.CSTNode, str | None] = {}
+        #: What all bindings of a name in a scope but those of loops agree on, by the number of aliases before it.
+        self._agreed: dict[tuple[Scope, str, int], str | None] = {}
+        self._uses: dict[str, dict[Scope, list[cst.Name]]] = {}
+        self._first_loops: dict[tuple[Scope, str], Binding | None] = {}
+
+    def scope_with(self, name: str, scope: Scope) -> Scope | None:
+        """The scope whose binding of ``name`` is seen from ``scope``, by Python's rules."""
+        current: Scope | None = scope
+        first = True
+        while current is not None:
+            visible = first or not current.is_class
+            if visible and name in current.bindings:
+                return current
+            first = False
+            current = current.parent
+        return None
+
+    def bindings(self, name: cst.Name) -> list[Binding]:
+        """Everything in the file that may bind this name where it is used."""
+        scope = self.scope_with(name.value, self._tree.scope_of(name))
+        return scope.bindings[name.value] if scope is not None else []
+
+    def members(self, node: cst.CSTNode) -> list[Binding] | None:
+        """For ``data.name`` what binds ``name`` in the module ``data`` of the project; None for other nodes."""
+        if not isinstance(node, cst.Attribute):
+            return None
+        module = self._module(node.value)
+        return None if module is None else module.bindings.get(node.attr.value)
+
+    def _module(self, node: cst.CSTNode) -> Scope | None:
+        """The scope of the module of the project that ``node`` stands for."""
+        text = dotted_name(node) if type(node) in _NAMED else None
+        if text is None:
+            return None
+        head = node
+        while isinstance(head, cst.Attribute):
+            head = head.value
+        assert isinstance(head, cst.Name)
+        found = self.bindings(head)
+        if len(found) != 1 or found[0].kind != "import":
+            return None
+        imported = found[0].imported + text[len(head.value) :]
+        return self._links.module(imported, self._tree.root_of(found[0].node))
+
+    def uses(self, binding: Binding) -> list[cst.Name]:
+        """The places that may see ``binding``, other than the one that binds."""
+        return [name for name in self._tree.names.get(binding.name, []) if binding in self.bindings(name)]
+
+    def uses_in(self, scope: Scope, name: str) -> list[cst.Name]:
+        """The places where ``name`` is what ``scope`` binds, in order."""
+        if name not in self._uses:
+            self._uses[name] = {}
+            for use in self._tree.names.get(name, []):
+                home = self.scope_with(name, self._tree.scope_of(use))
+                if home is not None:
+                    self._uses[name].setdefault(home, []).append(use)
+        return self._uses[name].get(scope, [])
+
+    def imports_of(self, node: cst.CSTNode) -> list[Binding] | None:
+        """The imports that bind the first name of the dotted expression ``node``; None if anything else may.
+
+        Empty where the name comes from ``import *``.
+        """
+        while isinstance(node, cst.Attribute):
+            node = node.value
+        if not isinstance(node, cst.Name):
+            return None
+        found = self.bindings(node)
+        return found if all(binding.kind == "import" for binding in found) else None
+
+    def resolve(self, node: cst.CSTNode | None) -> str | None:
+        """The canonical dotted name of what ``node`` refers to, if it comes from an import or is a builtin.
+
+        A name bound to different things (other than a None fallback) has no dotted name.
+        """
+        if node is None or type(node) not in _NAMED:  # asked of every call: `isinstance` would be ten times as slow
+            return None
+        if node in self._resolved:
+            return self._resolved[node]
+        found = self._resolve(node, 0)
+        self._resolved[node] = found
+        return found
+
+    def alternatives(self, node: cst.CSTNode | None) -> frozenset[str]:
+        """All dotted names ``node`` may have, where an import is conditional."""
+        if isinstance(node, cst.Attribute):
+            return frozenset(
+                CANONICAL.get(f"{base}.{node.attr.value}", f"{base}.{node.attr.value}")
+                for base in self.alternatives(node.value)
+            )
+        if isinstance(node, cst.Name):
+            imported = {binding.imported for binding in self.bindings(node) if binding.kind == "import"}
+            if imported:
+                return frozenset(CANONICAL.get(name, name) for name in imported)
+            single = self.resolve(node)
+            return frozenset() if single is None else frozenset({single})
+        return frozenset()
+
+    def _resolve(self, node: cst.CSTNode, depth: int) -> str | None:
+        if isinstance(node, cst.Attribute):
+            members = self.members(node)
+            if members:
+                names = {_canonical(binding.imported) for binding in members}
+                return names.pop() if len(names) == 1 and members[0].kind == "import" else None
+            base = self._resolve(node.value, depth)
+            return None if base is None else _canonical(f"{base}.{node.attr.value}")
+        if not isinstance(node, cst.Name) or depth > _ALIAS_DEPTH:
+            return None
+        scope = self.scope_with(node.value, self._tree.scope_of(node))
+        if scope is None:
+            return self._unbound(node, self._tree.scopes[self._tree.root_of(node)])
+        loop = self._first_loop(scope, node.value)
+        if loop is not None and not self._comes_later(loop, node, scope):
+            return None
+        key = (scope, node.value, depth)
+        if key not in self._agreed:
+            self._agreed[key] = self._agreement(scope.bindings[node.value], depth)
+        return self._agreed[key]
+
+    def _agreement(self, bindings: list[Binding], depth: int) -> str | None:
+        """The dotted name that all ``bindings`` give, those of loops left out; None if there is no such name."""
+        found: str | None = None
+        for binding in bindings:
+            if binding.kind == "for":
+                continue
+            if binding.kind == "import":
+                name: str | None = _canonical(binding.imported)
+            elif binding.kind == "assign" and binding.value is not None and not binding.path:
+                if isinstance(binding.value, cst.Name) and binding.value.value == "None":
+                    continue
+                name = self._resolve(binding.value, depth + 1)
+            else:
+                name = None
+            if name is None or (found is not None and name != found):
+                return None
+            found = name
+        return found
+
+    def _first_loop(self, scope: Scope, name: str) -> Binding | None:
+        """The first loop that binds ``name`` in ``scope``: the others come later than a node if this one does."""
+        key = (scope, name)
+        if key not in self._first_loops:
+            loops = (binding for binding in scope.bindings[name] if binding.kind == "for")
+            self._first_loops[key] = min(loops, key=lambda binding: binding.order, default=None)
+        return self._first_loops[key]
+
+    def _comes_later(self, binding: Binding, node: cst.Name, scope: Scope) -> bool:
+        """Whether ``node`` runs before the loop ``binding`` re-uses its name: ``data.DataLoader``, ``for data in``."""
+        tree = self._tree
+        if tree.scope_of(node) is not scope or binding.order < tree.index(node):
+            return False
+        return not any(
+            isinstance(above, (cst.For, cst.While)) and tree.within(binding.node, above)
+            for above in tree.ancestors(node)
+        )
+
+    def _unbound(self, node: cst.Name, scope: Scope) -> str | None:
+        for module in scope.star_imports:
+            if node.value in STAR_EXPORTS.get(module, ()):
+                return _canonical(f"{module}.{node.value}")
+        if node.value == "torch" and scope.star_imports:
+            return "torch"  # handed on by a module of the project
+        return f"builtins.{node.value}" if node.value in _BUILTINS else None
+
+
+def _canonical(name: str) -> str:
+    return CANONICAL.get(name, name)

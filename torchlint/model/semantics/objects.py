@@ -1,0 +1,459 @@
+"""Which objects an expression may stand for or contain: followed from the calls that made them to where they are used.
+
+Where Values says what kind of thing an expression is, this says which one it is.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics import knowledge
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.tree import Binding
+
+#: An object: the call that made it, the function it is, the parameter it came in by, the name it was imported under;
+#: ``("self", class)`` is any instance of a class, ``("part", object, "layers.*")`` something inside an object.
+Object = object
+Objects = frozenset[Object]
+
+_NOTHING: Objects = frozenset()
+_MAX_DEPTH = 60
+_MAX_FORGOTTEN = 20_000
+
+#: Methods that give the object itself, or a container of the same things.
+_SAME = frozenset(
+    "to cuda cpu xpu half float double bfloat16 eval train requires_grad_ apply to_empty share_memory "
+    "type copy values".split()
+)
+#: Methods that give what is inside.
+_INSIDE = frozenset("children modules named_children named_modules items get pop get_submodule".split())
+_PUTS = frozenset("append insert extend add_module register_module setdefault appendleft".split())
+#: Calls that hold what they are given.
+_HOLDERS = frozenset(
+    {
+        "builtins.list",
+        "builtins.tuple",
+        "builtins.dict",
+        "builtins.iter",
+        "builtins.reversed",
+        "builtins.sorted",
+        "functools.partial",
+        "torch.func.vmap",
+        "torch.vmap",
+        "torch.func.grad",
+        "torch.func.functional_call",
+        "collections.OrderedDict",
+    }
+)
+_OPAQUE = (
+    "torch.compiler.disable",
+    "torch._dynamo.disable",
+    "torch._dynamo.skip",
+    "torch.compiler.allow_in_graph",
+    "torch._dynamo.allow_in_graph",
+    "torch.compiler.assume_constant_result",
+    "torch._dynamo.assume_constant_result",
+    "torch.library.",
+    "torch.jit.",
+    "torch.fx.wrap",
+    "triton.",
+    "numba.",
+)
+#: Stands for a callable whose inside a compiler does not see.
+SEALED: Object = "sealed"
+
+
+class ObjectFlow:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._tree = module.tree
+        self._names = module.names
+        self._definitions = module.definitions
+        self._values = module.values
+        self._known: dict[tuple[cst.CSTNode, tuple[int, ...]], Objects] = {}
+        self._running: set[tuple[cst.CSTNode, tuple[int, ...]]] = set()
+        self._cut = False
+        self._provisional: list[tuple[cst.CSTNode, tuple[int, ...]]] = []
+        self._forgotten = 0
+
+    # -- entry points
+
+    def of(self, node: cst.CSTNode | None, path: tuple[int, ...] = ()) -> Objects:
+        """The objects that ``node`` may be or contain; with ``path``, its part that unpacking gives."""
+        if node is None:
+            return _NOTHING
+        key = (node, path)
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        if key in self._running or len(self._running) > _MAX_DEPTH:
+            self._cut = True
+            return _NOTHING
+        outer, self._cut = self._cut, False
+        self._running.add(key)
+        try:
+            found = self._find(node, path)
+        finally:
+            self._running.discard(key)
+        self._known[key] = found
+        if not self._running:
+            self._forget_provisional()
+        elif self._cut:
+            self._provisional.append(key)
+        self._cut = (outer or self._cut) and bool(self._running)
+        return found
+
+    def _forget_provisional(self) -> None:
+        """What a cycle cut short is worked out anew when asked for by itself; up to a limit, or it never ends."""
+        if self._forgotten < _MAX_FORGOTTEN:
+            self._forgotten += len(self._provisional)
+            for key in self._provisional:
+                self._known.pop(key, None)
+        self._provisional.clear()
+
+    def elements(self, node: cst.CSTNode | None, path: tuple[int, ...] = ()) -> Objects:
+        """The objects inside the container ``node``."""
+        return self._inside(self.of(node, path))
+
+    def attribute(self, owners: Iterable[Object], name: str) -> Objects:
+        """What the attribute ``name`` of these objects may hold."""
+        owners = list(owners)
+        found: set[Object] = set()
+        classes = {definition for owner in owners if (definition := self.class_of(owner)) is not None}
+        for definition in classes:
+            method = self._definitions.method(definition, name)
+            if method is not None:
+                found.add(method)
+            for scope in (self._tree.scopes[item] for item in self._definitions.lineage(definition)):
+                for binding in scope.bindings.get(name, []):
+                    if binding.kind == "assign":
+                        found |= self.of(binding.value, binding.path)
+        stored = False
+        for base, value, _ in self.stores.get(name, ()):
+            if self._same_owner(base, owners):
+                stored = True
+                found |= self.of(value)
+        for container, value, _ in self.puts.get(name, ()):
+            if isinstance(container, cst.Attribute) and self._same_owner(container.value, owners):
+                found |= self.of(value)
+        if not stored and not found:
+            found.update(_part(owner, name) for owner in owners if not isinstance(owner, str))
+        return frozenset(found)
+
+    def class_of(self, found: Object) -> cst.ClassDef | None:
+        """The class, if the file defines it, of which ``found`` is an instance."""
+        if isinstance(found, tuple) and found[0] == "self":
+            return found[1] if isinstance(found[1], cst.ClassDef) else None
+        if isinstance(found, cst.Call):
+            return self._made.get(found)
+        return None
+
+    def instances(self, definition: cst.ClassDef) -> list[cst.Call]:
+        """The calls that make an instance of a class of the file, or of one derived from it in the file."""
+        return self._instances.get(definition, [])
+
+    @cached_property
+    def _instances(self) -> dict[cst.ClassDef, list[cst.Call]]:
+        """The calls that make an instance of each class of the file, or of one derived from it."""
+        found: dict[cst.ClassDef, list[cst.Call]] = {}
+        for call, made in self._made.items():
+            for definition in self._definitions.lineage(made):
+                found.setdefault(definition, []).append(call)
+        return found
+
+    @cached_property
+    def stores(self) -> dict[str, list[tuple[cst.BaseExpression, cst.BaseExpression, cst.CSTNode]]]:
+        """What is assigned to attributes: by name, the object, the value and the statement."""
+        found = defaultdict(list)
+        for target, value, statement in self._tree.stores:
+            if isinstance(target, cst.Attribute) and value is not None:
+                found[target.attr.value].append((target.value, value, statement))
+        for call in self._tree.calls:
+            if self._names.resolve(call.func) == "builtins.setattr" and len(call.args) == 3:
+                name = call.args[1].value
+                if isinstance(name, cst.SimpleString) and isinstance(name.evaluated_value, str):
+                    found[name.evaluated_value].append((call.args[0].value, call.args[2].value, call))
+        return dict(found)
+
+    @cached_property
+    def puts(self) -> dict[str, list[tuple[cst.BaseExpression, cst.BaseExpression, cst.CSTNode]]]:
+        """What is put into containers: by the last name of the container, it, the value and the statement."""
+        found = defaultdict(list)
+        for target, value, statement in self._tree.stores:
+            if isinstance(target, cst.Subscript) and value is not None:
+                found[_last_name(target.value)].append((target.value, value, statement))
+        for call in self._tree.calls:
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value in _PUTS and call.args:
+                found[_last_name(call.func.value)].append((call.func.value, call.args[-1].value, call))
+            elif self._names.resolve(call.func) == "builtins.setattr" and len(call.args) == 3:
+                found[_last_name(call.args[0].value)].append((call.args[0].value, call.args[2].value, call))
+        return dict(found)
+
+    def is_holder(self, call: cst.Call) -> bool:
+        """Whether ``call`` only wraps or holds the functions it is given, and runs none of them."""
+        name = self._names.resolve(call.func) or ""
+        return name in _HOLDERS or name in knowledge.WRAPPERS or name.startswith(("torch.nn.", *_OPAQUE))
+
+    def is_sealed(self, function: cst.FunctionDef) -> bool:
+        """Whether a decorator hides the function from a compiler: a custom operator, ``torch.compiler.disable``."""
+        for decorator in function.decorators:
+            node = decorator.decorator
+            name = self._names.resolve(node.func if isinstance(node, cst.Call) else node)
+            if name is not None and name.startswith(_OPAQUE):
+                return True
+            if name is None and _last_name(node) in (
+                "register_fake",
+                "register_kernel",
+                "register_autograd",
+                "disable",
+            ):
+                return True
+        return False
+
+    # -- the evaluation
+
+    @cached_property
+    def _made(self) -> dict[cst.Call, cst.ClassDef]:
+        found = {}
+        for call in self._tree.calls:
+            if isinstance(call.func, cst.Name):
+                for definition in self._definitions.called(call, self._values):
+                    if isinstance(definition, cst.ClassDef):
+                        found[call] = definition
+        return found
+
+    def _find(self, node: cst.CSTNode, path: tuple[int, ...]) -> Objects:
+        if isinstance(node, cst.Name):
+            return self._name(node, path)
+        if isinstance(node, cst.Attribute):
+            return self._attribute(node)
+        if isinstance(node, cst.Call):
+            return self._call(node, path)
+        if isinstance(node, (cst.Tuple, cst.List, cst.Set)):
+            whole = not any(isinstance(element, cst.StarredElement) for element in node.elements)
+            if path and whole and 0 <= path[0] < len(node.elements):
+                return self.of(node.elements[path[0]].value, path[1:])
+            return self._all(element.value for element in node.elements)
+        if isinstance(node, cst.Dict):
+            return self._all(element.value for element in node.elements)
+        if isinstance(node, (cst.ListComp, cst.SetComp, cst.GeneratorExp)):
+            return self.of(node.elt)
+        if isinstance(node, cst.DictComp):
+            return self.of(node.value)
+        if isinstance(node, cst.Subscript):
+            return self.elements(node.value)
+        if isinstance(node, cst.IfExp):
+            return self.of(node.body, path) | self.of(node.orelse, path)
+        if isinstance(node, cst.BooleanOperation):
+            return self.of(node.left, path) | self.of(node.right, path)
+        if isinstance(node, (cst.NamedExpr, cst.Element, cst.StarredElement)):
+            return self.of(node.value, path)
+        if isinstance(node, cst.Await):
+            return self.of(node.expression, path)
+        return frozenset({node}) if isinstance(node, cst.Lambda) else _NOTHING
+
+    def _all(self, nodes: Iterable[cst.CSTNode]) -> Objects:
+        found: set[Object] = set()
+        for node in nodes:
+            found |= self.of(node)
+        return frozenset(found)
+
+    def _inside(self, found: Objects) -> Objects:
+        holders = {item for item in found if isinstance(item, cst.Call) and self._holds(item)}
+        inside = found - holders
+        if inside == found:
+            inside = frozenset(_part(item, "*") if isinstance(item, tuple) else item for item in inside)
+        return inside or frozenset(_part(item, "*") for item in holders)
+
+    def _holds(self, call: cst.Call) -> bool:
+        return (self._names.resolve(call.func) or "").startswith("torch.nn.")
+
+    def _name(self, node: cst.Name, path: tuple[int, ...]) -> Objects:
+        scope = self._names.scope_with(node.value, self._tree.scope_of(node))
+        if scope is None:
+            return _NOTHING
+        found: set[Object] = set()
+        for binding in self._values.reaching(scope.bindings[node.value], node, scope):
+            found |= self._bound(binding, path)
+        for container, value, _ in self.puts.get(node.value, ()):
+            if isinstance(container, cst.Name):
+                if self._names.scope_with(container.value, self._tree.scope_of(container)) is scope:
+                    found |= self.of(value)
+        return frozenset(found)
+
+    def _bound(self, binding: Binding, path: tuple[int, ...]) -> Objects:
+        if binding.kind == "assign":
+            return self.of(binding.value, (*binding.path, *path))
+        if binding.kind == "for":
+            return self._iterated(binding.value, (*binding.path, *path))
+        if binding.kind == "function":
+            return frozenset({binding.node})
+        if binding.kind == "import":
+            return frozenset({knowledge.CANONICAL.get(binding.imported, binding.imported)})
+        if binding.kind == "param":
+            return self._parameter(binding, path)
+        return _NOTHING
+
+    def _parameter(self, binding: Binding, path: tuple[int, ...]) -> Objects:
+        param = binding.node
+        function = self._tree.parent(self._tree.parent(param) or param)
+        if not isinstance(param, cst.Param) or not isinstance(function, cst.FunctionDef):
+            return frozenset({param})
+        owner = self._tree.class_of(function)
+        first = [*function.params.posonly_params, *function.params.params][:1]
+        if owner is not None and first and first[0] is param:
+            return frozenset({("self", owner), *self.instances(owner)})
+        given = self._definitions.arguments_for(function, param, self._values)
+        found = {item for argument in given for item in self.of(argument, path)}
+        if param.default is not None:
+            found |= self.of(param.default, path)
+        return frozenset(found or {param})
+
+    def _iterated(self, node: cst.BaseExpression | None, path: tuple[int, ...]) -> Objects:
+        """What a loop over ``node`` binds at ``path``."""
+        if isinstance(node, cst.Call):
+            name = self._names.resolve(node.func) or ""
+            arguments = [argument.value for argument in node.args if argument.keyword is None]
+            if (
+                name in ("builtins.enumerate", "builtins.reversed", "builtins.iter")
+                or name in knowledge.ITERATION_WRAPPERS
+            ):
+                if not arguments or (name == "builtins.enumerate" and path[:1] == (0,)):
+                    return _NOTHING
+                return self._iterated(arguments[0], path[1:] if name == "builtins.enumerate" else path)
+            if name == "builtins.zip":
+                if path and 0 <= path[0] < len(arguments):
+                    return self._iterated(arguments[path[0]], path[1:])
+                return frozenset().union(*(self.elements(argument) for argument in arguments))
+            if isinstance(node.func, cst.Attribute) and node.func.attr.value in (
+                "items",
+                "named_children",
+                "named_modules",
+            ):
+                return _NOTHING if path[:1] == (0,) else self.elements(node)
+        if isinstance(node, (cst.Tuple, cst.List)):
+            return frozenset().union(*(self.of(element.value, path) for element in node.elements))
+        return self.elements(node)
+
+    def _attribute(self, node: cst.Attribute) -> Objects:
+        members = self._names.members(node)
+        if members:
+            return frozenset().union(*(self._bound(binding, ()) for binding in members))
+        name = self._names.resolve(node)
+        if name is not None:
+            return frozenset({name})
+        base = self.of(node.value)
+        attr = node.attr.value
+        if attr in ("module", "_orig_mod") and not any(self.class_of(item) for item in base):
+            return base
+        return self.attribute(base, attr)
+
+    def _same_owner(self, base: cst.BaseExpression, owners: list[Object]) -> bool:
+        """Whether ``base`` may be one of ``owners``; a method's ``self`` may be any object of its class."""
+        others = self.of(base)
+        if any(owner in others for owner in owners):
+            return True
+        ours, theirs = self._classes(owners), self._classes(others)
+        return bool((ours[0] & (theirs[0] | theirs[1])) | (ours[1] & theirs[0]))
+
+    def _classes(self, objects: Iterable[Object]) -> tuple[set[cst.ClassDef], set[cst.ClassDef]]:
+        """The classes, with their bases, of each ``self`` and of each instance among ``objects``."""
+        found: tuple[set[cst.ClassDef], set[cst.ClassDef]] = (set(), set())
+        for item in objects:
+            definition = self.class_of(item)
+            if definition is not None:
+                found[isinstance(item, cst.Call)].update(self._definitions.lineage(definition))
+        return found
+
+    def _call(self, node: cst.Call, path: tuple[int, ...]) -> Objects:
+        name = self._names.resolve(node.func)
+        given = [argument.value for argument in node.args]
+        if name is not None:
+            if name.startswith(_OPAQUE):
+                return frozenset({SEALED})
+            if name == "torch.compile" or name in knowledge.WRAPPERS:
+                return frozenset({node}).union(self.of(given[0]) if given else _NOTHING)
+            if name in _HOLDERS:
+                return self._all(given)
+            if name == "builtins.next":
+                return self._iterated(given[0], path) if given else _NOTHING
+            if name == "builtins.getattr" and len(given) > 1 and isinstance(given[1], cst.SimpleString):
+                text = given[1].evaluated_value
+                return self.attribute(self.of(given[0]), text) if isinstance(text, str) else _NOTHING
+            if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper():
+                return frozenset({node}) | self._all(given)
+            if name.startswith(("builtins.", "torch.nn.functional.", "copy.")):
+                return frozenset({node}) if name.startswith("copy.") else _NOTHING
+        if isinstance(node.func, cst.Call) and self._names.resolve(node.func.func) == "torch.compile":
+            return frozenset({node}) | self._all(given[:1])
+        definitions = self._definitions.called(node, self._values)
+        if definitions:
+            return self._made_by(node, definitions, path)
+        if isinstance(node.func, cst.Attribute):
+            attr = node.func.attr.value
+            if attr in _SAME:
+                return self.of(node.func.value)
+            if attr in _INSIDE:
+                return self.elements(node.func.value)
+            if attr in ("prepare", "setup", "setup_module", "prepare_model"):
+                if self._values.of(node.func.value).kind is Kind.TRAINER and given:
+                    return self.of(given[path[0]]) if path and 0 <= path[0] < len(given) else self._all(given)
+        if self._values.of(node).kind in (Kind.TENSOR, Kind.NUMBER, Kind.STRING, Kind.ARRAY, Kind.BATCH):
+            return _NOTHING
+        return frozenset({node if not path else ("part", node, str(path[0]))})
+
+    def _made_by(
+        self, node: cst.Call, definitions: list[cst.FunctionDef | cst.ClassDef], path: tuple[int, ...]
+    ) -> Objects:
+        found: set[Object] = set()
+        for definition in definitions:
+            if isinstance(definition, cst.ClassDef):
+                found.add(node)
+            else:
+                for value in self._definitions.returns(definition):
+                    found |= self.of(value, path)
+        return frozenset(found)
+
+
+def _part(whole: Object, name: str) -> Object:
+    if isinstance(whole, tuple) and whole[0] == "part":
+        return whole if whole[2].endswith(".*") and name == "*" else ("part", whole[1], f"{whole[2]}.{name}")
+    return ("part", whole, name)
+
+
+def enclosing(inner: Object) -> Iterator[Object]:
+    """The objects that ``inner`` is inside of."""
+    if isinstance(inner, tuple) and inner[0] == "part":
+        yield inner[1]
+        names = inner[2].split(".")
+        yield from (("part", inner[1], ".".join(names[:count])) for count in range(1, len(names)))
+
+
+def encloses(outer: Object, inner: Object) -> bool:
+    """Whether ``inner`` is something inside ``outer``."""
+    if not (isinstance(inner, tuple) and inner[0] == "part"):
+        return False
+    if isinstance(outer, tuple) and outer[0] == "part":
+        return bool(outer[1] == inner[1] and inner[2].startswith(f"{outer[2]}."))
+    return bool(outer == inner[1])
+
+
+def _last_name(node: cst.CSTNode) -> str:
+    if isinstance(node, cst.Call):
+        return _last_name(node.func)
+    if isinstance(node, cst.Attribute):
+        return node.attr.value
+    return node.value if isinstance(node, cst.Name) else ""
+
+
+def prefixes(target: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """``model.layers`` and ``model`` for ``model.layers[0]``: what holds what is assigned there."""
+    while isinstance(target, (cst.Attribute, cst.Subscript)):
+        target = target.value
+        yield target

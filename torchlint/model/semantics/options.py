@@ -1,0 +1,61 @@
+"""Command-line options: what ``args.workers`` is worth when a script is run without arguments."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.module import Module
+
+
+class Options:
+    """The options that the file's own parsers define."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+
+    def default(self, node: cst.CSTNode | None) -> cst.BaseExpression | None:
+        """The default of the option that ``node``, such as ``args.workers``, reads; None if unknown.
+
+        Unknown, too, where the file sets the attribute itself, or defines the option more than once.
+        """
+        name = self._option_of(node)
+        defaults = self._defaults.get(name, []) if name is not None else []
+        if len(defaults) != 1 or any(self._option_of(target) == name for target, _, _ in self._module.tree.stores):
+            return None
+        return defaults[0]
+
+    def _option_of(self, node: cst.CSTNode | None) -> str | None:
+        """``workers`` of ``args.workers``, and of ``config["workers"]`` where ``config = vars(parse_args())``."""
+        if isinstance(node, cst.Attribute):
+            return node.attr.value if self._module.name_of(node) is None else None
+        if not isinstance(node, cst.Subscript) or len(node.slice) != 1 or not isinstance(node.value, cst.Name):
+            return None
+        index = node.slice[0].slice
+        key = self._module.value(index.value).constant if isinstance(index, cst.Index) else None
+        made = [binding.value for binding in self._module.names.bindings(node.value)]
+        is_options = any(
+            isinstance(value, cst.Call) and self._module.name_of(value.func) == "builtins.vars" for value in made
+        )
+        return key if isinstance(key, str) and is_options else None
+
+    @cached_property
+    def _defaults(self) -> dict[str, list[cst.BaseExpression | None]]:
+        found: dict[str, list[cst.BaseExpression | None]] = {}
+        for call in self._module.methods("add_argument"):
+            keywords = {item.keyword.value: item.value for item in call.args if item.keyword is not None}
+            name = self._destination(call, keywords.get("dest"))
+            if name is not None:
+                found.setdefault(name, []).append(keywords.get("default"))
+        return found
+
+    def _destination(self, call: cst.Call, given: cst.BaseExpression | None) -> str | None:
+        """The attribute that argparse makes of it: ``dest``, or the first long option, or the first of all."""
+        texts = [given] if given is not None else [item.value for item in call.args if item.keyword is None]
+        names = [self._module.value(text).constant for text in texts]
+        if not names or not all(isinstance(name, str) for name in names):
+            return None
+        words = [str(name) for name in names]
+        chosen = next((word for word in words if word.startswith("--")), words[0])
+        return chosen.lstrip("-").replace("-", "_")

@@ -1,0 +1,59 @@
+"""Why a setting that costs speed may be there on purpose: a comment, a condition, a seed, the wish to reproduce."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.lexemes import without_suppressions
+from torchlint.model.module import Module
+from torchlint.model.semantics.switches import Switch, Switches
+
+_REPRODUCIBLE = re.compile(r"determinis|reproduc|bitwise", re.IGNORECASE)
+# Were a suppression a reason, it would silence the rule, and then be reported for suppressing nothing.
+
+_SEEDS = re.compile(r"seed", re.IGNORECASE)
+#: So many rows away a seed is set beside a flag.
+_NEAR = 6
+
+
+class Reasons:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+
+    @cached_property
+    def is_reproducible(self) -> bool:
+        """Whether the file wants the same digits in every run."""
+        tree = self._module.tree
+        words = (*tree.names, *(node.attr.value for node in tree.attributes))
+        return any(_REPRODUCIBLE.search(word) for word in (*words, *(item.name.value for item in tree.functions)))
+
+    def switched_off(self, *flags: str) -> list[tuple[Switch, cst.BaseExpression]]:
+        """Where the file sets one of these flags to False for good and without a reason, each with the value."""
+        return [
+            (switch, switch.node.value)
+            for switch in self._module.fact(Switches).flags(*flags)
+            if switch.value == "False" and not switch.conditional and isinstance(switch.node, cst.Assign)
+            if not self.explain(switch.node)
+        ]
+
+    def explain(self, node: cst.CSTNode) -> bool:
+        """Whether a comment, an attempt, a seed set beside it, or the wish to reproduce says why ``node`` is there."""
+        module = self._module
+        row = module.row(node)
+        above = without_suppressions(module.line(row - 1)) if row > 1 else ""
+        if "#" in without_suppressions(module.line(row)) or above.lstrip().startswith("#"):
+            return True
+        if self.is_reproducible or any(isinstance(outer, cst.Try) for outer in module.tree.ancestors(node)):
+            return True
+        function = module.function_of(node)
+        if function is not None and _SEEDS.search(function.name.value):
+            return True
+        return any(
+            module.function_of(call) is function and abs(module.row(call) - row) <= _NEAR
+            for call in module.methods("manual_seed", "manual_seed_all", "seed", "seed_all", "set_seed")
+        )

@@ -1,0 +1,78 @@
+"""One call and its arguments: present, absent or unknowable, by keyword or position."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import libcst as cst
+
+from torchlint.model.semantics.knowledge import SIGNATURES
+
+
+class Presence(Enum):
+    """Whether a call passes an argument."""
+
+    PRESENT = "present"
+    ABSENT = "absent"
+    UNKNOWN = "unknown"  #: the call has ``*args`` or ``**kwargs`` that may hold it
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One parameter of a call, as the call gives it."""
+
+    presence: Presence
+    node: cst.Arg | None = None
+
+    @property
+    def absent(self) -> bool:
+        """The call surely does not pass it."""
+        return self.presence is Presence.ABSENT
+
+    @property
+    def value(self) -> cst.BaseExpression | None:
+        """The expression passed, if any is seen."""
+        return self.node.value if self.node is not None else None
+
+    def literal(self) -> str | None:
+        """The text of a passed ``0``, ``False``, ``None``, ... ; None if absent or no literal."""
+        value = self.value
+        if isinstance(value, (cst.Integer, cst.Float, cst.Name, cst.SimpleString)):
+            if not isinstance(value, cst.Name) or value.value in ("True", "False", "None"):
+                return value.value
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A call of a function whose dotted name is known."""
+
+    node: cst.Call
+    name: str
+
+    def argument(self, name: str) -> Argument:
+        """The argument for parameter ``name``; by position only where the signature is known."""
+        order = SIGNATURES.get(self.name, ())
+        position = order.index(name) if name in order else -1
+        seen = 0
+        hidden = False
+        for argument in self.node.args:
+            if argument.star == "**":
+                hidden = True
+            elif argument.star == "*":
+                hidden = True
+                seen = len(order)
+            elif argument.keyword is not None:
+                if argument.keyword.value == name:
+                    return Argument(Presence.PRESENT, argument)
+            else:
+                if seen == position:
+                    return Argument(Presence.PRESENT, argument)
+                seen += 1
+        return Argument(Presence.UNKNOWN if hidden else Presence.ABSENT)
+
+    @property
+    def opaque(self) -> bool:
+        """Whether ``*args`` or ``**kwargs`` hide some of its arguments."""
+        return any(argument.star for argument in self.node.args)

@@ -1,0 +1,195 @@
+"""Loops: hot (over a loader, or holding a training step), epoch, or other; and what guards a statement in one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics.values import UNKNOWN, Value
+from torchlint.model.syntax.tree import Tree, dotted_name
+
+
+class LoopKind(str, Enum):
+    """How often a loop's body runs, as far as it matters."""
+
+    HOT = "hot"  #: once per batch or step
+    EPOCH = "epoch"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """A ``for`` or ``while`` statement."""
+
+    node: cst.For | cst.While
+    kind: LoopKind
+    over: Value  #: what one round binds (a batch, a number, ...), unknown for ``while``
+
+    @property
+    def loaders(self) -> frozenset[cst.CSTNode]:
+        """The DataLoader calls it iterates."""
+        return batch_origins(self.over)
+
+
+def batch_origins(value: Value) -> frozenset[cst.CSTNode]:
+    """The loaders whose batches ``value`` is, or holds."""
+    if value.role == "batch":
+        return value.origins
+    found: frozenset[cst.CSTNode] = frozenset()
+    for part in (*value.elements, *((value.each,) if value.each is not None else ())):
+        found |= batch_origins(part)
+    return found
+
+
+def is_batch(value: Value) -> bool:
+    """Whether ``value`` is a batch of a loader, or holds one (the pair that ``enumerate`` gives)."""
+    if value.role == "batch":
+        return True
+    return any(is_batch(part) for part in (*value.elements, *((value.each,) if value.each is not None else ())))
+
+
+_EPOCH_NAMES = re.compile(r"epoch|max_ep\b|n_ep\b", re.IGNORECASE)
+
+
+class Loops:
+    """The loops of one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._tree = module.tree
+        self._values = module.values
+        self._known: dict[cst.CSTNode, Loop] = {}
+
+    def all(self) -> Iterator[Loop]:
+        """Every loop, in order."""
+        return map(self.of, self._tree.loops)
+
+    def hot(self, node: cst.CSTNode) -> Loop | None:
+        """The innermost loop around ``node`` that runs once per batch or step."""
+        return next((loop for loop in self.around(node) if loop.kind is LoopKind.HOT), None)
+
+    def of(self, node: cst.For | cst.While) -> Loop:
+        """What is known of the loop ``node``."""
+        known = self._known.get(node)
+        if known is None:
+            over = self._values.iterated(self._values.of(node.iter)) if isinstance(node, cst.For) else UNKNOWN
+            known = self._known[node] = Loop(node, self._classify(node, over), over)
+        return known
+
+    def around(self, node: cst.CSTNode) -> list[Loop]:
+        """The loops around ``node`` within its function, innermost first."""
+        found: list[Loop] = []
+        child = node
+        for above in self._tree.ancestors(node):
+            if isinstance(above, (cst.For, cst.While)) and child is above.body:
+                found.append(self.of(above))
+            elif isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
+                break
+            child = above
+        return found
+
+    def _classify(self, node: cst.For | cst.While, over: Value) -> LoopKind:
+        if is_batch(over):
+            return LoopKind.HOT
+        inner = [other for other in self._tree.nodes_in(node.body) if isinstance(other, (cst.For, cst.While))]
+        has_step = any(is_backward(call) or is_step(call) for call in self._tree.calls_in(node.body))
+        inner_step = any(
+            is_backward(call) or is_step(call) for loop in inner for call in self._tree.calls_in(loop.body)
+        )
+        if isinstance(node, cst.For):
+            text = " ".join(
+                child.value
+                for part in (node.target, node.iter)
+                for child in self._tree.nodes_in(part)
+                if isinstance(child, cst.Name)
+            )
+            if _EPOCH_NAMES.search(text) and (inner_step or not has_step):
+                return LoopKind.EPOCH
+        if has_step and not inner_step:
+            return LoopKind.HOT
+        if inner_step:
+            return LoopKind.EPOCH
+        return LoopKind.OTHER
+
+
+def is_backward(call: cst.Call) -> bool:
+    """``loss.backward()``, ``accelerator.backward(loss)``, ``self.manual_backward(loss)``."""
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value in (
+        "backward",
+        "manual_backward",
+        "fused_backward",
+    )
+
+
+_NO_OPTIMIZERS = (
+    "env",
+    "sched",
+    "prof",
+    "pbar",
+    "progress",
+    "simul",
+    "sampler",
+    "noise",
+    "ddim",
+    "ddpm",
+    "sim",
+    "world",
+)
+
+
+def is_step(call: cst.Call) -> bool:
+    """``optimizer.step()``, ``scaler.step(optimizer)``; not a scheduler's, an environment's or a profiler's."""
+    if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in ("step", "step_and_update_lr"):
+        return False
+    owner = (dotted_name(call.func.value) or "").lower()
+    if owner == "p" or any(word in owner for word in _NO_OPTIMIZERS):  # `with profile() as p`
+        return False
+    return "optim" in owner or "opt" in owner.rpartition(".")[2] or "scaler" in owner or len(call.args) == 0
+
+
+_COUNTERS = re.compile(r"step|iter|batch|idx|count|epoch|^i$|^it$|^n$|^k$", re.IGNORECASE)
+_RANKS = re.compile(r"rank|main_process|is_master|master_process|is_main", re.IGNORECASE)
+
+
+class Guard(str, Enum):
+    """Why a statement does not run at every round."""
+
+    COUNTER = "counter"
+    RANK = "rank"
+    HANDLER = "handler"
+    CONDITION = "condition"
+
+
+def guards(tree: Tree, node: cst.CSTNode, loop: cst.CSTNode) -> set[Guard]:
+    """What stands between ``loop`` and ``node``: step counters, ranks, exception handlers, other conditions."""
+    found: set[Guard] = set()
+    child = node
+    for above in tree.ancestors(node):
+        if above is loop:
+            break
+        if isinstance(above, cst.ExceptHandler):
+            found.add(Guard.HANDLER)
+        elif isinstance(above, cst.If) and child is not above.test:
+            found.add(_guard_of(tree, above.test))
+        child = above
+    return found
+
+
+def _guard_of(tree: Tree, test: cst.BaseExpression) -> Guard:
+    names = [part.value for part in tree.nodes_in(test) if isinstance(part, cst.Name)]
+    names += [part.attr.value for part in tree.nodes_in(test) if isinstance(part, cst.Attribute)]
+    if any(_RANKS.search(name) for name in names):
+        return Guard.RANK
+    for part in tree.nodes_in(test):
+        if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.Modulo):
+            modulus = part.right
+            if isinstance(modulus, cst.Integer) and modulus.value in ("1", "2"):
+                continue  # every second step is no guard
+            return Guard.COUNTER
+        if isinstance(part, cst.Comparison) and isinstance(part.left, cst.Name) and _COUNTERS.search(part.left.value):
+            return Guard.COUNTER
+    return Guard.CONDITION

@@ -1,0 +1,78 @@
+"""Which calls run a network."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics import knowledge
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.training.regions import Regions
+
+
+class Networks:
+    """The forward calls of a forest."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+
+    def is_forward(self, node: cst.Call) -> bool:
+        """Whether ``node`` runs a network: `model(x)`, `self.model.forward(x)`; not a criterion or a container."""
+        func = node.func
+        if isinstance(func, cst.Attribute) and func.attr.value == "forward":
+            return self._module.value(func.value).kind is Kind.MODULE
+        if self._module.name_of(func) is not None:
+            return False
+        if isinstance(func, cst.Attribute) and dotted_name(func.value) == "self":
+            owner = self._module.value(func.value).definition
+            if owner is not None and self._module.definitions.method(owner, func.attr.value) is not None:
+                return False
+        value = self._module.value(func)
+        return value.kind is Kind.MODULE
+
+    def runs_network(self, node: cst.Call) -> bool:
+        """Whether ``node`` runs a network, in the caller's grad mode: a forward, or ``model.encode(x)``.
+
+        A layer without parameters, a loss, a metric or a preprocessor that happens to be a module is no network.
+        """
+        func = self.network_of(node)
+        value = self._module.value(func)
+        if value.kind is not Kind.MODULE or not node.args:
+            return False
+        last = value.name.rpartition(".")[2]
+        if last.startswith(knowledge.PARAMETERLESS) and value.name.startswith("torch.nn."):
+            return False
+        text = (dotted_name(func) or "").rpartition(".")[2]
+        if knowledge.NO_NETWORK.search(text) or knowledge.NO_NETWORK.search(last):
+            return False
+        if func is node.func or (isinstance(node.func, cst.Attribute) and node.func.attr.value == "forward"):
+            return self.is_forward(node)
+        if self._module.imports("sentence_transformers"):
+            return False  # its ``encode`` records nothing
+        return not any(
+            self._module.fact(Regions).disables(item)
+            for item in self._module.definitions.called(node, self._module.values)
+        )
+
+    def network_of(self, call: cst.Call) -> cst.BaseExpression:
+        """The network that a forward call runs: ``model`` of ``model(x)`` or of ``model.encode(x)``."""
+        func = call.func
+        if isinstance(func, cst.Attribute) and (
+            func.attr.value in (*knowledge.ENCODING_METHODS, "forward") or self._is_run_by_method(func)
+        ):
+            return func.value
+        return func
+
+    def _is_run_by_method(self, func: cst.Attribute) -> bool:
+        """Whether ``func`` is a method by which its class, a network of the file, is run: ``model.infer``."""
+        if func.attr.value not in knowledge.RUNNING_METHODS:
+            return False
+        owner = self._module.value(func.value)
+        if owner.kind is not Kind.MODULE or owner.definition is None or dotted_name(func.value) == "self":
+            return False
+        method = self._module.definitions.method(owner.definition, func.attr.value)
+        return method is not None and any(
+            self.is_forward(call) or dotted_name(call.func) == "self"
+            for call in self._module.tree.calls_in(method.body)
+        )

@@ -1,0 +1,140 @@
+"""Outputs: which calls run a network, and where what they give goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics import knowledge
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.training.gradients import Gradients
+from torchlint.model.training.networks import Networks
+
+#: What ends the graph of an output, and shows that it is only read.
+DETACHING = frozenset({"detach", "detach_", "item", "tolist", "numpy", "argmax", "argmin", "data"})
+#: ... and what gives integers or indices, which have no gradient.
+GRADIENTLESS = DETACHING | {
+    "max",
+    "min",
+    "topk",
+    "sort",
+    "argsort",
+    "multinomial",
+    "long",
+    "int",
+    "bool",
+    "byte",
+    "size",
+}
+LEAVING = frozenset({"item", "tolist", "numpy"})
+_PLAIN = frozenset(
+    f"builtins.{name}" for name in ("float", "int", "len", "str", "bool", "print", "round", "isinstance", "range")
+)
+_NO_TENSORS = (Kind.NUMBER, Kind.STRING, Kind.ARRAY, Kind.NONE)
+
+#: How many calls deep a run of a network is looked for.
+_CALL_DEPTH = 4
+
+
+class Outputs:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+
+    def runs(self, call: cst.Call) -> bool:
+        """Whether ``call`` runs a network: a forward, or a method such as ``model.generate(...)``."""
+        func = call.func
+        if self._module.fact(Networks).runs_network(call):
+            return True
+        if not isinstance(func, cst.Attribute) or func.attr.value not in knowledge.RUNNING_METHODS:
+            return False
+        return self._module.value(func.value).kind is Kind.MODULE
+
+    def first_run(self, node: cst.CSTNode) -> cst.Call | None:
+        """The first call in ``node`` that runs a network, itself or in a function of the file."""
+        return self._first_run(node, _CALL_DEPTH, set())
+
+    def _first_run(self, node: cst.CSTNode, depth: int, seen: set[cst.CSTNode]) -> cst.Call | None:
+        module = self._module
+        for call in module.tree.calls_in(node):
+            if self.runs(call):
+                return call
+            if depth <= 0:
+                continue
+            for definition in module.definitions.called(call, module.values):
+                if isinstance(definition, cst.FunctionDef) and definition not in seen:
+                    seen.add(definition)
+                    if self._first_run(definition.body, depth - 1, seen) is not None:
+                        return call
+        return None
+
+    def tensor_calls(self, body: cst.CSTNode, depth: int = _CALL_DEPTH) -> set[cst.CSTNode]:
+        """The calls in ``body`` that give outputs of networks: runs, and functions of the file that return them."""
+        module = self._module
+        found: set[cst.CSTNode] = set()
+        for call in module.tree.calls_in(body):
+            if self.runs(call):
+                found.add(call)
+            elif depth > 0:
+                for definition in module.definitions.called(call, module.values):
+                    if isinstance(definition, cst.FunctionDef) and self._gives_output(definition, depth - 1):
+                        found.add(call)
+        return found
+
+    def _gives_output(self, function: cst.FunctionDef, depth: int) -> bool:
+        inner = self.tensor_calls(function.body, depth)
+        return bool(inner) and any(
+            item is not None and self.carries(item, inner, LEAVING)
+            for item in self._module.definitions.returns(function)
+        )
+
+    def carries(self, expression: cst.CSTNode, runs: set[cst.CSTNode], exits: frozenset[str]) -> bool:
+        """Whether ``expression`` may hold the output of one of ``runs`` that no method of ``exits`` has ended."""
+        return self._carries(expression, runs, exits, set())
+
+    def _carries(
+        self, expression: cst.CSTNode, runs: set[cst.CSTNode], exits: frozenset[str], seen: set[cst.CSTNode]
+    ) -> bool:
+        if expression in seen:
+            return False
+        seen.add(expression)
+        for part in self._live_parts(expression, exits):
+            if part in runs:
+                return True
+            if any(
+                self._carries(source, runs, exits, seen) for source, _ in self._module.fact(Gradients).sources(part)
+            ):
+                return True
+        return False
+
+    def is_no_tensor(self, expression: cst.CSTNode) -> bool:
+        """Whether ``expression`` is surely a number, a text, an array or nothing."""
+        value = self._module.value(expression)
+        return value.sure and value.kind in _NO_TENSORS
+
+    def _live_parts(self, expression: cst.CSTNode, exits: frozenset[str]) -> Iterator[cst.CSTNode]:
+        """The parts of ``expression`` whose value may be in it; what an exit ends is skipped with all inside."""
+        tree = self._module.tree
+        behind = -1
+        for part in self._module.fact(Gradients).data_parts(expression):
+            if tree.index(part) <= behind:
+                continue
+            if self._ends(part, exits):
+                behind = tree.last(part)
+                continue
+            yield part
+
+    def _ends(self, part: cst.CSTNode, exits: frozenset[str]) -> bool:
+        if isinstance(part, cst.Call):
+            if isinstance(part.func, cst.Attribute) and part.func.attr.value in exits:
+                return True
+            if self._module.name_of(part.func) in _PLAIN:
+                return True
+        if isinstance(part, (cst.Call, cst.Name)) and self.is_no_tensor(part):
+            return True
+        if isinstance(part, cst.Attribute):
+            return part.attr.value in ("shape", "dtype", "device", "ndim") or part.attr.value in exits
+        return isinstance(part, (cst.Comparison, cst.Lambda)) and "detach" in exits

@@ -1,0 +1,243 @@
+"""Under what a place runs: grad mode, autocast, training or evaluation mode; set here or by every caller."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics import knowledge
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.tree import dotted_name
+
+#: How many callers up a property is looked for.
+_CALLER_DEPTH = 4
+
+#: Lightning hooks that the trainer runs without gradients and in evaluation mode.
+LIGHTNING_INFERENCE_HOOKS = frozenset(
+    f"{phase}_{part}" for phase in ("validation", "test", "predict") for part in ("step", "epoch_end", "step_end")
+) | {
+    f"on_{phase}_{part}"
+    for phase in ("validation", "test", "predict")
+    for part in ("epoch_end", "batch_end", "epoch_start", "start", "end", "batch_start")
+}
+
+
+#: What a context manager held in a variable may be called that leaves the grad mode alone.
+_HARMLESS = re.compile(
+    r"autocast|amp|timer|bar|progress|prof|lock|file|writer|session|stream|device|pool|txn|scope|run$"
+)
+
+
+class GradMode(str, Enum):
+    """Whether operations record an autograd graph."""
+
+    RECORDING = "recording"
+    NO_GRAD = "no_grad"
+    INFERENCE = "inference_mode"
+    UNKNOWN = "unknown"
+
+
+class Regions:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._tree = module.tree
+        self._names = module.names
+        self._definitions = module.definitions
+        self._values = module.values
+        self._grad: dict[cst.CSTNode, GradMode] = {}
+        self._running: set[cst.CSTNode] = set()
+
+    # -- grad mode
+
+    def grad_mode(self, node: cst.CSTNode) -> GradMode:
+        """The grad mode at ``node``, by its surroundings, its function's decorators and its callers in the file."""
+        return self._grad_mode(node, _CALLER_DEPTH)
+
+    def _grad_mode(self, node: cst.CSTNode, depth: int) -> GradMode:
+        child: cst.CSTNode = node
+        for above in self._tree.ancestors(node):
+            if isinstance(above, cst.With) and child is above.body:
+                for item in reversed(above.items):
+                    mode = self.manager_mode(item.item)
+                    if mode is None and self._is_unknown_manager(item.item):
+                        mode = GradMode.UNKNOWN
+                    if mode is not None:
+                        return mode
+            elif isinstance(above, cst.FunctionDef) and child is above.body:
+                return self._statement_mode(node, above) or self._function_mode(above, depth)
+            elif isinstance(above, cst.Lambda) and child is above.body:
+                return GradMode.UNKNOWN
+            child = above
+        return self._statement_mode(node, None) or GradMode.RECORDING
+
+    def _statement_mode(self, node: cst.CSTNode, function: cst.FunctionDef | None) -> GradMode | None:
+        """What a ``torch.set_grad_enabled(...)`` statement before ``node`` in the same body leaves."""
+        found: GradMode | None = None
+        for call in self._grad_switches:
+            home = self._tree.function_of(call)
+            if (home is function and self._tree.dominates(call, node)) or (
+                home is None and function is not None and found is None and not self._tree.within(function, call)
+            ):
+                found = self.manager_mode(call)
+        return found
+
+    @cached_property
+    def _grad_switches(self) -> list[cst.Call]:
+        """The ``torch.set_grad_enabled(...)`` statements of the file."""
+        return [
+            call
+            for call in self._tree.calls
+            if self._names.resolve(call.func) == knowledge.SET_GRAD_ENABLED
+            and isinstance(self._tree.parent(call), cst.Expr)
+        ]
+
+    def _function_mode(self, function: cst.FunctionDef, depth: int) -> GradMode:
+        known = self._grad.get(function)
+        if known is not None:
+            return known
+        for decorator in function.decorators:
+            mode = self.manager_mode(decorator.decorator)
+            if mode is not None:
+                return mode
+        if self.is_inference_hook(function):
+            return GradMode.NO_GRAD
+        if function in self._running or depth <= 0:
+            return GradMode.UNKNOWN
+        self._running.add(function)
+        try:
+            mode = self._callers_mode(function, depth)
+        finally:
+            self._running.discard(function)
+        if not self._running:
+            self._grad[function] = mode
+        return mode
+
+    def _callers_mode(self, function: cst.FunctionDef, depth: int) -> GradMode:
+        outer = self._tree.function_of(function)
+        if isinstance(outer, cst.FunctionDef):
+            around = self._grad_mode(function, depth - 1)
+            if around in (GradMode.NO_GRAD, GradMode.INFERENCE):
+                return around
+        callers = self._definitions.callers(function, self._values)
+        modes = {self._grad_mode(call, depth - 1) for call in callers.calls}
+        if not modes:
+            return GradMode.RECORDING
+        if len(modes) == 1:
+            return modes.pop()
+        return GradMode.UNKNOWN
+
+    def manager_mode(self, node: cst.CSTNode) -> GradMode | None:
+        """The grad mode that a context manager or decorator sets; None if it leaves it alone."""
+        name = self._names.resolve(node.func if isinstance(node, cst.Call) else node)
+        if name in (knowledge.NO_GRAD, knowledge.INFERENCE_MODE, knowledge.ENABLE_GRAD):
+            if name == knowledge.ENABLE_GRAD:
+                return GradMode.RECORDING
+            if name == knowledge.INFERENCE_MODE and isinstance(node, cst.Call) and node.args:
+                flag = node.args[0].value
+                if not (isinstance(flag, cst.Name) and flag.value == "True"):
+                    return GradMode.RECORDING if dotted_name(flag) == "False" else GradMode.UNKNOWN
+            return GradMode.NO_GRAD if name == knowledge.NO_GRAD else GradMode.INFERENCE
+        if name == knowledge.SET_GRAD_ENABLED and isinstance(node, cst.Call) and node.args:
+            text = dotted_name(node.args[0].value)
+            return {"False": GradMode.NO_GRAD, "True": GradMode.RECORDING}.get(text or "", GradMode.UNKNOWN)
+        return self._foreign_mode(node, name)
+
+    def _foreign_mode(self, node: cst.CSTNode, name: str | None) -> GradMode | None:
+        """A manager that is not torch's own: held in a variable, built conditionally, or a helper of the file."""
+        if isinstance(node, cst.IfExp):
+            return GradMode.UNKNOWN if self.manager_mode(node.body) or self.manager_mode(node.orelse) else None
+        alternatives = self._names.alternatives(node.func if isinstance(node, cst.Call) else node)
+        if alternatives & knowledge.GRAD_MODES:
+            return GradMode.UNKNOWN
+        if isinstance(node, cst.Call):
+            for definition in self._definitions.called(node, self._values):
+                for inner in self._tree.calls_in(definition):
+                    if self._names.resolve(inner.func) in knowledge.GRAD_MODES:
+                        return GradMode.UNKNOWN
+            last = (dotted_name(node.func) or "").rpartition(".")[2].lower()
+        else:
+            value = self._values.of(node)
+            if value.kind is Kind.CONTEXT:
+                return GradMode.UNKNOWN if value.name in knowledge.GRAD_MODES else None
+            for definition in self._definitions.referenced(node, self._values):
+                for inner in self._tree.calls_in(definition):
+                    if self._names.resolve(inner.func) in knowledge.GRAD_MODES:
+                        return GradMode.UNKNOWN
+            last = (dotted_name(node) or "").rpartition(".")[2].lower()
+        if name is None or not name.startswith(("torch.", "builtins.", "contextlib.")):
+            if any(word in last for word in ("grad", "infer", "eval", "freeze", "no_sync")) and last != "no_sync":
+                return GradMode.UNKNOWN
+        return None
+
+    def _is_unknown_manager(self, node: cst.CSTNode) -> bool:
+        """``with ctx:`` made elsewhere, or ``with evaluating(model):`` of another file."""
+        target = node.func if isinstance(node, cst.Call) else node
+        name = self._names.resolve(target) or ""
+        if name.startswith(("torch.", "builtins.", "contextlib.")) or self._values.of(node).kind is Kind.CONTEXT:
+            return False
+        if isinstance(node, cst.Call):
+            if self._definitions.called(node, self._values):
+                return False
+            return any(self._values.of(argument.value).kind is Kind.MODULE for argument in node.args)
+        return not _HARMLESS.search((dotted_name(node) or "").rpartition(".")[2].lower())
+
+    def disables(self, definition: cst.CSTNode) -> bool:
+        """Whether a function of the file switches gradients off by itself, by a decorator or in its body."""
+        if not isinstance(definition, cst.FunctionDef):
+            return False
+        managers: list[cst.CSTNode] = [decorator.decorator for decorator in definition.decorators]
+        for node in self._tree.withs:
+            if self._tree.within(node, definition):
+                managers.extend(item.item for item in node.items)
+        off = (GradMode.NO_GRAD, GradMode.INFERENCE, GradMode.UNKNOWN)
+        return any(self.manager_mode(manager) in off for manager in managers)
+
+    def is_inference_hook(self, function: cst.FunctionDef) -> bool:
+        """Whether Lightning calls this method in evaluation mode and without gradients."""
+        owner = self._tree.class_of(function)
+        if owner is None or function.name.value not in LIGHTNING_INFERENCE_HOOKS:
+            return False
+        names = set(self._definitions.base_names(owner))
+        return bool(names & knowledge.LIGHTNING_MODULES) or any("ightning" in name for name in names)
+
+    # -- autocast
+
+    def autocast(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` may run under autocast: around it, on its function, or in a caller."""
+        return self._autocast(node, _CALLER_DEPTH)
+
+    def _autocast(self, node: cst.CSTNode, depth: int) -> bool:
+        function: cst.FunctionDef | None = None
+        child: cst.CSTNode = node
+        for above in self._tree.ancestors(node):
+            if isinstance(above, cst.With) and any(self._is_autocast(item.item) for item in above.items):
+                return True
+            if isinstance(above, cst.FunctionDef) and child is above.body:
+                function = above
+                break
+            child = above
+        if function is None:
+            return False
+        if any(self._is_autocast(decorator.decorator) for decorator in function.decorators):
+            return True
+        if depth <= 0 or function in self._running:
+            return False
+        self._running.add(function)
+        try:
+            callers = self._definitions.callers(function, self._values).calls
+            return any(self._autocast(call, depth - 1) for call in callers)
+        finally:
+            self._running.discard(function)
+
+    def _is_autocast(self, node: cst.CSTNode) -> bool:
+        target = node.func if isinstance(node, cst.Call) else node
+        if self._names.alternatives(target) & knowledge.AUTOCASTS:
+            return True
+        if "autocast" in (dotted_name(target) or "").rpartition(".")[2]:
+            return True
+        return isinstance(node, (cst.Name, cst.Attribute)) and "autocast" in self._values.of(node).name

@@ -1,0 +1,211 @@
+"""Training steps: the loops that run forward and backward, there or in a function they call."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.training.gradients import Gradients
+from torchlint.model.training.loops import LoopKind, Loops, is_backward, is_step
+from torchlint.model.training.networks import Networks
+from torchlint.model.training.purpose import Purposes
+from torchlint.model.training.regions import GradMode, Regions
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingLoop:
+    """A loop that trains."""
+
+    loop: cst.For | cst.While
+    body: cst.CSTNode  #: what runs at every step: the loop, or the function of the file that it calls
+    forward: cst.Call  #: the first forward in ``body`` whose output reaches a backward pass
+    backwards: tuple[cst.Call, ...]  #: the backward passes in ``body``
+
+
+class Steps:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+
+    @cached_property
+    def loops(self) -> list[TrainingLoop]:
+        """The training loops of the file, in order."""
+        found: dict[cst.CSTNode, TrainingLoop] = {}
+        if self._module.fact(Purposes).is_test or not any(self._is_optimizer(call) for call in self._module.tree.calls):
+            return []  # an attack, a saliency map
+        if self._optimizes_inputs:
+            return []
+        for backward in self._module.fact(Gradients).backwards:
+            if not is_backward(backward) and "scaler" not in (dotted_name(backward.func) or ""):
+                continue
+            if self._module.name_of(backward.func) == "torch.distributed.autograd.backward":
+                continue  # the forward runs in other processes
+            for loop, body in self._bodies(backward):
+                forward = next(self._forwards(body), None)
+                if forward is None:
+                    continue
+                if body not in found:
+                    inside = tuple(call for call in self._module.tree.calls_in(body) if is_backward(call))
+                    found[body] = TrainingLoop(loop, body, forward, inside)
+                break
+        return sorted(found.values(), key=lambda item: self._module.tree.index(item.forward))
+
+    @cached_property
+    def _optimizes_inputs(self) -> bool:
+        """Whether all that the optimizers of the file change are tensors: an image, a style, a prompt; no network."""
+        made = [call for call in self._module.tree.calls if self._module.value(call).name.startswith("torch.optim.")]
+        made = [call for call in made if self._module.value(call).kind is Kind.OPTIMIZER]
+        return bool(made) and all(call.args and self._is_list_of_tensors(call.args[0].value) for call in made)
+
+    def _is_list_of_tensors(self, node: cst.BaseExpression) -> bool:
+        """``[image]``: names of no network's parameters."""
+        if isinstance(node, cst.Name):
+            values = [item.value for item in self._module.names.bindings(node)]
+            return bool(values) and all(
+                isinstance(item, cst.List) and self._is_list_of_tensors(item) for item in values
+            )
+        if not isinstance(node, cst.List):
+            return False
+        return bool(node.elements) and all(
+            isinstance(item, cst.Element) and self._is_tensor(item.value) for item in node.elements
+        )
+
+    def _is_tensor(self, node: cst.BaseExpression) -> bool:
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            return node.func.attr.value == "requires_grad_"
+        if isinstance(node, cst.Attribute):
+            owner = self._module.value(node.value)
+            if owner.kind is Kind.MODULE and dotted_name(node.value) != "self":
+                return False  # `net.weight`
+        if not isinstance(node, (cst.Name, cst.Attribute)):
+            return False
+        return self._module.value(node).kind in (Kind.TENSOR, Kind.UNKNOWN)
+
+    def _is_optimizer(self, call: cst.Call) -> bool:
+        return is_step(call) or (isinstance(call.func, cst.Attribute) and call.func.attr.value == "zero_grad")
+
+    def _bodies(self, backward: cst.Call) -> list[tuple[cst.For | cst.While, cst.CSTNode]]:
+        """The loops around a backward pass, innermost first; else its function, with a loop that calls it."""
+        loops = list(self._module.fact(Loops).around(backward))
+        function = self._module.function_of(backward)
+        while not loops and function is not None and self._module.tree.function_of(function) is not None:
+            loops = self._module.fact(Loops).around(function)  # a closure given to the optimizer
+            function = self._module.function_of(function)
+        if loops:
+            hot = [item.node for item in loops if item.kind is LoopKind.HOT]
+            ordered = [item.node for item in loops]
+            if hot:  # the loop over batches, not one over the parts of a batch
+                outermost = hot[-1]
+                ordered = [outermost, *ordered[ordered.index(outermost) + 1 :]]
+            return [(node, node) for node in ordered]
+        if function is None:
+            return []
+        for call in self._module.callers(function).calls:
+            for item in self._module.fact(Loops).around(call):
+                return [(item.node, function)]
+        return []
+
+    def networks(self, step: TrainingLoop) -> list[cst.BaseExpression]:
+        """What the forwards of a step run, one for each forward that the loss is made of."""
+        return [self._module.fact(Networks).network_of(call) for call in self._forwards(step.body)]
+
+    def _forwards(self, body: cst.CSTNode) -> Iterator[cst.Call]:
+        """The forwards in ``body``, then in functions of the file that it calls, that the loss is made of."""
+        module = self._module
+        calls = module.tree.calls_in(body)
+        called = (
+            inner
+            for call in calls
+            if module.fact(Gradients).reaches_backward(call)
+            for definition in module.definitions.called(call, module.values)
+            if isinstance(definition, cst.FunctionDef) and not self._is_method_of_network(definition)
+            for inner in module.tree.calls_in(definition.body)
+        )
+        yield from (call for call in itertools.chain(calls, called) if self._is_trained(call))
+
+    def _is_method_of_network(self, function: cst.FunctionDef) -> bool:
+        owner = self._module.tree.class_of(function)
+        return owner is not None and self._module.values.instance(owner).kind is Kind.MODULE
+
+    def _is_trained(self, call: cst.Call) -> bool:
+        module = self._module
+        if not module.fact(Gradients).reaches_backward(call) or not module.fact(Networks).runs_network(call):
+            return False
+        return module.fact(Regions).grad_mode(call) not in (GradMode.NO_GRAD, GradMode.INFERENCE)
+
+    def forward_and_loss(self, step: TrainingLoop) -> Sequence[cst.CSTNode] | None:
+        """The neighbouring statements from the first forward to the loss, in the block that also holds the backward.
+
+        None where the step is not that simple: several backward passes, other statements in between, a forward
+        inside an inner block, or outputs that autocast would leave in a format numpy does not know.
+        """
+        tree = self._module.tree
+        if len(step.backwards) != 1:
+            return None
+        path = {item: position for item, position, _ in tree.block_path(step.forward)}
+        for block, position, _ in tree.block_path(step.backwards[0]):
+            if isinstance(block, cst.SimpleStatementLine):
+                if len(block.body) != 1:
+                    return None
+                continue
+            if block not in path:
+                return None
+            return self._between(block, path[block], position)
+        return None
+
+    def _between(self, block: cst.CSTNode, first: int, backward: int) -> Sequence[cst.CSTNode] | None:
+        body: Sequence[cst.CSTNode] = block.body  # type: ignore[attr-defined]
+        if first >= backward:
+            return None
+        chosen: list[cst.CSTNode] = []
+        pending: list[cst.CSTNode] = []
+        for statement in body[first:backward]:
+            if self._is_part_of_loss(statement):
+                chosen += [*pending, statement]
+                pending = []
+            elif self._is_zero_grad(statement):
+                pending.append(statement)
+            else:
+                break
+        rest = body[first + len(chosen) : backward]
+        if not chosen or any(self._is_part_of_loss(statement) for statement in rest):
+            return None
+        if any(is_step(call) for statement in chosen for call in self._module.tree.calls_in(statement)):
+            return None
+        return None if self._meets_numpy(chosen, block) else chosen
+
+    def _is_part_of_loss(self, statement: cst.CSTNode) -> bool:
+        if not isinstance(statement, (cst.SimpleStatementLine, cst.If)):
+            return False
+        return self._module.fact(Gradients).anything_reaches_backward(statement)
+
+    def _is_zero_grad(self, statement: cst.CSTNode) -> bool:
+        calls = self._module.tree.calls_in(statement)
+        return isinstance(statement, cst.SimpleStatementLine) and any(
+            isinstance(call.func, cst.Attribute) and call.func.attr.value == "zero_grad" for call in calls
+        )
+
+    def _meets_numpy(self, statements: Sequence[cst.CSTNode], block: cst.CSTNode) -> bool:
+        """Whether an output of ``statements`` is turned into an array: numpy has no bfloat16."""
+        tree = self._module.tree
+        bound = {
+            name.value
+            for statement in statements
+            for part in tree.nodes_in(statement)
+            if isinstance(part, cst.AssignTarget)
+            for name in tree.nodes_in(part)
+            if isinstance(name, cst.Name)
+        }
+        for call in tree.calls_in(block):
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value == "numpy":
+                if any(isinstance(part, cst.Name) and part.value in bound for part in tree.nodes_in(call.func)):
+                    return True
+        return False
