@@ -78,10 +78,12 @@ def _import_from_repository() -> ModuleType:
 
 
 def _rules_of(pack: ModuleType) -> Sequence[Rule]:
-    """The rules defined in the modules of a pack, however deep."""
+    """The rules defined in the modules of a pack, however deep; a module whose name begins with `_` has none."""
     found: list[Rule] = []
     modules = [pack]
     for info in pkgutil.walk_packages(getattr(pack, "__path__", []), pack.__name__ + "."):
+        if info.name.rpartition(".")[2].startswith("_"):
+            continue
         try:
             modules.append(importlib.import_module(info.name))
         except Exception as error:

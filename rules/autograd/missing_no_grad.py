@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule, Severity
 
-from .inference_words import INFERENCE_WORDS
+from ._words import INFERENCE_WORDS
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module

@@ -61,7 +61,8 @@ class NoGradInference(Rule):
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.training.purpose import Purposes
-        from torchlint_rules.autograd._no_grad import NoGrad
+
+        from ._no_grad import NoGrad
 
         for manager, forward in module.fact(NoGrad).inference_mode_serves:
             yield self.diagnostic(

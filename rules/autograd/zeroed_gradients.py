@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.model.module import Module
-    from torchlint_rules.autograd._zeroing import ZeroedParameter
+
+    from ._zeroing import ZeroedParameter
 
 
 class ZeroedGradients(Rule):
@@ -64,7 +65,8 @@ class ZeroedGradients(Rule):
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.training.purpose import Purposes
-        from torchlint_rules.autograd._zeroing import Zeroing
+
+        from ._zeroing import Zeroing
 
         if module.fact(Purposes).is_test or module.fact(Zeroing).keeps_tensors:
             return

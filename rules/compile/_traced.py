@@ -17,7 +17,8 @@ from torchlint.model.semantics.knowledge import PARAMETERLESS, Kind
 from torchlint.model.semantics.objects import ObjectFlow
 from torchlint.model.semantics.switches import Switches
 from torchlint.model.syntax.tree import Binding
-from torchlint_rules.compile._compiled import Compile, Compiled
+
+from ._compiled import Compile, Compiled
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.model.module import Module
-    from torchlint_rules.compile._compiled import Compile
+
+    from ._compiled import Compile
 
 #: Methods that run once per step.
 _PER_STEP = frozenset({"forward", "__call__", "training_step", "validation_step", "test_step", "predict_step", "step"})
@@ -82,7 +83,8 @@ class CompileInHotPath(Rule):
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.training.purpose import Purposes
-        from torchlint_rules.compile._compiled import Compiled
+
+        from ._compiled import Compiled
 
         if module.fact(Purposes).is_test:
             return
@@ -114,8 +116,9 @@ def _repeated(module: Module, site: Compile) -> tuple[cst.CSTNode, str] | None:
     import libcst as cst
 
     from torchlint.model.training.loops import LoopKind, Loops
-    from torchlint_rules.compile._compiled import Compiled
-    from torchlint_rules.compile._traced import TracedCode
+
+    from ._compiled import Compiled
+    from ._traced import TracedCode
 
     runs = module.fact(Compiled).runs(site)
     around = module.fact(Loops).around(site.node)

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
     from torchlint.model.module import Module
     from torchlint.model.semantics.switches import Switch
-    from torchlint_rules.compile._compiled import Compile
+
+    from ._compiled import Compile
 
 #: What each variable or flag does when it is on, and the value that turns it on (None: any).
 _VARIABLES = {
@@ -101,7 +102,8 @@ class DebugCompileBackend(Rule):
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.training.purpose import Purposes
-        from torchlint_rules.compile._compiled import Compiled
+
+        from ._compiled import Compiled
 
         if module.fact(Purposes).is_test or any(module.imports(name) for name in _TESTS):
             return
@@ -154,7 +156,7 @@ def _switches(module: Module) -> Iterator[tuple[Switch, str]]:
 def _names_eager(call: cst.Call) -> bool:
     import libcst as cst
 
-    from torchlint_rules.compile._compiled import EAGER_BACKENDS
+    from ._compiled import EAGER_BACKENDS
 
     first = call.args[0].value if call.args else None
     text = first.evaluated_value if isinstance(first, cst.SimpleString) else None
@@ -165,7 +167,7 @@ def _is_meant(module: Module, site: Compile) -> bool:
     """Whether the debugging back end was chosen knowingly: by a condition, for comparison, with a reason given."""
     import libcst as cst
 
-    from torchlint_rules.compile._compiled import Compiled
+    from ._compiled import Compiled
 
     if _in_test(module, site.node):
         return True

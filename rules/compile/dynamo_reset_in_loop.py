@@ -120,7 +120,8 @@ def _needs_what_it_had(module: Module, loop: cst.For | cst.While) -> bool:
     import libcst as cst
 
     from torchlint.model.training.loops import LoopKind, Loops
-    from torchlint_rules.compile._compiled import Compiled
+
+    from ._compiled import Compiled
 
     if any(module.tree.within(site.node, loop) for site in module.fact(Compiled).all_sites):
         return False

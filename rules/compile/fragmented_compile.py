@@ -8,13 +8,14 @@ from torchlint import edits
 from torchlint.edits import Edits
 from torchlint.rule import Applicability, Default, Diagnostic, Edit, Fix, Rule
 
-from .compile_words import COMPILES
+from ._words import COMPILES
 
 if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.model.module import Module
-    from torchlint_rules.compile._compiled import Compile
+
+    from ._compiled import Compile
 
 _WALKS = ("modules", "named_modules", "children", "named_children")
 #: Classes of torch.nn that hold or do more than one layer's work.
@@ -71,7 +72,8 @@ class FragmentedCompile(Rule):
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.training.purpose import Purposes
-        from torchlint_rules.compile._compiled import Compiled
+
+        from ._compiled import Compiled
 
         if module.fact(Purposes).is_test:
             return
@@ -102,7 +104,7 @@ class FragmentedCompile(Rule):
 
 def _fragments(module: Module, least: int) -> Iterator[tuple[Compile, str]]:
     """The places that compile single layers, many times: the place, and how many."""
-    from torchlint_rules.compile._compiled import Compiled
+    from ._compiled import Compiled
 
     together: dict[cst.CSTNode | None, list[Compile]] = defaultdict(list)
     for site in module.fact(Compiled).sites:

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
-from .compile_words import COMPILES
+from ._words import COMPILES
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
-    from torchlint_rules.compile._traced import Break
+
+    from ._traced import Break
 
 #: What is wrong, and what to do about it.
 _MESSAGES = {
@@ -81,7 +82,8 @@ class GraphBreakInCompiled(Rule):
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.training.purpose import Purposes
-        from torchlint_rules.compile._traced import TracedCode
+
+        from ._traced import TracedCode
 
         if module.fact(Purposes).is_test:
             return

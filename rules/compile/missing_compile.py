@@ -132,7 +132,8 @@ def _uses_gpu(module: Module) -> bool:
 def _speaks_against(module: Module) -> bool:
     from torchlint.model.numerics.convolutions import Convolutions
     from torchlint.model.numerics.precision import Precision
-    from torchlint_rules.compile._compiled import Compiled
+
+    from ._compiled import Compiled
 
     if module.fact(Compiled).all_sites or any(module.imports(name) for name in _LIBRARIES):
         return True

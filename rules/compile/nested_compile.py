@@ -7,13 +7,14 @@ from torchlint import edits
 from torchlint.edits import Edits
 from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Note, Rule
 
-from .compile_words import COMPILES
+from ._words import COMPILES
 
 if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.model.module import Module
-    from torchlint_rules.compile._compiled import Compile
+
+    from ._compiled import Compile
 
 #: What decides how the generated code runs; given to the inner compile only, it is lost.
 _SETTINGS = ("mode", "options", "backend")
@@ -76,7 +77,7 @@ class NestedCompile(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint_rules.compile._compiled import Compiled
+        from ._compiled import Compiled
 
         for inner, outer in module.fact(Compiled).redundant():
             lost = [f"`{_code(module, item)}`" for item in inner.options if _name(item) in _SETTINGS]

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
-from .compile_words import COMPILES
+from ._words import COMPILES
 
 if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.model.module import Module
-    from torchlint_rules.compile._traced import Mutation
+
+    from ._traced import Mutation
 
 _CHANGES = {"number": "counts", "list": "adds to", "dict": "counts in"}
 
@@ -76,7 +77,8 @@ class PythonStateInCompiled(Rule):
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.training.purpose import Purposes
-        from torchlint_rules.compile._traced import TracedCode
+
+        from ._traced import TracedCode
 
         if module.fact(Purposes).is_test:
             return
@@ -106,7 +108,7 @@ def _to_buffer(module: Module, found: Mutation) -> edits.Edits | None:
     """Register the number as a buffer where it is made, if the compiled code does nothing but count it."""
     import libcst as cst
 
-    from torchlint_rules.compile._traced import TracedCode
+    from ._traced import TracedCode
 
     made = found.made.node
     if found.kind != "number" or not isinstance(made, cst.Assign) or len(made.targets) != 1:

@@ -96,7 +96,7 @@ def _uses(module: Module) -> Iterator[tuple[cst.Call | cst.Decorator, str]]:
 
 def _is_one_of_two(module: Module, node: cst.CSTNode) -> bool:
     """Whether another branch compiles."""
-    from torchlint_rules.compile._compiled import Compiled
+    from ._compiled import Compiled
 
     return any(module.tree.exclusive(node, site.node) for site in module.fact(Compiled).all_sites)
 

@@ -80,7 +80,7 @@ class CudaInDataset(Rule):
             )
 
     def _fix(self, module: Module, work: CudaWork) -> Fix | None:
-        from torchlint_rules.data_loading._relocation import relocation
+        from ._relocation import relocation
 
         plan = relocation(module, work)
         if plan is None:

@@ -61,7 +61,7 @@ class PerSampleInference(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint_rules.data_loading._samples import Samples
+        from ._samples import Samples
 
         for found in module.fact(Samples).loops:
             notes = [Note.at(module, found.evidence, found.reason)]

@@ -68,8 +68,8 @@ class RespawnedWorkers(Rule):
     demo = ("CPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint_rules.data_loading._epochs import Epochs
-        from torchlint_rules.data_loading._workers import Workers, count
+        from ._epochs import Epochs
+        from ._workers import Workers, count
 
         for call in module.own_calls("torch.utils.data.DataLoader"):
             persistent = call.argument("persistent_workers")

@@ -91,7 +91,7 @@ class SingleProcessDataloader(Rule):
         return f"{size} items" if size is not None and size.isdigit() and size != "1" else "items"
 
     def _fix(self, module: Module, call: Call, workers: Argument) -> Fix | None:
-        from torchlint_rules.data_loading._workers import can_have_workers
+        from ._workers import can_have_workers
 
         if not can_have_workers(module, call):
             return None

@@ -8,7 +8,8 @@ from torchlint.rule import Applicability, Default, Diagnostic, Fix, Note, Rule
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
-    from torchlint_rules.data_loading._tokenizing import Padding
+
+    from ._tokenizing import Padding
 
 _PLACES = {
     "step": "here each batch could be as long as its longest text",
@@ -68,7 +69,7 @@ class StaticPadding(Rule):
     options = {"short": 64}
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint_rules.data_loading._tokenizing import Tokenizing
+        from ._tokenizing import Tokenizing
 
         short = module.option(self.name, "short")
         limit = short if isinstance(short, int) else 64

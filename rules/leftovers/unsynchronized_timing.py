@@ -58,7 +58,8 @@ class UnsynchronizedTiming(Rule):
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.data.devices import Devices
-        from torchlint_rules.leftovers._timing import Timing
+
+        from ._timing import Timing
 
         if not module.fact(Devices).uses_cuda:
             return

@@ -8,7 +8,8 @@ from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
-    from torchlint_rules.precision._recasts import Recast
+
+    from ._recasts import Recast
 
 
 class AutocastWeightRecast(Rule):
@@ -66,7 +67,7 @@ class AutocastWeightRecast(Rule):
     demo = ("GPU", "CPU")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint_rules.precision._recasts import Recasts
+        from ._recasts import Recasts
 
         for recast in module.fact(Recasts).all:
             model = module.code(recast.region.model)
@@ -88,7 +89,8 @@ def _fix(module: Module, recast: Recast) -> Fix | None:
     import libcst as cst
 
     from torchlint.model.training.inference import Inference
-    from torchlint_rules.precision._recasts import Recasts
+
+    from ._recasts import Recasts
 
     region, dtype = recast.region, recast.autocast.dtype
     cast = f"{module.code(region.model)}.to({dtype})"

@@ -19,7 +19,8 @@ from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import is_backward
 from torchlint.model.training.outputs import Outputs
 from torchlint.model.training.purpose import Purposes
-from torchlint_rules.transfers._rounds import Rounds
+
+from ._rounds import Rounds
 
 #: How many calls deep a step is followed into functions of the file, and a value into its callers.
 _DEPTH = 2

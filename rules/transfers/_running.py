@@ -9,8 +9,9 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.syntax.tree import Binding, Scope
 from torchlint.model.training.loops import Loops
-from torchlint_rules.transfers._host_reads import HostRead, HostReads
-from torchlint_rules.transfers._rounds import Rounds
+
+from ._host_reads import HostRead, HostReads
+from ._rounds import Rounds
 
 _COMPARING = frozenset({"eq", "ne", "lt", "gt", "le", "ge"})
 _RESHAPING = frozenset({"view_as", "view", "squeeze", "flatten", "reshape", "data", "detach", "cpu"})

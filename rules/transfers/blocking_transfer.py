@@ -8,7 +8,8 @@ from torchlint.rule import Applicability, Cause, Diagnostic, Fix, Note, Rule
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
-    from torchlint_rules.transfers._pinning import BlockingCopy
+
+    from ._pinning import BlockingCopy
 
 
 class BlockingTransfer(Rule):
@@ -63,7 +64,8 @@ class BlockingTransfer(Rule):
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.training.purpose import Purposes
-        from torchlint_rules.transfers._pinning import Pinning
+
+        from ._pinning import Pinning
 
         if module.fact(Purposes).is_test:
             return

@@ -8,8 +8,9 @@ from torchlint.rule import Applicability, Cause, Diagnostic, Edit, Fix, Note, Ru
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
-    from torchlint_rules.transfers._host_reads import HostRead, WaitingStep
-    from torchlint_rules.transfers._running import Running
+
+    from ._host_reads import HostRead, WaitingStep
+    from ._running import Running
 
 
 class HostReadInLoop(Rule):
@@ -72,7 +73,7 @@ class HostReadInLoop(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint_rules.transfers._host_reads import HostReads
+        from ._host_reads import HostReads
 
         for step in module.fact(HostReads).steps:
             fix = self._fix(module, step)
@@ -90,8 +91,8 @@ class HostReadInLoop(Rule):
 
     def _fix(self, module: Module, step: WaitingStep) -> Fix | None:
         """Keep what the reads add up or collect on the device; None if any read, or another wait, would remain."""
-        from torchlint_rules.transfers._host_reads import HostReads
-        from torchlint_rules.transfers._running import running
+        from ._host_reads import HostReads
+        from ._running import running
 
         kept = [running(module, read) for read in step.reads]
         if None in kept or any(module.comment_on(read.call) for read in step.reads):
