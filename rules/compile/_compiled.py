@@ -10,7 +10,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.gates import Gates
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.objects import SEALED, Object, ObjectFlow, Objects, encloses, enclosing, prefixes
@@ -59,10 +59,10 @@ class Compile:
 Function = cst.FunctionDef | cst.Lambda
 
 
-class Compiled:
+class Compiled(ForestFact):
     """Answers for one file."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._tree = module.tree
         self._names = module.names
         self._definitions = module.definitions
@@ -221,7 +221,7 @@ class Compiled:
             if isinstance(above, (cst.FunctionDef, cst.Lambda)):
                 break
             if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test and not self._platform(above.test):
-                found.add((self._tree.root.code_for_node(above.test), child is above.body))
+                found.add((self._tree.roots[0].code_for_node(above.test), child is above.body))
             child = above
         return frozenset(found)
 

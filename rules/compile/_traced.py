@@ -336,7 +336,7 @@ class TracedCode:
         tree = self._module.tree
         if isinstance(target, cst.Name):
             scope = self._module.names.scope_with(target.value, tree.scope_of(target))
-            if scope is not tree.module_scope:
+            if scope is None or not isinstance(scope.node, cst.Module):
                 return None
             bound = [item for item in scope.bindings[target.value] if item.kind == "assign"]
             outside = [item for item in bound if self._module.function_of(item.node) is None]
@@ -370,7 +370,11 @@ class TracedCode:
         """Whether the compiled code, or for a list anything, sets it back: it then takes few values."""
         tree, name = self._module.tree, made.name
         if isinstance(target, cst.Name):
-            others = [item for item in tree.module_scope.bindings[name] if item.kind == "assign" and item is not made]
+            others = [
+                item
+                for item in tree.scopes[tree.root_of(made.node)].bindings[name]
+                if item.kind == "assign" and item is not made
+            ]
             return any(not self._counts_on(item.node) for item in others)
         stores = [
             statement

@@ -86,7 +86,7 @@ class CompileInHotPath(Rule):
 
         from ._compiled import Compiled
 
-        if module.fact(Purposes).is_test:
+        if module.fact(Purposes).is_test(module.root):
             return
         for site in module.fact(Compiled).sites:
             if site.in_place:
@@ -257,7 +257,7 @@ def _hoist(module: Module, site: Compile, where: cst.CSTNode) -> Edits | None:
     target = statement.targets[0].target
     if not isinstance(target, cst.Name) or len(module.names.bindings(target)) != 1:
         return None
-    if goal is not where and target.value in module.tree.module_scope.bindings:
+    if goal is not where and target.value in module.scope.bindings:
         return None
     deleted = edits.delete_statement(module, statement)
     inserted = edits.insert_before(module, goal, f"{target.value} = {module.code(site.node)}", *_gap(goal, where))

@@ -105,7 +105,7 @@ class DebugCompileBackend(Rule):
 
         from ._compiled import Compiled
 
-        if module.fact(Purposes).is_test or any(module.imports(name) for name in _TESTS):
+        if module.fact(Purposes).is_test(module.root) or any(module.imports(name) for name in _TESTS):
             return
         for site in module.fact(Compiled).all_sites:
             argument = site.debugging

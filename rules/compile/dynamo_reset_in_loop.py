@@ -80,7 +80,7 @@ class DynamoResetInLoop(Rule):
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.training.purpose import Purposes
 
-        if module.fact(Purposes).is_test:
+        if module.fact(Purposes).is_test(module.root):
             return
         for call in module.own_calls(*_RESETS):
             loop = _loop_that_needs_it(module, call.node)

@@ -75,7 +75,7 @@ class FragmentedCompile(Rule):
 
         from ._compiled import Compiled
 
-        if module.fact(Purposes).is_test:
+        if module.fact(Purposes).is_test(module.root):
             return
         least = module.option(self.name, "layers")
         covered = {inner for inner, _ in module.fact(Compiled).redundant()}

@@ -85,7 +85,7 @@ class GraphBreakInCompiled(Rule):
 
         from ._traced import TracedCode
 
-        if module.fact(Purposes).is_test:
+        if module.fact(Purposes).is_test(module.root):
             return
         for found in module.fact(TracedCode).breaks():
             message, label = _MESSAGES[found.kind]

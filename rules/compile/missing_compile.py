@@ -91,7 +91,7 @@ class MissingCompile(Rule):
         from torchlint.model.training.training import Training
 
         if (
-            module.fact(Purposes).is_test
+            module.fact(Purposes).is_test(module.root)
             or not _uses_gpu(module)
             or module.fact(Devices).uses_trainer
             or _speaks_against(module)

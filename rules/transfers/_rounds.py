@@ -9,7 +9,7 @@ from operator import itemgetter
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.tree import dotted_name
 from torchlint.model.training.loops import Loops, is_backward, is_batch, is_step
@@ -36,10 +36,10 @@ _TRAINER_STEPS = frozenset({"training_step", "compute_loss"})
 _TYPE_QUESTIONS = frozenset({"isinstance", "hasattr", "callable", "len", "is_tensor"})
 
 
-class Rounds:
+class Rounds(ForestFact):
     """Answers for one file."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._module = module
         self._tree = module.tree
         self._bound: dict[cst.CSTNode, set[str]] = {}

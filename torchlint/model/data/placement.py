@@ -9,7 +9,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.values import device_text
 from torchlint.model.syntax.calls import Call
@@ -72,10 +72,10 @@ class Fresh:
     drawn: bool  #: whether it takes random numbers
 
 
-class Placement:
+class Placement(ForestFact):
     """Answers for one file."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._module = module
 
     @cached_property
