@@ -9,10 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 import torchlint
 from torchlint.settings import Settings
+
+# How long an example takes says something of the machine, not of the code.
+hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("patient")
 
 TESTS = Path(__file__).resolve().parent
 MakeSettings = Callable[..., Settings]

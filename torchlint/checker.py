@@ -12,6 +12,7 @@ from torchlint.baseline import BaselineError, load, unknown
 from torchlint.causes import joined
 from torchlint.engine_rules import InvalidSyntax, UnusedSuppression
 from torchlint.files import in_project, is_in_package, is_vendored
+from torchlint.lexemes import code_of
 from torchlint.parsing import ParseError, check_syntax, garbage_collection_paused
 from torchlint.rule import Diagnostic, Rule
 from torchlint.settings import Settings
@@ -56,11 +57,13 @@ def check(
     judged = {rule.code for rule in enabled}
     diagnostics: list[Diagnostic] = []
     rules = [rule for rule in enabled if rule.may_concern(source.text)]
+    code = code_of(source.text) if rules else ""
+    rules = [rule for rule in rules if rule.may_concern(code)]
     if rules and is_vendored(in_project(source.path)):
         rules, judged = [], set()
     try:
         around = _context(source, settings) if rules else None
-        known = around[0].known_text if around else source.text
+        known = around[0].known_text if around else code
         rules = [rule for rule in rules if rule.may_apply(known)]
         if rules:
             with garbage_collection_paused(), _model(source, settings, rules, around) as module:
@@ -116,7 +119,9 @@ def _context(source: Source, settings: Settings) -> tuple[Context, str] | None:
     from torchlint.project.context import context_around  # not needed, so not imported, for most files
 
     def concerns(text: str) -> bool:
-        return any(rule.may_concern(text) for rule in settings.rules())
+        selected = [rule for rule in settings.rules() if rule.may_concern(text)]
+        code = code_of(text) if selected else ""
+        return any(rule.may_concern(code) for rule in selected)
 
     try:
         return context_around(source.path, source.code, settings.src, concerns)

@@ -31,3 +31,16 @@ _SUPPRESSION = re.compile(rf"{NOQA}[^\r\n]*", re.IGNORECASE)
 def without_suppressions(text: str) -> str:
     """``text`` without its suppression comments, and the reasons given in them."""
     return _SUPPRESSION.sub("", text)
+
+
+_NO_CODE = re.compile(rf"{COMMENT}|(?P<string>{STRING})", re.VERBOSE | re.DOTALL)
+
+
+def code_of(text: str) -> str:
+    """``text`` without its comments and triple-quoted strings, which hold examples and explanations."""
+
+    def kept(match: re.Match[str]) -> str:
+        string = match["string"]
+        return string if string and not string.startswith(('"""', "'''")) else ""
+
+    return _NO_CODE.sub(kept, text)

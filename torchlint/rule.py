@@ -167,7 +167,7 @@ class Rule:
     name: ClassVar[str]  #: "single-process-dataloader"
     default: ClassVar[Default] = Default.ON
     #: A file that lacks one of these cannot violate the rule and is not even parsed for it.
-    #: A string must occur in the text; of a tuple of strings at least one must.
+    #: A string must occur in the text, comments and triple-quoted strings left out; of a tuple of strings at least one.
     words: ClassVar[Words] = ()
     #: The same for the text of the file together with what it is analysed with: the evidence may be in another file.
     project_words: ClassVar[Words] = ()

@@ -66,7 +66,7 @@ class Bfloat16GradScaler(Rule):
     code = "TL304"
     name = "bfloat16-grad-scaler"
     words = ("GradScaler",)
-    project_words = ("autocast", "bfloat16", ".scale(")
+    project_words = ("autocast", ("bfloat16", "cpu"), ".scale(")
     since = (1, 10)
     demo = ("GPU",)
 

@@ -70,6 +70,7 @@ class Forest:
         self.values = Values(self.tree, self.names, self.definitions)
         self.tables = Tables(self.text, self.tree, self.names)
         self._facts: dict[object, Any] = {}
+        self._rendering = cst.Module([])
 
     def fact(self, kind: Callable[[Forest], _Fact]) -> _Fact:
         """The fact of this class; made when it is first asked for."""
@@ -110,7 +111,10 @@ class Forest:
         return start, end
 
     def code(self, node: cst.CSTNode) -> str:
-        """The source text of ``node``."""
+        """The source text of ``node``, without the parentheses and white space around it."""
+        if isinstance(node, cst.BaseExpression):  # where it stands would cost the text of its whole piece
+            bare = node.with_changes(lpar=(), rpar=()) if node.lpar else node
+            return self._rendering.code_for_node(bare)
         start, end = self.span(node)
         return self.text[start:end]
 
@@ -239,7 +243,7 @@ class Forest:
 
     def words_of(self, root: cst.CSTNode) -> frozenset[str]:
         """The names and attributes in one file, given by its root."""
-        return self.tables.words_by[root]
+        return self.tables.words_of(root)
 
     # -- scripts
 
@@ -270,6 +274,7 @@ class Tables:
         self._text = text
         self._tree = tree
         self._names = names
+        self._words: dict[cst.CSTNode, frozenset[str]] = {}
 
     @cached_property
     def line_starts(self) -> list[int]:
@@ -305,16 +310,15 @@ class Tables:
                 imported.update(binding.imported for binding in bindings if binding.kind == "import")
         return {root: frozenset(names) for root, names in found.items()}
 
-    @cached_property
-    def words_by(self) -> Mapping[cst.CSTNode, frozenset[str]]:
-        """By the root of a file the names and attributes in it."""
-        found: dict[cst.CSTNode, set[str]] = {root: set() for root in self._tree.roots}
-        for name, nodes in self._tree.names.items():
-            for node in nodes:
-                found[self._tree.root_of(node)].add(name)
-        for attribute in self._tree.attributes:
-            found[self._tree.root_of(attribute)].add(attribute.attr.value)
-        return {root: frozenset(words) for root, words in found.items()}
+    def words_of(self, root: cst.CSTNode) -> frozenset[str]:
+        """The names and attributes in one file, given by its root."""
+        known = self._words.get(root)
+        if known is None:
+            nodes = self._tree.nodes_in(root)
+            words = {node.value for node in nodes if type(node) is cst.Name}
+            words.update(node.attr.value for node in nodes if type(node) is cst.Attribute)
+            known = self._words[root] = frozenset(words)
+        return known
 
     @cached_property
     def imported(self) -> frozenset[str]:

@@ -67,12 +67,15 @@ class Module(Forest):
 
     def fact(self, kind: Callable[[Any], _Fact]) -> _Fact:
         """The fact of this class, about the forest or about the file; made when it is first asked for."""
+        found: Any
         if isinstance(kind, type) and issubclass(kind, ForestFact):
-            found: Any = self.forest.fact(kind)
-            return found  # type: ignore[no-any-return]
-        if kind not in self._own_facts:
-            self._own_facts[kind] = kind(self)
-        return self._own_facts[kind]  # type: ignore[no-any-return]
+            found = self.forest.fact(kind)
+        elif kind in self._own_facts:
+            found = self._own_facts[kind]
+        else:
+            make: Callable[[Any], Any] = kind
+            found = self._own_facts[kind] = make(self)
+        return found  # type: ignore[no-any-return]
 
     # -- the file
 

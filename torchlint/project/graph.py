@@ -107,14 +107,24 @@ class Graph:
 
     def companions(self, file: str) -> tuple[str, ...]:
         """The files that just the same entries reach, and itself, sorted."""
-        return self._companions.get(self._reach.masks.get(file, 0), (file,))
+        return self._companions.get(self._programs_of(file), (file,))
 
     @cached_property
     def _companions(self) -> dict[int, tuple[str, ...]]:
         found: dict[int, list[str]] = {}
-        for file, mask in sorted(self._reach.masks.items()):
-            found.setdefault(mask, []).append(file)
+        for file in sorted(self._reach.masks):
+            found.setdefault(self._programs_of(file), []).append(file)
         return {mask: tuple(files) for mask, files in found.items()}
+
+    def _programs_of(self, file: str) -> int:
+        """The entries that reach a file; without those that another entry imports, if there are others."""
+        mask = self._reach.masks.get(file, 0)
+        return mask & ~self._imported_entries or mask
+
+    @cached_property
+    def _imported_entries(self) -> int:
+        masks = self._reach.masks
+        return sum(1 << index for index, entry in enumerate(self.entries) if masks[entry] != 1 << index)
 
     def resolve(self, module: str, importer: str) -> str | None:
         """The file of an absolute module; None if there is none, or programs that import ``importer`` differ."""

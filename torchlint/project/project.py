@@ -44,6 +44,7 @@ class Project:
         self._root = root
         self._real_root = os.path.realpath(root)
         self._entries = dict(entries)
+        self._known_paths: dict[str, Path] = {}
         self._sources = tuple(sources)
         self._distributions = tuple(distributions)
         self._whole = whole
@@ -305,7 +306,10 @@ class Project:
         return file if not known or file in self._entries else None
 
     def _path(self, file: str) -> Path:
-        return Path(_place(self._root, file))
+        known = self._known_paths.get(file)
+        if known is None:
+            known = self._known_paths[file] = Path(_place(self._root, file))
+        return known
 
     def _paths(self, files: Sequence[str] | frozenset[str]) -> tuple[Path, ...]:
         return tuple(self._path(file) for file in files)

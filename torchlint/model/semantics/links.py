@@ -26,6 +26,7 @@ class Links:
         self._tree = tree
         self._paths = paths
         self._resolve = resolve
+        self._modules: dict[tuple[str, cst.CSTNode], Scope | None] = {}
         self._roots = {path: root for root, path in paths.items()}
         #: by function or class: the names under which other files import it, where they differ from its own
         self.aliases: dict[cst.CSTNode, set[str]] = {}
@@ -41,9 +42,12 @@ class Links:
         """The scope of the module that a file, given by its root, imports by a dotted name."""
         if not self.has_context:
             return None
-        path = self._resolve(dotted, self._paths[root])
-        found = self._roots.get(path) if path is not None else None
-        return None if found is None else self._tree.scopes[found]
+        key = (dotted, root)
+        if key not in self._modules:
+            path = self._resolve(dotted, self._paths[root])
+            found = self._roots.get(path) if path is not None else None
+            self._modules[key] = None if found is None else self._tree.scopes[found]
+        return self._modules[key]
 
     def _connect(self) -> None:
         linked: list[tuple[Scope, str, list[Binding]]] = []

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from torchlint.lexemes import code_of
 from torchlint.parsing import Piece
 
 
@@ -41,5 +42,5 @@ class Context:
 
     @cached_property
     def known_text(self) -> str:
-        """The text of all pieces."""
-        return "\n".join(file.known_text for file in self.files)
+        """The text of all pieces, without comments and triple-quoted strings."""
+        return code_of("\n".join(file.known_text for file in self.files))

@@ -139,7 +139,7 @@ class Inference:
     def _forwards(self) -> dict[cst.FunctionDef | None, list[cst.Call]]:
         """The forward calls of the file by the function that runs them."""
         found: dict[cst.FunctionDef | None, list[cst.Call]] = {}
-        for call in self._module.tree.calls:
+        for call in self._module.tree.calls_in(self._module.root):
             home = self._module.tree.function_of(call)
             if isinstance(home, cst.Lambda) or not self._module.fact(Networks).runs_network(call):
                 continue
