@@ -19,6 +19,9 @@ from ruamel.yaml import YAML
 
 from torchlint import output
 
+#: Together in one process: the installation that they share takes long.
+pytestmark = pytest.mark.xdist_group("action")
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
 RunTorchlint = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -16,6 +16,9 @@ from typing import Any
 
 import pytest
 
+#: Together in one process: the hooks that they share take long to install.
+pytestmark = pytest.mark.xdist_group("hooks")
+
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 CLEAN = "import torch\n\nx = torch.zeros(3)\n"

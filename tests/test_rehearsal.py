@@ -17,7 +17,7 @@ from validation.rehearsal import Rehearsal, line, rehearse
 
 PAIRS = [pair for pair in find_pairs() if "cuda" in pair.sizes]
 #: At this size a CPU makes the data of every pair within seconds.
-SIZE = "0.02"
+SIZE = 0.02
 
 PROGRAM = """
 import torch
@@ -33,20 +33,28 @@ def work(state):
 """
 
 
-@pytest.fixture(scope="session")
-def rehearsed() -> list[str]:
-    """The lines of the command, which rehearses all pairs and programs."""
-    command = [sys.executable, "-W", "ignore", "-m", "validation.rehearsal", "--size", SIZE]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8")
-    assert done.returncode in (0, 1), done.stderr
-    return done.stdout.splitlines()
-
-
+@pytest.mark.parametrize("side", ["before", "after"])
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
-def test_both_sides_run_on_a_fake_cuda_device(pair: Pair, rehearsed: list[str]) -> None:
-    for side in pair.sides:
-        (found,) = [line for line in rehearsed if line.startswith(f"{pair.name} {side} (")]
-        assert "FAILED" not in found
+def test_both_sides_run_on_a_fake_cuda_device(pair: Pair, side: str) -> None:
+    assert rehearse(pair, "small", SIZE, side).error == ""
+
+
+def test_the_command_rehearses_both_sides() -> None:
+    names = ["missing-eval", "missing-no-grad"]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "validation.rehearsal", "--size", str(SIZE), "--rules", *names],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    *rows, last = done.stdout.splitlines()
+    assert [row.partition(":")[0] for row in rows] == [
+        f"{name} {side} (size {SIZE})" for name in names for side in ("before", "after")
+    ]
+    assert "FAILED" not in done.stdout
+    assert last.startswith("0 failed, torch ")
 
 
 Rehearse = Callable[[str], Rehearsal]

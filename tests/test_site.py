@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 if sys.version_info < (3, 11):
     pytest.skip("Zensical needs Python 3.11", allow_module_level=True)
 
+#: Together in one process: the site that they share takes long to build.
+pytestmark = pytest.mark.xdist_group("site")
+
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))

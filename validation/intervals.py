@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from operator import itemgetter
 from statistics import mean, median, stdev
 from typing import Literal
 
@@ -53,15 +55,18 @@ def ratio_interval(before: Sequence[float], after: Sequence[float], resamples: i
     """
     if len(before) != len(after) or not before:
         raise ValueError("the two series must be of one length, and not empty")
-    rng = random.Random(0)
-    pairs = range(len(before))
-    ratios = []
-    for _ in range(resamples):
-        drawn = rng.choices(pairs, k=len(before))
-        ratios.append(median([before[i] for i in drawn]) / median([after[i] for i in drawn]))
-    ratios.sort()
+    ratios = sorted(median(drawn(before)) / median(drawn(after)) for drawn in _resamples(len(before), resamples))
     low, high = ratios[round(0.025 * (resamples - 1))], ratios[round(0.975 * (resamples - 1))]
     return Interval(median(before) / median(after), low, high)
+
+
+@lru_cache(maxsize=len(LOOKS))
+def _resamples(length: int, count: int) -> list[Callable[[Sequence[float]], Sequence[float]]]:
+    """Functions, each of which draws `length` items, with repetition, from a series of that length."""
+    rng = random.Random(0)
+    if length == 1:
+        return [lambda series: series] * count
+    return [itemgetter(*rng.choices(range(length), k=length)) for _ in range(count)]
 
 
 def interval_over(runs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Interval:

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import multiprocessing
-import os
 import sys
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 
 import torch
 
+from .child import call
 from .fake_cuda import LAUNCH_S, Work, fake_cuda
 from .pairs import Pair, choose, find_pairs
+from .process import Failure
 
 LIMIT_S = 600.0  #: for one side
 
@@ -38,43 +36,23 @@ class Rehearsal:
 
 def rehearse(pair: Pair, label: str, size: float, side: str) -> Rehearsal:
     """Run one side at a size in a child process; never raises for the program's failure."""
-    context = multiprocessing.get_context("fork")  # torch is imported once
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_run, args=(str(pair.folder), side, size, theirs))
-    process.start()
-    theirs.close()
     try:
-        if not ours.poll(LIMIT_S):
-            return Rehearsal(pair.name, label, side, f"no end within {LIMIT_S:.0f} s")
-        answer = ours.recv()
-    except EOFError:
-        process.join()
-        return Rehearsal(pair.name, label, side, f"ended with status {process.exitcode}")
-    finally:
-        process.kill()
-        process.join()
-    if isinstance(answer, str):
-        return Rehearsal(pair.name, label, side, answer)
-    return Rehearsal(pair.name, label, side, "", *answer)
+        works = call(_run, str(pair.folder), side, size, limit=LIMIT_S)
+    except Failure as failure:
+        return Rehearsal(pair.name, label, side, str(failure))
+    return Rehearsal(pair.name, label, side, "", *works)
 
 
-def _run(folder: str, side: str, size: float, answers: Connection) -> None:
+def _run(side: str, size: float) -> tuple[Work, Work]:
     """In the child: prepare, and run twice."""
-    os.environ["TORCHDYNAMO_DISABLE"] = "1"  # compiled code has no fake device
-    sys.path.insert(0, folder)
-    try:
-        torch.set_num_threads(1)
-        with fake_cuda() as device:
-            module = importlib.import_module(side)
-            state = module.prepare("cuda", size)
-            module.work(state)
-            start, device.work = device.work, Work()
-            module.work(state)
-        answers.send((start, device.work))
-    except Exception as error:
-        place = traceback.extract_tb(error.__traceback__)
-        own = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in place if folder in frame.filename]
-        answers.send(f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]} ({own[-1] if own else '?'})")
+    torch.set_num_threads(1)
+    with fake_cuda() as device:
+        module = importlib.import_module(side)
+        state = module.prepare("cuda", size)
+        module.work(state)
+        start, device.work = device.work, Work()
+        module.work(state)
+    return start, device.work
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
