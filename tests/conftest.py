@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import torchlint
-from torchlint.settings import Settings
+from torchlint.settings.settings import Settings
 
 TESTS = Path(__file__).resolve().parent
 MakeSettings = Callable[..., Settings]

@@ -17,7 +17,7 @@ import jsonschema
 import pytest
 from ruamel.yaml import YAML
 
-from torchlint import output
+from torchlint.settings import formats
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
@@ -53,7 +53,7 @@ def test_samples_are_what_torchlint_prints(tmp_path: Path, torchlint_in: RunTorc
 def test_every_format_has_its_place_on_the_page() -> None:
     headings = re.findall(r"^### (.*)$", PAGE, re.MULTILINE)
     described = [name.strip() for heading in headings for name in heading.split(",")]
-    assert sorted(described) == sorted([*output.FORMATS, "Notebooks"])
+    assert sorted(described) == sorted([*formats.FORMATS, "Notebooks"])
 
 
 # --- configurations

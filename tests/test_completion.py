@@ -14,9 +14,9 @@ import pytest
 
 from torchlint.cli import COMMANDS
 from torchlint.completions import SHELLS, generate, path, script
-from torchlint.keys import KEYS
-from torchlint.output import FORMATS
-from torchlint.settings import all_rules
+from torchlint.settings.formats import FORMATS
+from torchlint.settings.keys import KEYS
+from torchlint.settings.settings import all_rules
 
 RunTorchlint = Callable[..., "subprocess.CompletedProcess[str]"]
 #: ``complete(folder, line)``: the candidates for the last word of a line that is typed in a folder.

@@ -9,7 +9,7 @@ import pytest
 from conftest import RunTorchlint
 
 from torchlint.output.pages import fix_kind
-from torchlint.registry import load_rules
+from torchlint.rule.registry import load_rules
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from torchlint.registry import find_rule
-from torchlint.settings import Layer, Resolver, Settings, SettingsError, all_rules, inline_layer, layer_of
+from torchlint.rule.registry import find_rule
+from torchlint.settings.settings import Layer, Resolver, Settings, SettingsError, all_rules, inline_layer, layer_of
 
 Toml = dict[str, Any]
 

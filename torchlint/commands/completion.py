@@ -22,7 +22,7 @@ def parser() -> Parser:
 
 def run(arguments: Sequence[str]) -> int:
     """Print the script of a shell."""
-    from torchlint.settings import all_rules
+    from torchlint.settings.settings import all_rules
 
     options = parser().parse_args(arguments)
     rules = all_rules()

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from torchlint.cli import COMMANDS
-from torchlint.keys import KEYS
-from torchlint.output import FORMATS
+from torchlint.settings.formats import FORMATS
+from torchlint.settings.keys import KEYS
 
 SHELLS = ("bash", "zsh", "fish")
 

@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import libcst as cst
 
-from torchlint.lexemes import NEWLINE, without_suppressions
 from torchlint.model.semantics.definitions import Callers, Definitions
 from torchlint.model.semantics.links import Links
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.values import Value, Values
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.context import NO_CONTEXT, Context
+from torchlint.model.syntax.pieces import Piece, parse_pieces
 from torchlint.model.syntax.positions import Positions
 from torchlint.model.syntax.tree import Binding, Tree
-from torchlint.parsing import ParseError, Piece, parse_pieces
+from torchlint.source.lexemes import NEWLINE, without_suppressions
+from torchlint.source.parsing import ParseError
 
 if TYPE_CHECKING:
-    from torchlint.rule import Option
+    from torchlint.model.option import Option
 
 
 _Fact = TypeVar("_Fact")

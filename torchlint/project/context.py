@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Protocol
 
 from torchlint.model.syntax.context import Context, ContextFile
-from torchlint.parsing import Parsed, ParseError, Piece, parse_texts
+from torchlint.model.syntax.pieces import Parsed, Piece
 from torchlint.project.imports import DefinitionKind, Facts, Import
 from torchlint.project.project import Project
 from torchlint.project.roots import find_root
+from torchlint.source.parsing import ParseError, parse_texts
 
 #: Characters of other files that a file is analysed with.
 BUDGET = 100_000

@@ -18,7 +18,7 @@ from pygls.capabilities import get_capability
 from pygls.lsp.server import LanguageServer
 
 from torchlint import __version__
-from torchlint.fixer import Fixed
+from torchlint.engine.fixer import Fixed
 from torchlint.project.context import forget as forget_projects
 from torchlint.server import actions
 from torchlint.server.analysis import Checked, Worker, check_snapshot, fix_snapshot

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from torchlint.parsing import Piece
+from torchlint.model.syntax.pieces import Piece
 
 
 @dataclass(frozen=True, eq=False)

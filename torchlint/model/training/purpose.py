@@ -8,11 +8,11 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.files import is_vendored
 from torchlint.model.module import Module
 from torchlint.model.semantics import knowledge
 from torchlint.model.syntax.tree import COMPREHENSIONS
 from torchlint.model.training.loops import Loops
+from torchlint.source.paths import is_vendored
 
 #: A folder of tests. Scripts are in `test/` too, and `test_*.py` is often a script that evaluates a network.
 _TESTS = re.compile(r"(^|/)tests/|(^|/)conftest\.py$")
@@ -43,7 +43,7 @@ class Purposes:
     def of_file(self) -> Purpose:
         """What the whole file is there for: WORK, TEST or VENDORED.
 
-        The folders count from the root of the project, see ``torchlint.files.in_project``.
+        The folders count from the root of the project, see ``torchlint.source.paths.in_project``.
         """
         place = self._module.project_path
         if is_vendored(place):

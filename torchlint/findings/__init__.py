@@ -1,0 +1,1 @@
+"""What is done with findings: suppressions, the baseline, fingerprints, joined causes, conflicts of fixes."""
