@@ -15,7 +15,8 @@ from torchlint.commands.arguments import parser
 from torchlint.commands.check import run
 from torchlint.rule import evidence
 from torchlint.rule.evidence import Evidence, gain, nothing_on, reaches
-from torchlint.settings.settings import Settings, SettingsError
+from torchlint.settings.layers import SettingsError
+from torchlint.settings.settings import Settings
 
 RunTorchlint = Callable[..., "subprocess.CompletedProcess[str]"]
 H200, A100, XEON = "NVIDIA H200", "NVIDIA A100", "Intel Xeon CPU, 2 cores"

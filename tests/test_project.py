@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from torchlint.model.syntax.pieces import parse_pieces
 from torchlint.project import Definition, DefinitionKind, Project
-from torchlint.settings.settings import Resolver
+from torchlint.settings.resolver import Resolver
 
 
 def make(root: Path, files: dict[str, str]) -> Project:

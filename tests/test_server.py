@@ -843,8 +843,8 @@ def test_a_workspace_cannot_bring_a_plugin_along(tmp_path: Path) -> None:
     (tmp_path / "evil.py").write_text("open('ran', 'w').close()\n")
     (tmp_path / "torchlint.toml").write_text('plugins = ["evil"]\n')
     code = (
-        "from torchlint.server.server import forget_working_directory as f; f(); "
-        "from torchlint.settings.settings import Resolver; Resolver().for_folder('.')"
+        "from torchlint.server.process import forget_working_directory as f; f(); "
+        "from torchlint.settings.resolver import Resolver; Resolver().for_folder('.')"
     )
     outcome = subprocess.run(
         [sys.executable, "-c", code],

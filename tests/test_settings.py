@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from torchlint.rule.registry import find_rule
-from torchlint.settings.settings import Layer, Resolver, Settings, SettingsError, all_rules, inline_layer, layer_of
+from torchlint.settings.layers import Layer, SettingsError, inline_layer, layer_of
+from torchlint.settings.resolver import Resolver
+from torchlint.settings.settings import Settings, all_rules
 
 Toml = dict[str, Any]
 

@@ -28,7 +28,8 @@ def load_settings(folder: str | None = None, overrides: Mapping[str, Any] | None
     """
     import os
 
-    from torchlint.settings.settings import Resolver, layer_of
+    from torchlint.settings.layers import layer_of
+    from torchlint.settings.resolver import Resolver
 
     layers = [layer_of(overrides, "overrides", os.getcwd())] if overrides else []
     return Resolver(layers, isolated=folder is None).for_folder(folder or ".")
@@ -62,7 +63,7 @@ def check_paths(
     """
     from torchlint.engine.runner import Result, run
     from torchlint.settings.files import find_files
-    from torchlint.settings.settings import Resolver
+    from torchlint.settings.resolver import Resolver
 
     found = find_files(paths, Resolver().for_folder if settings is None else lambda _: settings)
     results = run(found.files, executor=executor)

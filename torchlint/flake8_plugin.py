@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from torchlint import __version__
 
 if TYPE_CHECKING:
-    from torchlint.settings.settings import Resolver
+    from torchlint.settings.resolver import Resolver
 
 #: Not the code of a rule: a rule raised, which is a bug. The other files and rules are still heard.
 CRASH = "TL000"
@@ -41,7 +41,7 @@ class Plugin:
 
         from torchlint.engine.checker import InternalError, check
         from torchlint.settings.files import is_excluded
-        from torchlint.settings.settings import SettingsError
+        from torchlint.settings.layers import SettingsError
         from torchlint.source.source import Source
 
         try:
@@ -61,6 +61,6 @@ class Plugin:
 
 @cache
 def _resolver(ignore_noqa: bool) -> Resolver:
-    from torchlint.settings.settings import Resolver
+    from torchlint.settings.resolver import Resolver
 
     return Resolver(ignore_noqa=ignore_noqa)

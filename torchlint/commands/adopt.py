@@ -17,7 +17,8 @@ from torchlint.findings.codes import INVALID_SYNTAX, UNUSED_SUPPRESSION
 from torchlint.output.text import display_path, plural
 from torchlint.settings.files import File, Found
 from torchlint.settings.formats import FOR_PEOPLE
-from torchlint.settings.settings import Resolver, Settings, all_rules
+from torchlint.settings.resolver import Resolver
+from torchlint.settings.settings import Settings, all_rules
 
 
 def refuse_contradictions(options: argparse.Namespace, found_by: Resolver) -> None:

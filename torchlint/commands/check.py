@@ -13,7 +13,8 @@ from torchlint.commands.arguments import parser, resolver
 from torchlint.commands.conclusion import check_statistics, complain_about, conclude, mode_of, report, status
 
 if TYPE_CHECKING:
-    from torchlint.settings.settings import Resolver, Settings
+    from torchlint.settings.resolver import Resolver
+    from torchlint.settings.settings import Settings
 
 
 def run(arguments: Sequence[str]) -> int:

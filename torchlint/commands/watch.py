@@ -16,7 +16,8 @@ from torchlint.engine.runner import Mode, Result, run
 from torchlint.output.progress import ProgressBar
 from torchlint.settings.files import File, find_files, is_excluded
 from torchlint.settings.formats import FOR_PEOPLE
-from torchlint.settings.settings import Settings, SettingsError
+from torchlint.settings.layers import SettingsError
+from torchlint.settings.settings import Settings
 
 if TYPE_CHECKING:
     from watchfiles import Change

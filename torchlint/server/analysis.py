@@ -16,7 +16,8 @@ from torchlint.findings.codes import INVALID_SYNTAX
 from torchlint.findings.diagnostic import Diagnostic
 from torchlint.server.configuration import Configuration
 from torchlint.server.documents import Snapshot
-from torchlint.settings.settings import Resolver, Settings
+from torchlint.settings.resolver import Resolver
+from torchlint.settings.settings import Settings
 
 Result = TypeVar("Result")
 

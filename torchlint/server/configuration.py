@@ -9,7 +9,9 @@ from typing import Any
 
 from torchlint.server.documents import Snapshot
 from torchlint.settings.files import is_excluded
-from torchlint.settings.settings import Layer, Resolver, Settings, SettingsError, layer_of
+from torchlint.settings.layers import Layer, SettingsError, layer_of
+from torchlint.settings.resolver import Resolver
+from torchlint.settings.settings import Settings
 
 
 @dataclass(frozen=True)

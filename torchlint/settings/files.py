@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from torchlint.settings.globs import matches, matches_parents
-from torchlint.settings.settings import Settings, SettingsError
+from torchlint.settings.layers import SettingsError
+from torchlint.settings.settings import Settings
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
