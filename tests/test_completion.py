@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from torchlint.cli import COMMANDS
-from torchlint.completions import SHELLS, generate, path, script
+from torchlint.commands import COMMANDS
+from torchlint.commands.completion import SHELLS, path, script
+from torchlint.completions import generate
 from torchlint.settings.formats import FORMATS
 from torchlint.settings.keys import KEYS
 from torchlint.settings.settings import all_rules

@@ -17,6 +17,16 @@ if TYPE_CHECKING:
 
 CLEAN, FINDINGS, FAULT = 0, 1, 2
 
+#: Command -> the module of ``torchlint.commands`` that runs it. ``check`` may be left out.
+COMMANDS = {
+    "check": "check",
+    "explain": "explain",
+    "rules": "rules",
+    "config": "config",
+    "server": "server",
+    "generate-shell-completion": "completion",
+}
+
 
 class UsageError(Exception):
     """The command line is at fault; the text is one line for the user."""
