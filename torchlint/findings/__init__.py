@@ -1,1 +1,1 @@
-"""What is done with findings: suppressions, the baseline, fingerprints, joined causes, conflicts of fixes."""
+"""Diagnostics, and what is done with them: suppressions, baseline, fingerprints, joined causes, conflicts of fixes."""
