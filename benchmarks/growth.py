@@ -16,12 +16,13 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 
-from torchlint.checker import check
-from torchlint.engine_rules import ENGINE_RULES
-from torchlint.parsing import garbage_collection_paused, parse_pieces
-from torchlint.registry import load_rules
-from torchlint.settings import Settings
-from torchlint.source import Source
+from torchlint.engine.checker import check
+from torchlint.model.syntax.pieces import parse_pieces
+from torchlint.rule.engine_rules import ENGINE_RULES
+from torchlint.rule.registry import load_rules
+from torchlint.settings.settings import Settings
+from torchlint.source.parsing import garbage_collection_paused
+from torchlint.source.source import Source
 
 #: Shorter times are noise: nothing is concluded from them.
 SHORTEST = 0.1

@@ -13,7 +13,7 @@ import hypothesis
 import pytest
 
 import torchlint
-from torchlint.settings import Settings
+from torchlint.settings.settings import Settings
 
 # How long an example takes says something of the machine, not of the code.
 hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])

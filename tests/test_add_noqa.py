@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import torchlint
-from torchlint.add_noqa import suppress_edits
-from torchlint.checker import check
+from torchlint.engine.add_noqa import suppress_edits
+from torchlint.engine.checker import check
 from torchlint.rule import Diagnostic
-from torchlint.settings import Settings
-from torchlint.source import Source
+from torchlint.settings.settings import Settings
+from torchlint.source.source import Source
 
 MakeSettings = Callable[..., Settings]
 RunTorchlint = Callable[..., "subprocess.CompletedProcess[str]"]

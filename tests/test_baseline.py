@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from rule_cases import FIXTURES
 
 import torchlint
-from torchlint.baseline import Baseline, BaselineError, entries, load, unknown
-from torchlint.checker import check
-from torchlint.source import Source
+from torchlint.engine.checker import check
+from torchlint.findings.baseline import Baseline, BaselineError, entries, load, unknown
+from torchlint.source.source import Source
 
 RunTorchlint = Callable[..., "subprocess.CompletedProcess[str]"]
 

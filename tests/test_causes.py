@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torchlint
-from torchlint.add_noqa import suppress_edits
-from torchlint.causes import joined
-from torchlint.checker import check
-from torchlint.fixer import fix
+from torchlint.engine.add_noqa import suppress_edits
+from torchlint.engine.checker import check
+from torchlint.engine.fixer import fix
+from torchlint.findings.causes import joined
 from torchlint.output.text import noted
 from torchlint.rule import Applicability, Cause, Diagnostic, Edit, Fix, Note, Place
-from torchlint.settings import Settings
-from torchlint.source import Source
+from torchlint.settings.settings import Settings
+from torchlint.source.source import Source
 
 COPIES = """\
 from torch.utils.data import DataLoader

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from torchlint.registry import load_rules
+from torchlint.rule.registry import load_rules
 from validation import report
 from validation.chart import EDGE, HIGH, LOW, WIDTH, Bar, svg
 from validation.document import chart, document

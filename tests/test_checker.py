@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import torchlint
-from torchlint.checker import AbandonedError, InternalError, check
+from torchlint.engine.checker import AbandonedError, InternalError, check
 from torchlint.rule import Severity
-from torchlint.settings import Settings
-from torchlint.source import Source
+from torchlint.settings.settings import Settings
+from torchlint.source.source import Source
 
 MakeSettings = Callable[..., Settings]
 
@@ -50,8 +50,8 @@ def test_a_cancelled_check_asks_no_further_rule(demo: MakeSettings) -> None:
 
 def test_a_file_without_the_words_of_a_rule_is_not_parsed() -> None:
     program = (
-        "import sys; from torchlint import load_settings; from torchlint.checker import check;"
-        "from torchlint.source import Source;"
+        "import sys; from torchlint import load_settings; from torchlint.engine.checker import check;"
+        "from torchlint.source.source import Source;"
         "settings = load_settings();"
         "assert check(Source.from_text('x = (\\n' * 9), settings) == [];"
         "assert 'libcst' not in sys.modules and 'rich' not in sys.modules and 'torch' not in sys.modules"

@@ -17,7 +17,7 @@ import jsonschema
 import pytest
 from ruamel.yaml import YAML
 
-from torchlint import output
+from torchlint.settings import formats
 
 #: Together in one process: the installation that they share takes long.
 pytestmark = pytest.mark.xdist_group("action")
@@ -56,7 +56,7 @@ def test_samples_are_what_torchlint_prints(tmp_path: Path, torchlint_in: RunTorc
 def test_every_format_has_its_place_on_the_page() -> None:
     headings = re.findall(r"^### (.*)$", PAGE, re.MULTILINE)
     described = [name.strip() for heading in headings for name in heading.split(",")]
-    assert sorted(described) == sorted([*output.FORMATS, "Notebooks"])
+    assert sorted(described) == sorted([*formats.FORMATS, "Notebooks"])
 
 
 # --- configurations

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from torchlint.cli import COMMANDS
-from torchlint.completions import SHELLS, generate, path, script
-from torchlint.keys import KEYS
-from torchlint.output import FORMATS
-from torchlint.settings import all_rules
+from torchlint.commands import COMMANDS
+from torchlint.commands.completion import SHELLS, path, script
+from torchlint.completions import generate
+from torchlint.settings.formats import FORMATS
+from torchlint.settings.keys import KEYS
+from torchlint.settings.settings import all_rules
 
 RunTorchlint = Callable[..., "subprocess.CompletedProcess[str]"]
 #: ``complete(folder, line)``: the candidates for the last word of a line that is typed in a folder.

@@ -16,8 +16,9 @@ import pytest
 import torchlint
 from torchlint.commands.arguments import parser
 from torchlint.commands.config import entries, page, schema
-from torchlint.keys import DEFAULT_EXCLUDE, KEYS, Kind
-from torchlint.settings import Layer, all_rules, inline_layer
+from torchlint.settings.keys import DEFAULT_EXCLUDE, KEYS, Kind
+from torchlint.settings.layers import Layer, inline_layer
+from torchlint.settings.settings import all_rules
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from torchlint.files import Found, find_files
-from torchlint.settings import Resolver
+from torchlint.settings.files import Found, find_files
+from torchlint.settings.resolver import Resolver
 
 
 def make(root: Path, *names: str) -> None:

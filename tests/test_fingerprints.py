@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from torchlint.fingerprints import fingerprints
+from torchlint.findings.fingerprints import fingerprints
 from torchlint.rule import Diagnostic, Note, Place
-from torchlint.source import Source
+from torchlint.source.source import Source
 
 
 def of(text: str, *spans: str, code: str = "AB101") -> list[str]:

@@ -12,11 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchlint.conflicts import edits_of, without_conflicts
-from torchlint.fixer import WriteError, fix, unified_diff, write
+from torchlint.engine.fixer import WriteError, fix, unified_diff, write
+from torchlint.findings.conflicts import edits_of, without_conflicts
 from torchlint.rule import Applicability, Diagnostic, Edit, Fix
-from torchlint.settings import Settings
-from torchlint.source import Source, apply
+from torchlint.settings.settings import Settings
+from torchlint.source import reading
+from torchlint.source.ranges import apply
+from torchlint.source.source import Source
 
 MakeSettings = Callable[..., Settings]
 
@@ -150,7 +152,7 @@ def test_writing_keeps_encoding_mode_and_links(tmp_path: Path) -> None:
     path.write_bytes(b"# coding: latin-1\r\nx = '\xe9'\r\n")
     path.chmod(0o750)
     link.symlink_to(path)
-    source = Source.read(str(link))
+    source = reading.read(str(link))
     write(source, rewritten(source, source.text + "y\n"))
     assert path.read_bytes() == b"# coding: latin-1\r\nx = '\xe9'\r\ny\n"
     assert stat.S_IMODE(path.stat().st_mode) == 0o750
@@ -161,7 +163,7 @@ def test_writing_keeps_encoding_mode_and_links(tmp_path: Path) -> None:
 def test_a_file_that_changed_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_text("x\n")
-    source = Source.read(str(path))
+    source = reading.read(str(path))
     path.write_text("somebody else's\n")
     with pytest.raises(WriteError, match="has changed since it was read"):
         write(source, rewritten(source, "y\n"))
@@ -174,7 +176,7 @@ def test_a_file_that_changed_meanwhile_is_not_overwritten(tmp_path: Path) -> Non
 def test_text_that_does_not_fit_the_encoding_is_not_written(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_bytes(b"# coding: ascii\n")
-    source = Source.read(str(path))
+    source = reading.read(str(path))
     with pytest.raises(WriteError, match="does not fit into ascii"):
         write(source, rewritten(source, "# coding: ascii\n# é\n"))
     assert path.read_bytes() == b"# coding: ascii\n"
@@ -183,7 +185,7 @@ def test_text_that_does_not_fit_the_encoding_is_not_written(tmp_path: Path) -> N
 def test_a_failure_leaves_the_file_and_no_litter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.py"
     path.write_text("x\n")
-    source = Source.read(str(path))
+    source = reading.read(str(path))
 
     def full_disk(descriptor: int) -> None:
         raise OSError(28, "No space left on device")

@@ -22,11 +22,13 @@ import junitparser
 import pytest
 
 from torchlint import output
-from torchlint.notebook import Notebook
+from torchlint.engine.runner import Result
 from torchlint.output import places
 from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Note, Place, Rule, Severity
-from torchlint.runner import Result
-from torchlint.source import Source, apply
+from torchlint.settings import formats
+from torchlint.source.notebook import Notebook
+from torchlint.source.ranges import apply
+from torchlint.source.source import Source
 
 RunTorchlint = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -94,13 +96,13 @@ def report(name: str, found: list[Result]) -> str:
     return text
 
 
-@pytest.mark.parametrize("name", sorted(output.FORMATS))
+@pytest.mark.parametrize("name", sorted(formats.FORMATS))
 def test_the_same_findings_give_the_same_bytes(folder: Path, name: str) -> None:
     assert report(name, results(*FINDINGS)) == report(name, results(*FINDINGS)) != ""
 
 
 @pytest.mark.parametrize(
-    "name", sorted(set(output.FORMATS) - {"full", "json", "json-lines", "gitlab", "sarif", "rdjson"})
+    "name", sorted(set(formats.FORMATS) - {"full", "json", "json-lines", "gitlab", "sarif", "rdjson"})
 )
 def test_no_character_acts_upon_a_terminal(folder: Path, name: str) -> None:
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", report(name, results(*FINDINGS)))
@@ -622,7 +624,7 @@ def test_paths_of_windows_are_told_with_slashes(
 
 def test_standard_input_is_named_so(tmp_path: Path, torchlint_in: RunTorchlint) -> None:
     settings = ["--config", 'plugins = ["demo_pack"]', "--select", "ZZ101", "--isolated", "-"]
-    for name in sorted(output.FORMATS):
+    for name in sorted(formats.FORMATS):
         done = torchlint_in(tmp_path, *settings, "--output-format", name, stdin="x = LOUD\n")
         assert (done.returncode, done.stderr) == (1, ""), name
         assert str(tmp_path) not in done.stdout.replace(tmp_path.as_uri(), ""), name
@@ -631,7 +633,7 @@ def test_standard_input_is_named_so(tmp_path: Path, torchlint_in: RunTorchlint) 
 # --- files that cannot be checked
 
 
-@pytest.mark.parametrize("name", sorted(output.FORMATS))
+@pytest.mark.parametrize("name", sorted(formats.FORMATS))
 def test_a_file_that_cannot_be_parsed_or_read_is_a_finding(
     tmp_path: Path, torchlint_in: RunTorchlint, name: str
 ) -> None:
@@ -681,7 +683,7 @@ def test_the_others_have_none_and_say_so_before_anything_is_fixed(
 
 def test_the_report_goes_to_a_file(project: Path, torchlint_in: RunTorchlint) -> None:
     (project / "é.py").write_text("x = LOUD\n", encoding="utf-8")
-    for name in sorted(output.FORMATS):
+    for name in sorted(formats.FORMATS):
         said = torchlint_in(project, "--output-format", name)
         done = torchlint_in(project, "--output-format", name, "-o", "out.txt")
         assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
@@ -753,7 +755,7 @@ def test_of_standard_input_the_file_gets_the_report_and_standard_output_the_code
 
 def test_sorting_by_speedup_leaves_reports_by_file_as_they_are(project: Path, torchlint_in: RunTorchlint) -> None:
     (project / "a.py").write_text("x = LOUD\nx = LOUD\n")
-    for name in sorted(output.BY_FILE):
+    for name in sorted(formats.BY_FILE):
         sort = torchlint_in(project, "--sort", "speedup", "--device", "CPU", "--output-format", name)
         assert sort.stdout == torchlint_in(project, "--output-format", name).stdout != "", sort.stderr
 

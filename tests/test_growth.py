@@ -9,12 +9,12 @@ from types import FrameType, ModuleType
 
 import pytest
 
-from torchlint.checker import check
-from torchlint.engine_rules import ENGINE_RULES
-from torchlint.parsing import parse_pieces
-from torchlint.registry import load_rules
-from torchlint.settings import Settings
-from torchlint.source import Source
+from torchlint.engine.checker import check
+from torchlint.model.syntax.pieces import parse_pieces
+from torchlint.rule.engine_rules import ENGINE_RULES
+from torchlint.rule.registry import load_rules
+from torchlint.settings.settings import Settings
+from torchlint.source.source import Source
 
 _FILE = Path(__file__).resolve().parent.parent / "benchmarks" / "growth.py"
 _ALL_RULES = Settings(codes=frozenset(rule.code for rule in (*load_rules(), *ENGINE_RULES)))

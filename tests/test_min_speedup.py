@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 import torchlint
-from torchlint import evidence
 from torchlint.commands.arguments import parser
 from torchlint.commands.check import run
-from torchlint.evidence import Evidence, gain, nothing_on, reaches
-from torchlint.settings import Settings, SettingsError
+from torchlint.rule import evidence
+from torchlint.rule.evidence import Evidence, gain, nothing_on, reaches
+from torchlint.settings.layers import SettingsError
+from torchlint.settings.settings import Settings
 
 RunTorchlint = Callable[..., "subprocess.CompletedProcess[str]"]
 H200, A100, XEON = "NVIDIA H200", "NVIDIA A100", "Intel Xeon CPU, 2 cores"

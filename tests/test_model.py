@@ -13,7 +13,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import Presence
 from torchlint.model.training.loops import Guard, LoopKind, Loops, guards
 from torchlint.model.training.regions import GradMode, Regions
-from torchlint.parsing import ParseError
+from torchlint.source.parsing import ParseError
 
 
 def model_of(text: str) -> Module:

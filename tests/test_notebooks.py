@@ -18,17 +18,18 @@ from hypothesis import strategies as st
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 import torchlint
-from torchlint.checker import check
-from torchlint.files import File
-from torchlint.fixer import fix
-from torchlint.ipynb import with_cells
-from torchlint.magics import mask
-from torchlint.notebook import Notebook
+from torchlint.engine.checker import check
+from torchlint.engine.fixer import fix
+from torchlint.engine.runner import Mode, Result, run_file
 from torchlint.output import full
-from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Note
-from torchlint.runner import Mode, Result, run_file
-from torchlint.settings import Settings
-from torchlint.source import Position, Source, SourceError
+from torchlint.rule import Edit
+from torchlint.settings.files import File
+from torchlint.settings.settings import Settings
+from torchlint.source import reading
+from torchlint.source.ipynb import with_cells
+from torchlint.source.magics import mask
+from torchlint.source.notebook import Notebook
+from torchlint.source.source import Position, Source, SourceError
 
 MakeSettings = Callable[..., Settings]
 RunTorchlint = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -52,7 +53,7 @@ def cells(*texts: str) -> Notebook:
 
 def read(content: str) -> Source:
     """The source of a notebook file."""
-    return Source.from_content(content, "n.ipynb")
+    return reading.from_content(content, "n.ipynb")
 
 
 def texts_in(content: str) -> list[str]:
@@ -100,13 +101,6 @@ def test_rows_are_those_of_the_cell_and_code_is_quoted_as_it_is(tmp_path: Path) 
     full.write([run_file(File(str(path), settings, named=True), Mode.CHECK)], out)
     assert "`x['line 2'].item()` reads a value" in out.getvalue()
     assert "= note: `f` is compiled at line 2\n" in out.getvalue()
-
-
-def test_no_text_of_a_finding_is_rewritten() -> None:
-    fix = Fix("delete `load('line 3')`", (Edit(6, 7, "x"),), Applicability.UNSAFE, "line 3 is gone")
-    text = "`load('line 3')` is slow"
-    before = Diagnostic("AB101", "n", text, 6, 7, label=text, notes=(Note(text),), fix=fix)
-    assert cells("a = 1", "b = 2\nc = 3\nd = 4").adapted(before) == before
 
 
 def test_words_elsewhere_in_the_file_are_no_code(demo: MakeSettings) -> None:
@@ -379,12 +373,11 @@ def test_any_cell_can_become_any_text_and_nothing_else_changes(
 def test_an_import_lands_in_a_cell_of_code() -> None:
     content = document("%%bash\nls", "%matplotlib inline\nimport torch", "from torch.utils.data import DataLoader")
     assert read(content).cells[1].index == 3
-    imports = Fix("import", (Edit(0, 0, "import os\n"),), Applicability.SAFE)
     source = read(content)
-    assert source.adapted(Diagnostic("AB101", "n", "", 0, 1, fix=imports)).fix is None
+    assert source.fitted([Edit(0, 0, "import os\n")]) is None
     row = source.offset_of(Position(3, 2, 1))
-    there = Fix("import", (Edit(row, row, "import os\n"),), Applicability.SAFE)
-    assert source.adapted(Diagnostic("AB101", "n", "", 0, 1, fix=there)).fix == there
+    there = (Edit(row, row, "import os\n"),)
+    assert source.fitted(there) == there
 
 
 @pytest.mark.parametrize(
@@ -411,8 +404,7 @@ def test_an_import_lands_in_a_cell_of_code() -> None:
     ],
 )
 def test_which_edits_a_cell_takes(texts: tuple[str, ...], edit: Edit, allowed: bool) -> None:
-    diagnostic = Diagnostic("AB101", "n", "", 0, 1, fix=Fix("do", (edit,), Applicability.SAFE))
-    assert (cells(*texts).adapted(diagnostic).fix is not None) == allowed
+    assert (cells(*texts).fitted([edit]) is not None) == allowed
 
 
 # -- files that are no notebooks, or not of Python

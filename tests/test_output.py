@@ -11,12 +11,11 @@ from types import ModuleType
 
 import pytest
 
-from torchlint import evidence
+from torchlint.engine.runner import Result
 from torchlint.output import concise, full, github, junit, pages, rdjson, sarif, text
 from torchlint.output import json as json_format
-from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Note, Place, Rule, Severity
-from torchlint.runner import Result
-from torchlint.source import Source
+from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Note, Place, Rule, Severity, evidence
+from torchlint.source.source import Source
 
 
 def found(source: str, span: str, *, occurrence: int = 0, **details: object) -> Result:

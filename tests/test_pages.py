@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from torchlint.evidence import Evidence
 from torchlint.output.pages import page, speedup
-from torchlint.registry import load_rules
 from torchlint.rule import Rule
+from torchlint.rule.evidence import Evidence
+from torchlint.rule.registry import load_rules
 from validation.site import menu, rule_page, rules_index
 
 MEASURED = Evidence("a | device", False, "2.13", "2026-01-31", "one", "confirmed", "", 3.44, 3.3, 3.5)

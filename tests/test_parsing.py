@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchlint.model.module import Module
-from torchlint.parsing import ParseError, parse_pieces
+from torchlint.model.syntax.pieces import parse_pieces
+from torchlint.source.parsing import ParseError
 
 STATEMENTS = (
     "import os\n",

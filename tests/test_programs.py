@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import torchlint
-from torchlint.fixer import Fixed, fix
+from torchlint.engine.fixer import Fixed, fix
 from torchlint.rule import Diagnostic
-from torchlint.source import Source
+from torchlint.source.source import Source
 
 FOLDER = Path(__file__).resolve().parent.parent / "validation" / "programs"
 

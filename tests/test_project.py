@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from torchlint.parsing import parse_pieces
+from torchlint.model.syntax.pieces import parse_pieces
 from torchlint.project import Definition, DefinitionKind, Project
-from torchlint.settings import Resolver
+from torchlint.settings.resolver import Resolver
 
 
 def make(root: Path, files: dict[str, str]) -> Project:

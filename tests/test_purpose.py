@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import torchlint
-from torchlint.files import in_project, is_in_package
 from torchlint.model.module import Module
 from torchlint.model.training.purpose import Purpose, Purposes
+from torchlint.source.paths import in_project, is_in_package
 
 LOOP = """\
 import torch

@@ -9,7 +9,7 @@ import pytest
 from conftest import RunTorchlint
 
 from torchlint.output.pages import fix_kind
-from torchlint.registry import load_rules
+from torchlint.rule.registry import load_rules
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -43,7 +43,11 @@ def test_links_lead_somewhere() -> None:
     assert [target for target in targets if not (ROOT / target).exists()] == []
 
 
-def test_the_architecture_names_every_file_of_the_model() -> None:
+def test_the_architecture_names_every_file_of_the_model_and_each_private_one_of_rules() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    files = {path.name for path in (ROOT / "torchlint" / "model").glob("*.py")} - {"__init__.py", "module.py"}
-    assert {name for name in files if f"| `{name}` |" not in page} == set()
+    files = [
+        path.relative_to(folder).as_posix()
+        for folder, pattern in ((ROOT / "torchlint" / "model", "*/*.py"), (ROOT / "rules", "*/_*.py"))
+        for path in folder.glob(pattern)
+    ]
+    assert [file for file in files if not file.endswith("/__init__.py") and f"`{file}`" not in page] == []

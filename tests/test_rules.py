@@ -12,11 +12,11 @@ import pytest
 from rule_cases import FIXTURES, Case, read_cases
 
 import torchlint
-from torchlint.fixer import fix
-from torchlint.registry import load_rules
+from torchlint.engine.fixer import fix
 from torchlint.rule import HEADINGS, Applicability, Default, Diagnostic, Rule
-from torchlint.settings import Settings
-from torchlint.source import Source
+from torchlint.rule.registry import load_rules
+from torchlint.settings.settings import Settings
+from torchlint.source.source import Source
 
 RULES = load_rules()
 CASES = [case for rule in RULES for case in read_cases(rule.name)]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from torchlint.files import File
-from torchlint.runner import Mode, Result, run
-from torchlint.settings import Settings
+from torchlint.engine.runner import Mode, Result, run
+from torchlint.settings.files import File
+from torchlint.settings.settings import Settings
 
 MakeSettings = Callable[..., Settings]
 PADDING = "# " + "x" * 2000 + "\n"

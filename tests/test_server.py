@@ -23,9 +23,9 @@ from pygls.workspace import PositionCodec
 from pytest_lsp import LanguageClient
 from pytest_lsp.client import DEFAULT_CLIENT_FEATURES, register_lsp_features
 
-from torchlint import evidence
-from torchlint.evidence import Evidence
-from torchlint.registry import load_rules
+from torchlint.rule import evidence
+from torchlint.rule.evidence import Evidence
+from torchlint.rule.registry import load_rules
 from torchlint.server import findings
 from torchlint.server.documents import Document, Text
 
@@ -843,8 +843,8 @@ def test_a_workspace_cannot_bring_a_plugin_along(tmp_path: Path) -> None:
     (tmp_path / "evil.py").write_text("open('ran', 'w').close()\n")
     (tmp_path / "torchlint.toml").write_text('plugins = ["evil"]\n')
     code = (
-        "from torchlint.server.server import forget_working_directory as f; f(); "
-        "from torchlint.settings import Resolver; Resolver().for_folder('.')"
+        "from torchlint.server.process import forget_working_directory as f; f(); "
+        "from torchlint.settings.resolver import Resolver; Resolver().for_folder('.')"
     )
     outcome = subprocess.run(
         [sys.executable, "-c", code],

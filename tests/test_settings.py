@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from torchlint.registry import find_rule
-from torchlint.settings import Layer, Resolver, Settings, SettingsError, all_rules, inline_layer, layer_of
+from torchlint.rule.registry import find_rule
+from torchlint.settings.layers import Layer, SettingsError, inline_layer, layer_of
+from torchlint.settings.resolver import Resolver
+from torchlint.settings.settings import Settings, all_rules
 
 Toml = dict[str, Any]
 

@@ -24,9 +24,9 @@ import tomli
 from conftest import RunTorchlint
 from rule_cases import read_cases
 
-from torchlint.evidence import benchmark
 from torchlint.output.pages import fix_kind
-from torchlint.registry import load_rules
+from torchlint.rule.evidence import benchmark
+from torchlint.rule.registry import load_rules
 from validation.document import picture
 from validation.results import load_all
 

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchlint.source import MAX_BYTES, Source, SourceError
+from torchlint.source import reading
+from torchlint.source.reading import MAX_BYTES
+from torchlint.source.source import Source, SourceError
 
 
 @pytest.mark.parametrize(
@@ -28,7 +30,7 @@ from torchlint.source import MAX_BYTES, Source, SourceError
     ],
 )
 def test_bytes_come_back_unchanged(data: bytes, encoding: str) -> None:
-    source = Source.from_bytes(data)
+    source = reading.from_bytes(data)
     assert source.encoding == encoding
     assert source.encode(source.text) == data
 
@@ -36,7 +38,7 @@ def test_bytes_come_back_unchanged(data: bytes, encoding: str) -> None:
 @given(st.binary())
 def test_any_bytes_are_text_or_a_one_line_reason(data: bytes) -> None:
     try:
-        source = Source.from_bytes(data)
+        source = reading.from_bytes(data)
     except SourceError as error:
         assert str(error) and "\n" not in str(error)
     else:
@@ -61,7 +63,7 @@ def test_only_newlines_end_a_row() -> None:
 
 def test_the_cookie_counts_only_where_python_looks_for_it(tmp_path: Path) -> None:
     for text in ("x = 1\n# coding: latin-1\n", "\n\n# coding: latin-1\n", "x = '# coding: latin-1'\n"):
-        assert Source.from_bytes(text.encode()).encoding == "utf-8"
+        assert reading.from_bytes(text.encode()).encoding == "utf-8"
     path = tmp_path / "a.py"
     for text in (
         "# coding: latin-1\n",
@@ -72,7 +74,7 @@ def test_the_cookie_counts_only_where_python_looks_for_it(tmp_path: Path) -> Non
         path.write_text(text)
         with tokenize.open(path) as file:
             assert file.encoding == "iso-8859-1"
-        assert Source.read(str(path)).encoding == "iso8859-1"
+        assert reading.read(str(path)).encoding == "iso8859-1"
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,7 @@ def test_the_cookie_counts_only_where_python_looks_for_it(tmp_path: Path) -> Non
 )
 def test_what_is_not_python_text_is_refused_with_a_reason(data: bytes, reason: str) -> None:
     with pytest.raises(SourceError, match=reason):
-        Source.from_bytes(data)
+        reading.from_bytes(data)
 
 
 def test_enormous_files_are_refused(tmp_path: Path) -> None:
@@ -98,16 +100,16 @@ def test_enormous_files_are_refused(tmp_path: Path) -> None:
     with path.open("wb") as file:
         file.truncate(MAX_BYTES + 1)
     with pytest.raises(SourceError, match="too large"):
-        Source.read(str(path))
+        reading.read(str(path))
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="needs a device file")
 def test_devices_are_not_read() -> None:
     with pytest.raises(OSError, match="not a regular file"):
-        Source.read("/dev/zero")
+        reading.read("/dev/zero")
 
 
 def test_text_that_does_not_fit_the_encoding_is_refused() -> None:
-    source = Source.from_bytes(b"# coding: ascii\n")
+    source = reading.from_bytes(b"# coding: ascii\n")
     with pytest.raises(SourceError, match="does not fit into ascii"):
         source.encode(source.text + "é")

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchlint.checker import check
-from torchlint.fixer import fix
-from torchlint.settings import Settings
-from torchlint.source import Source
-from torchlint.suppressions import find_suppressions, suppress
+from torchlint.engine.checker import check
+from torchlint.engine.fixer import fix
+from torchlint.findings.suppressions import find_suppressions, suppress
+from torchlint.settings.settings import Settings
+from torchlint.source.source import Source
 
 MakeSettings = Callable[..., Settings]
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from torchlint.fixer import Fixed
-    from torchlint.rule import Diagnostic
-    from torchlint.runner import Result
-    from torchlint.settings import Settings
+    from torchlint.engine.fixer import Fixed
+    from torchlint.engine.runner import Result
+    from torchlint.findings.diagnostic import Diagnostic
+    from torchlint.settings.settings import Settings
 
 __version__ = "0.1.0"
 
@@ -28,7 +28,8 @@ def load_settings(folder: str | None = None, overrides: Mapping[str, Any] | None
     """
     import os
 
-    from torchlint.settings import Resolver, layer_of
+    from torchlint.settings.layers import layer_of
+    from torchlint.settings.resolver import Resolver
 
     layers = [layer_of(overrides, "overrides", os.getcwd())] if overrides else []
     return Resolver(layers, isolated=folder is None).for_folder(folder or ".")
@@ -38,14 +39,15 @@ def check_text(text: str, path: str = "<text>", settings: Settings | None = None
     """The diagnostics of a text. Raises InternalError if a rule does.
 
     If ``path`` ends with ``.ipynb``, the text is that of a notebook file, and offsets are those in ``.text`` of
-    ``torchlint.source.Source.from_content(text, path)``.
+    ``torchlint.source.reading.from_content(text, path)``.
     """
-    from torchlint.checker import check, unreadable
-    from torchlint.source import Source, SourceError
+    from torchlint.engine.checker import check, unreadable
+    from torchlint.source import reading
+    from torchlint.source.source import SourceError
 
     settings = settings or load_settings()
     try:
-        source = Source.from_content(text, path)
+        source = reading.from_content(text, path)
     except SourceError as error:
         return unreadable(path, error, settings)
     return check(source, settings, syntax=True)
@@ -59,9 +61,9 @@ def check_paths(
     The work is done by ``executor``, which may be any ``concurrent.futures.Executor``, else by processes of its own.
     A path that cannot be read gives a result with an error.
     """
-    from torchlint.files import find_files
-    from torchlint.runner import Result, run
-    from torchlint.settings import Resolver
+    from torchlint.engine.runner import Result, run
+    from torchlint.settings.files import find_files
+    from torchlint.settings.resolver import Resolver
 
     found = find_files(paths, Resolver().for_folder if settings is None else lambda _: settings)
     results = run(found.files, executor=executor)
@@ -74,13 +76,14 @@ def fix_text(text: str, path: str = "<text>", settings: Settings | None = None) 
     If ``path`` ends with ``.ipynb``, the text is that of a notebook file, and ``.source.to_bytes()`` of the result is
     the fixed one.
     """
-    from torchlint.checker import unreadable
-    from torchlint.fixer import Fixed, fix
-    from torchlint.source import Source, SourceError
+    from torchlint.engine.checker import unreadable
+    from torchlint.engine.fixer import Fixed, fix
+    from torchlint.source import reading
+    from torchlint.source.source import Source, SourceError
 
     settings = settings or load_settings()
     try:
-        source = Source.from_content(text, path)
+        source = reading.from_content(text, path)
     except SourceError as error:
         return Fixed(Source.from_text(text, path), unreadable(path, error, settings))
     return fix(source, settings, syntax=True)

@@ -7,19 +7,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from torchlint.commands import CLEAN, FAULT, UsageError, complain
+from torchlint.commands import CLEAN, COMMANDS, FAULT, UsageError, complain
 
 _INTERRUPTED = 130
-
-#: Command -> the module of ``torchlint.commands`` that runs it. ``check`` may be left out.
-COMMANDS = {
-    "check": "check",
-    "explain": "explain",
-    "rules": "rules",
-    "config": "config",
-    "server": "server",
-    "generate-shell-completion": "completion",
-}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from torchlint import __version__
 
 if TYPE_CHECKING:
-    from torchlint.settings import Resolver
+    from torchlint.settings.resolver import Resolver
 
 #: Not the code of a rule: a rule raised, which is a bug. The other files and rules are still heard.
 CRASH = "TL000"
@@ -39,10 +39,10 @@ class Plugin:
         """Row (from 1), column (from 0), code and message of each finding."""
         from flake8.exceptions import ExecutionError  # type: ignore[import-untyped]
 
-        from torchlint.checker import InternalError, check
-        from torchlint.files import is_excluded
-        from torchlint.settings import SettingsError
-        from torchlint.source import Source
+        from torchlint.engine.checker import InternalError, check
+        from torchlint.settings.files import is_excluded
+        from torchlint.settings.layers import SettingsError
+        from torchlint.source.source import Source
 
         try:
             settings = _resolver(self.ignore_noqa).for_folder(os.path.dirname(self._path) or ".")
@@ -61,6 +61,6 @@ class Plugin:
 
 @cache
 def _resolver(ignore_noqa: bool) -> Resolver:
-    from torchlint.settings import Resolver
+    from torchlint.settings.resolver import Resolver
 
     return Resolver(ignore_noqa=ignore_noqa)

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
 
-from torchlint.engine_rules import ENGINE_RULES
-from torchlint.evidence import Evidence
-from torchlint.registry import load_rules
+from torchlint.rule.engine_rules import ENGINE_RULES
+from torchlint.rule.evidence import Evidence
+from torchlint.rule.registry import load_rules
 
 from .document import chart, document, picture
 from .pairs import ROOT, Pair, find_pairs

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from torchlint.evidence import Evidence
 from torchlint.output.pages import fix_kind, page, speedup
 from torchlint.rule import Rule
+from torchlint.rule.evidence import Evidence
 
 INDEX = """\
 # Rules

@@ -11,10 +11,21 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from torchlint.rule import Rule
-    from torchlint.settings import Resolver, Settings
+    from torchlint.rule.rule import Rule
+    from torchlint.settings.resolver import Resolver
+    from torchlint.settings.settings import Settings
 
 CLEAN, FINDINGS, FAULT = 0, 1, 2
+
+#: Command -> the module of ``torchlint.commands`` that runs it. ``check`` may be left out.
+COMMANDS = {
+    "check": "check",
+    "explain": "explain",
+    "rules": "rules",
+    "config": "config",
+    "server": "server",
+    "generate-shell-completion": "completion",
+}
 
 
 class UsageError(Exception):
@@ -42,7 +53,7 @@ def complain(message: str) -> None:
 
 def settings_for(resolver: Resolver, folder: str) -> Settings:
     """The settings of a folder. Raises UsageError where they are at fault."""
-    from torchlint.settings import SettingsError
+    from torchlint.settings.layers import SettingsError
 
     try:
         return resolver.for_folder(folder or ".")
@@ -52,6 +63,7 @@ def settings_for(resolver: Resolver, folder: str) -> Settings:
 
 def known_rules() -> list[Rule]:
     """All rules there are in this folder: torchlint's and those of its plugins."""
-    from torchlint.settings import Resolver, all_rules
+    from torchlint.settings.resolver import Resolver
+    from torchlint.settings.settings import all_rules
 
     return list(all_rules(settings_for(Resolver(), "").plugins))

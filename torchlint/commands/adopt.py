@@ -9,15 +9,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TextIO
 
-from torchlint.add_noqa import add_noqa
-from torchlint.baseline import Baseline, BaselineError, load, unknown, updated
 from torchlint.commands import UsageError, settings_for
-from torchlint.engine_rules import InvalidSyntax, UnusedSuppression
-from torchlint.files import File, Found
-from torchlint.output import FOR_PEOPLE
+from torchlint.engine.add_noqa import add_noqa
+from torchlint.engine.runner import Result
+from torchlint.findings.baseline import Baseline, BaselineError, CheckedFile, load, unknown, updated
+from torchlint.findings.codes import INVALID_SYNTAX, UNUSED_SUPPRESSION
 from torchlint.output.text import display_path, plural
-from torchlint.runner import Result
-from torchlint.settings import Resolver, Settings, all_rules
+from torchlint.settings.files import File, Found
+from torchlint.settings.formats import FOR_PEOPLE
+from torchlint.settings.resolver import Resolver
+from torchlint.settings.settings import Settings, all_rules
 
 
 def refuse_contradictions(options: argparse.Namespace, found_by: Resolver) -> None:
@@ -93,7 +94,7 @@ def _update_baseline(
     for path, indices in by_baseline.items():
         try:
             old = load(path) if os.path.exists(path) else Baseline(path)
-            new = updated(old, ((results[index], _unjudged(files[index], results[index])) for index in indices))
+            new = updated(old, (_checked(files[index], results[index]) for index in indices))
             if not os.path.exists(path) or new.encode() != old.encode():
                 with open(path, "wb") as stream:
                     stream.write(new.encode())
@@ -113,14 +114,18 @@ def _update_baseline(
     return left
 
 
-def _unjudged(file: File, result: Result) -> frozenset[str]:
+def _checked(file: File, result: Result) -> CheckedFile:
+    return CheckedFile(result.path, result.source, result.diagnostics, _unchecked(file, result))
+
+
+def _unchecked(file: File, result: Result) -> frozenset[str]:
     """The codes of which this run can say nothing in a file: their rules did not run, or broke off."""
     every = frozenset(rule.code for rule in all_rules(file.settings.plugins))
-    if result.errors or any(diagnostic.code == InvalidSyntax.code for diagnostic in result.diagnostics):
+    if result.errors or any(diagnostic.code == INVALID_SYNTAX.code for diagnostic in result.diagnostics):
         return every
     judged = {rule.code for rule in file.settings.rules(file.path)}
-    if file.settings.enabled(UnusedSuppression.code, file.path):
-        judged.add(UnusedSuppression.code)
+    if file.settings.enabled(UNUSED_SUPPRESSION.code, file.path):
+        judged.add(UNUSED_SUPPRESSION.code)
     return every - judged
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from torchlint import __version__
 from torchlint.commands import Parser, UsageError
-from torchlint.output import FORMATS
+from torchlint.settings.formats import FORMATS
 
 if TYPE_CHECKING:
-    from torchlint.settings import Resolver
+    from torchlint.settings.resolver import Resolver
 
 #: Options that are settings too, under the same name.
 _SAME = (
@@ -102,7 +102,8 @@ def parser() -> Parser:
 
 def resolver(options: argparse.Namespace) -> Resolver:
     """Finds settings: those of the files, with the options on top. Raises UsageError."""
-    from torchlint.settings import Resolver, SettingsError, inline_layer, layer_of
+    from torchlint.settings.layers import SettingsError, inline_layer, layer_of
+    from torchlint.settings.resolver import Resolver
 
     config = None
     layers = []

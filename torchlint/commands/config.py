@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from torchlint.commands import CLEAN, Parser, UsageError, known_rules, settings_for
-from torchlint.keys import KEYS, TYPES, Kind
-from torchlint.output import FORMATS
+from torchlint.settings.formats import FORMATS
+from torchlint.settings.keys import KEYS, TYPES, Kind
 
 if TYPE_CHECKING:
-    from torchlint.rule import Rule
-    from torchlint.settings import Layer, Resolver
+    from torchlint.rule.rule import Rule
+    from torchlint.settings.layers import Layer
+    from torchlint.settings.resolver import Resolver
 
 
 def parser() -> Parser:
@@ -183,7 +184,7 @@ def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check(file: str, style: str, out: TextIO) -> None:
     """Validate a settings file, with all that it extends. Raises UsageError."""
-    from torchlint.settings import Resolver
+    from torchlint.settings.resolver import Resolver
 
     found_by = Resolver(config=file or None)
     layers = _layers(found_by, ".")
@@ -201,8 +202,8 @@ def _check(file: str, style: str, out: TextIO) -> None:
 
 def _show(path: str, style: str, out: TextIO) -> None:
     """Write what is set for a path, file by file, and what comes of it. Raises UsageError."""
-    from torchlint.engine_rules import ENGINE_RULES
-    from torchlint.settings import Resolver
+    from torchlint.rule.engine_rules import ENGINE_RULES
+    from torchlint.settings.resolver import Resolver
 
     if not os.path.exists(path):
         raise UsageError(f"{path}: no such file or folder")
@@ -230,7 +231,7 @@ def _show(path: str, style: str, out: TextIO) -> None:
 
 
 def _layers(found_by: Resolver, folder: str) -> list[Layer]:
-    from torchlint.settings import SettingsError
+    from torchlint.settings.layers import SettingsError
 
     try:
         return found_by.layers(folder or ".")

@@ -20,7 +20,7 @@ def parser() -> Parser:
 def run(arguments: Sequence[str]) -> int:
     """Show the page of one rule, or of all."""
     from torchlint.output.pages import write_pages
-    from torchlint.registry import find_rule
+    from torchlint.rule.registry import find_rule
 
     options = parser().parse_args(arguments)
     rules = known_rules()

@@ -23,6 +23,6 @@ def run(arguments: Sequence[str]) -> int:
         import pygls.lsp.server  # noqa: F401  # not in pygls 1
     except ImportError as error:
         raise UsageError("the language server needs pygls: pip install 'pygls>=2'") from error
-    from torchlint.server.server import serve
+    from torchlint.server.process import serve
 
     return serve()

@@ -1,24 +1,17 @@
-"""Shell completion: the scripts that ``torchlint generate-shell-completion`` prints, and their generator.
+"""Generates the shell completion scripts in this folder, which ``torchlint generate-shell-completion`` prints.
 
-``python -m torchlint.completions`` (which needs shtab) makes the scripts of the arguments of all commands, with a
-placeholder where the rules are named, so that a new rule needs no new scripts.
+``python -m torchlint.completions`` (which needs shtab) makes them of the arguments of all commands, with a placeholder
+for the codes and names of rules, so that a new rule needs no new scripts.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
-from collections.abc import Sequence
-from pathlib import Path
 
-from torchlint.cli import COMMANDS
-from torchlint.keys import KEYS
-from torchlint.output import FORMATS
-
-SHELLS = ("bash", "zsh", "fish")
-
-#: Stands in the scripts for the codes and names of all rules.
-_PLACEHOLDER = "TORCHLINT-RULES"
+from torchlint.commands import COMMANDS
+from torchlint.settings.formats import FORMATS
+from torchlint.settings.keys import KEYS
 
 #: Complete one rule, or a list of rules with commas between them. In bash and zsh, also what shtab has no words for:
 #: the first word is a command, or `check` was left out.
@@ -66,17 +59,6 @@ end
 }
 _RULE = {"bash": "_torchlint_rule", "zsh": "_torchlint_rule", "fish": "(_torchlint_rule)"}
 _RULES = {"bash": "_torchlint_rules", "zsh": "_torchlint_rules", "fish": "(_torchlint_rules)"}
-
-
-def script(shell: str, rules: Sequence[str]) -> str:
-    """The completion script of a shell, with the codes and names of the rules."""
-    text = path(shell).read_text(encoding="utf-8")
-    return text.replace(_PLACEHOLDER, " ".join(rules))
-
-
-def path(shell: str) -> Path:
-    """Where the script of a shell is kept."""
-    return Path(__file__).with_name(f"torchlint.{shell}")
 
 
 def generate(shell: str) -> str:

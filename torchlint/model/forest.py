@@ -11,15 +11,15 @@ from typing import Any, TypeVar
 
 import libcst as cst
 
-from torchlint.lexemes import NEWLINE, without_suppressions
 from torchlint.model.semantics.definitions import Callers, Definitions
 from torchlint.model.semantics.links import Links, Resolve
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.values import Value, Values
 from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.pieces import Piece
 from torchlint.model.syntax.positions import Positions
 from torchlint.model.syntax.tree import Tree
-from torchlint.parsing import Piece
+from torchlint.source.lexemes import NEWLINE, without_suppressions
 
 _Fact = TypeVar("_Fact", bound="ForestFact")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 
-from torchlint.files import is_in_package
 from torchlint.model.forest import Forest, ForestFile
 from torchlint.model.syntax.context import Context
+from torchlint.source.paths import is_in_package
 
 #: So many are kept: the files of one folder may belong to several.
 _MAX_FORESTS = 4

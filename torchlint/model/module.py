@@ -10,11 +10,12 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact, ForestFile
 from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.pieces import parse_pieces
 from torchlint.model.syntax.tree import Binding, Scope
-from torchlint.parsing import ParseError, parse_pieces
+from torchlint.source.parsing import ParseError
 
 if TYPE_CHECKING:
-    from torchlint.rule import Option
+    from torchlint.model.option import Option
 
 _Fact = TypeVar("_Fact")
 

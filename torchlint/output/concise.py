@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TextIO
 
-from torchlint.fixer import applicable
+from torchlint.engine.fixer import applicable
+from torchlint.engine.runner import Result
 from torchlint.output.text import location, printable
-from torchlint.runner import Result
 
 
 def write(results: Sequence[Result], out: TextIO, *, unsafe: bool) -> None:

@@ -7,10 +7,10 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
+from torchlint.engine.runner import Result
+from torchlint.findings.diagnostic import Diagnostic, Severity
 from torchlint.output.text import location, printable, remarks
-from torchlint.rule import Diagnostic, Severity
-from torchlint.runner import Result
-from torchlint.source import Source
+from torchlint.source.source import Source
 
 #: Where there is no terminal to fit: wider than code should be, narrow enough to read.
 _WIDTH = 140

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TextIO
 
+from torchlint.engine.runner import Result
+from torchlint.findings.diagnostic import Diagnostic, Severity
 from torchlint.output.places import absolute, findings, span
 from torchlint.output.text import location, printable, remarks
-from torchlint.rule import Diagnostic, Severity
-from torchlint.runner import Result
-from torchlint.source import Source
+from torchlint.source.source import Source
 
 
 def write(results: Sequence[Result], out: TextIO, *, unsafe: bool = False) -> None:

@@ -8,10 +8,10 @@ import os
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from torchlint.fingerprints import fingerprints
+from torchlint.engine.runner import Result
+from torchlint.findings.diagnostic import Severity
+from torchlint.findings.fingerprints import fingerprints
 from torchlint.output.places import Span, absolute, message, relative, span
-from torchlint.rule import Severity
-from torchlint.runner import Result
 
 _SEVERITIES = {Severity.WARNING: "minor", Severity.INFO: "info"}
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TextIO
 
-from torchlint.fixer import applicable
+from torchlint.engine.fixer import applicable
+from torchlint.engine.runner import Result
 from torchlint.output.places import findings
 from torchlint.output.text import display_path, in_cell, printable
-from torchlint.runner import Result
 
 
 def write(results: Sequence[Result], out: TextIO, *, unsafe: bool) -> None:

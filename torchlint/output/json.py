@@ -6,12 +6,13 @@ import json
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from torchlint.evidence import evidence_for
+from torchlint.engine.runner import Result
+from torchlint.findings.diagnostic import Diagnostic, Fix, Note
 from torchlint.output.places import absolute
 from torchlint.output.text import statistics
-from torchlint.rule import Diagnostic, Fix, Note
-from torchlint.runner import Result
-from torchlint.source import Source
+from torchlint.rule.evidence import evidence_for
+from torchlint.source import reading
+from torchlint.source.source import Source
 
 
 def write(results: Sequence[Result], out: TextIO, *, unsafe: bool = False) -> None:
@@ -65,7 +66,7 @@ def item(source: Source, diagnostic: Diagnostic) -> dict[str, Any]:
 
 def _note(source: Source, note: Note) -> dict[str, Any]:
     place = note.place
-    text = source.containing(place) if place is not None else None
+    text = reading.containing(source, place) if place is not None else None
     return {
         "cell": text.position(place.start).cell if text and place else None,
         "filename": absolute(place.path or source.path) if place else None,

@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import TextIO
 
+from torchlint.engine.runner import Result
 from torchlint.output.json import item, statistics_items
 from torchlint.output.places import findings
-from torchlint.runner import Result
 
 
 def write(results: Sequence[Result], out: TextIO, *, unsafe: bool = False) -> None:

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import TextIO
 from xml.etree import ElementTree
 
+from torchlint.engine.runner import Result
+from torchlint.findings.diagnostic import Diagnostic
 from torchlint.output.places import absolute, message, span
 from torchlint.output.text import printable, remarks
-from torchlint.rule import Diagnostic
-from torchlint.runner import Result
-from torchlint.source import Source
+from torchlint.source.source import Source
 
 _PACKAGE = "org.torchlint"
 # Beside the control characters, which `printable` has replaced, these have no place in XML.

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from difflib import Differ
 from typing import TextIO
 
-from torchlint.evidence import Evidence, measurements, ratio
-from torchlint.rule import HEADINGS, Rule
+from torchlint.rule.evidence import Evidence, measurements, ratio
+from torchlint.rule.rule import HEADINGS, Rule
 
 #: The sections of a page: those of the docstring, and what torchlint knows beside it.
 _ORDER = (*HEADINGS[: HEADINGS.index("Fix safety")], "Evidence", *HEADINGS[HEADINGS.index("Fix safety") :], "Options")

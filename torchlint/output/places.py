@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Place
-from torchlint.runner import Result
-from torchlint.source import Source
+from torchlint.engine.runner import Result
+from torchlint.findings.diagnostic import Applicability, Diagnostic, Fix
+from torchlint.source.ranges import Edit, Place
+from torchlint.source.source import Source
 
 
 class Span(NamedTuple):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TextIO
 
+from torchlint.engine.runner import Result
 from torchlint.output.places import findings, message, span
 from torchlint.output.text import display_path, printable
-from torchlint.runner import Result
 
 
 def write(results: Sequence[Result], out: TextIO, *, unsafe: bool = False) -> None:

@@ -6,11 +6,12 @@ import json
 from collections.abc import Sequence
 from typing import Any, TextIO
 
+from torchlint.engine.runner import Result
+from torchlint.findings.diagnostic import Diagnostic
 from torchlint.output.places import Span, absolute, edits_to_offer, findings, message, span, utf8
 from torchlint.output.text import remarks
-from torchlint.rule import Diagnostic, Edit
-from torchlint.runner import Result
-from torchlint.source import Source, apply
+from torchlint.source.ranges import Edit, apply
+from torchlint.source.source import Source
 
 
 def write(results: Sequence[Result], out: TextIO, *, unsafe: bool = False) -> None:

@@ -11,14 +11,16 @@ from typing import Any, TextIO
 from urllib.parse import quote
 
 from torchlint import __version__
-from torchlint.evidence import evidence_for
-from torchlint.fingerprints import fingerprints
+from torchlint.engine.runner import Result
+from torchlint.findings.diagnostic import Diagnostic, Note, Severity
+from torchlint.findings.fingerprints import fingerprints
 from torchlint.output import pages
 from torchlint.output.places import Span, absolute, edits_to_offer, message, relative, span, utf16
 from torchlint.output.text import closing_remarks, noted, offer, where
-from torchlint.rule import Default, Diagnostic, Note, Rule, Severity
-from torchlint.runner import Result
-from torchlint.source import Source
+from torchlint.rule.evidence import evidence_for
+from torchlint.rule.rule import Default, Rule
+from torchlint.source import reading
+from torchlint.source.source import Source
 
 _LEVELS = {Severity.WARNING: "warning", Severity.INFO: "note"}
 #: What paths are relative to: the folder in which torchlint ran.
@@ -124,7 +126,7 @@ def _items(result: Result, indices: Mapping[str, int]) -> Iterator[dict[str, Any
 
 def _related(source: Source, note: Note, identity: int) -> dict[str, Any] | None:
     """The location of a note; None if it has none, or none in rows of a file. GitHub shows those that texts link."""
-    text = source.containing(note.place) if note.place is not None else None
+    text = reading.containing(source, note.place) if note.place is not None else None
     place = span(text, note.place, utf16) if text is not None and note.place is not None else None
     if text is None or place is None:
         return None

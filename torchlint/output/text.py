@@ -8,11 +8,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from torchlint import evidence
-from torchlint.fixer import applicable
-from torchlint.rule import Applicability, Diagnostic, Fix, Note, Place
-from torchlint.runner import Result
-from torchlint.source import Source
+from torchlint.engine.fixer import applicable
+from torchlint.engine.runner import Result
+from torchlint.findings.diagnostic import Applicability, Diagnostic, Fix, Note
+from torchlint.rule import evidence
+from torchlint.source import reading
+from torchlint.source.ranges import Place
+from torchlint.source.source import Source
 
 # Control characters could move the cursor or recolour the terminal, bidirectional ones could reorder the line, and
 # the halves of surrogate pairs cannot be encoded.
@@ -59,7 +61,7 @@ def offer(fix: Fix) -> str:
 
 def where(source: Source, diagnostic: Diagnostic, place: Place) -> str:
     """A place as a note of a finding names it: "line 7", "line 7 of cell 3" (another cell), "engine.py:7"."""
-    text = source.containing(place)
+    text = reading.containing(source, place)
     if text is None:
         return display_path(place.path)
     cell, row, _ = text.position(place.start)

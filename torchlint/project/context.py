@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Protocol
 
 from torchlint.model.syntax.context import Context, ContextFile
-from torchlint.parsing import ParseError, Piece, parse_pieces, parse_spans
+from torchlint.model.syntax.pieces import Piece, parse_pieces, parse_spans
 from torchlint.project.imports import DefinitionKind, Facts, Import
 from torchlint.project.project import Project
 from torchlint.project.roots import find_root
+from torchlint.source.parsing import ParseError
 
 #: Characters of other files that a file is analysed with.
 BUDGET = 100_000

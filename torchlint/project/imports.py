@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
-from torchlint.lexemes import NEWLINE
-from torchlint.parsing import ParseError, piece_starts, python_tree
+from torchlint.source.lexemes import NEWLINE
+from torchlint.source.parsing import ParseError, piece_starts, python_tree
 
 _NEWLINE = re.compile(NEWLINE)
 
@@ -52,7 +52,7 @@ class Binding:
 
 @dataclass(frozen=True)
 class Pieces:
-    """The top-level statements of a file, split where `torchlint.parsing` splits them."""
+    """The top-level statements of a file, split where `torchlint.source.parsing` splits them."""
 
     starts: tuple[int, ...] = (0,)  #: offset of the first character of each
     rows: tuple[int, ...] = (1,)  #: row of the first statement in each, decorators included

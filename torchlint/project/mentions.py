@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from torchlint.lexemes import COMMENT, STRING
 from torchlint.project.imports import Pieces
+from torchlint.source.lexemes import COMMENT, STRING
 
 _TOKEN = re.compile(
     rf"(?P<prefix>(?<!\w)[A-Za-z]{{1,2}}(?=[\"']))?(?P<string>{STRING})|{COMMENT}|(?P<word>\w+)", re.VERBOSE | re.DOTALL

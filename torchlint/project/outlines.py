@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from torchlint.lexemes import COMMENT, STRING
+from torchlint.source.lexemes import COMMENT, STRING
 
 _IMPORT = re.compile(
     r"(?:^|[;:])[ \t]*(?:from[ \t]+(?P<origin>\.+|\.*[ \t]*[\w.]+)[ \t]*\bimport\b[ \t]*"

@@ -128,7 +128,7 @@ class Project:
         return entry.text if entry is not None else None
 
     def pieces(self, path: Path) -> Pieces:
-        """The top-level statements of a file: where `torchlint.parsing.parse_pieces` splits it."""
+        """The top-level statements of a file: where `torchlint.model.syntax.pieces.parse_pieces` splits it."""
         entry = self._entry(path)
         return entry.pieces if entry is not None else Pieces()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from torchlint.settings import has_settings
+from torchlint.settings.layers import has_settings
 
 _DISTRIBUTION_FILES = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "environment.yml", "LICENSE")
 

@@ -6,7 +6,7 @@ import ast
 import os
 from collections.abc import Iterator
 
-from torchlint.parsing import ParseError, python_tree
+from torchlint.source.parsing import ParseError, python_tree
 
 _METHODS = ("append", "insert", "extend")
 _MAX_DEPTH = 50

@@ -11,7 +11,9 @@ from torchlint.project.imports import Facts, Pieces, facts
 from torchlint.project.mentions import index
 from torchlint.project.outlines import Outline, outline
 from torchlint.project.searchpath import added_folders
-from torchlint.source import Source, SourceError, is_notebook
+from torchlint.source import reading
+from torchlint.source.reading import is_notebook
+from torchlint.source.source import SourceError
 
 _WORD = re.compile(r"[^\W\d]\w*")
 #: Larger files contain data.
@@ -33,11 +35,11 @@ class Entry:
         """Its code, as it is analysed; None if it cannot be read, is too large, or is not text."""
         try:
             if self._given is not None:
-                text = Source.from_content(self._given, self._path).code
+                text = reading.from_content(self._given, self._path).code
             elif os.path.getsize(self._path) > (MAX_NOTEBOOK_BYTES if is_notebook(self._path) else MAX_BYTES):
                 return None
             else:
-                text = Source.read(self._path).code
+                text = reading.read(self._path).code
         except (OSError, SourceError):
             return None
         return text if len(text) <= MAX_BYTES else None

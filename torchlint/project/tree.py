@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass
 from itertools import islice
 
-from torchlint.files import Ignore, ignores_above, is_ignored, read_ignore
-from torchlint.globs import Glob, matches
-from torchlint.keys import DEFAULT_EXCLUDE
+from torchlint.settings.files import Ignore, ignores_above, is_ignored, read_ignore
+from torchlint.settings.globs import Glob, matches
+from torchlint.settings.keys import DEFAULT_EXCLUDE
 
 #: A project with more files is not complete.
 MAX_FILES = 50_000

@@ -7,16 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from lsprotocol import types
 
-from torchlint.add_noqa import suppress_edits
-from torchlint.conflicts import edits_of, without_conflicts
-from torchlint.fixer import Fixed, applicable
-from torchlint.lexemes import lines
-from torchlint.parsing import compiles
-from torchlint.rule import Applicability, Diagnostic, Edit
+from torchlint.engine.add_noqa import suppress_edits
+from torchlint.engine.fixer import Fixed, applicable
+from torchlint.findings.conflicts import edits_of, without_conflicts
+from torchlint.findings.diagnostic import Applicability, Diagnostic
 from torchlint.server.analysis import Checked
 from torchlint.server.documents import Part, Snapshot
 from torchlint.server.findings import as_shown
-from torchlint.source import Source
+from torchlint.source.lexemes import lines
+from torchlint.source.parsing import compiles
+from torchlint.source.ranges import Edit
+from torchlint.source.source import Source
 
 FIX_ALL = "source.fixAll.torchlint"
 FIX_ALL_NOTEBOOK = "notebook.source.fixAll.torchlint"

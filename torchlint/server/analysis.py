@@ -10,13 +10,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TypeVar
 
-from torchlint.checker import AbandonedError, InternalError, check
-from torchlint.engine_rules import InvalidSyntax
-from torchlint.fixer import Fixed, fix
-from torchlint.rule import Diagnostic
+from torchlint.engine.checker import AbandonedError, InternalError, check
+from torchlint.engine.fixer import Fixed, fix
+from torchlint.findings.codes import INVALID_SYNTAX
+from torchlint.findings.diagnostic import Diagnostic
 from torchlint.server.configuration import Configuration
 from torchlint.server.documents import Snapshot
-from torchlint.settings import Resolver, Settings
+from torchlint.settings.resolver import Resolver
+from torchlint.settings.settings import Settings
 
 Result = TypeVar("Result")
 
@@ -117,7 +118,7 @@ def check_snapshot(snapshot: Snapshot, configuration: Configuration, is_cancelle
     return Checked(
         snapshot,
         settings,
-        tuple(diagnostic for diagnostic in diagnostics if diagnostic.code != InvalidSyntax.code),
+        tuple(diagnostic for diagnostic in diagnostics if diagnostic.code != INVALID_SYNTAX.code),
         tuple(crashes),
         tuple(configuration.complaints()),
     )

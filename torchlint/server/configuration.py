@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from torchlint.files import is_excluded
 from torchlint.server.documents import Snapshot
-from torchlint.settings import Layer, Resolver, Settings, SettingsError, layer_of
+from torchlint.settings.files import is_excluded
+from torchlint.settings.layers import Layer, SettingsError, layer_of
+from torchlint.settings.resolver import Resolver
+from torchlint.settings.settings import Settings
 
 
 @dataclass(frozen=True)

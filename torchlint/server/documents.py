@@ -11,9 +11,11 @@ from lsprotocol import types
 from pygls.uris import from_fs_path, to_fs_path
 from pygls.workspace import PositionCodec, TextDocument, Workspace
 
-from torchlint.notebook import Notebook
-from torchlint.rule import Edit, Place
-from torchlint.source import MAX_BYTES, Source
+from torchlint.source import reading
+from torchlint.source.notebook import Notebook
+from torchlint.source.ranges import Edit, Place
+from torchlint.source.reading import MAX_BYTES
+from torchlint.source.source import Source
 
 
 class Document(TextDocument):
@@ -127,7 +129,7 @@ class Snapshot:
         """Where a place named by a finding is; None if it is in another file that is a notebook or cannot be read."""
         if not place.path:
             return types.Location(self.part_at(place.start).uri, self.range(place.start, place.end))
-        source = self.source.containing(place)
+        source = reading.containing(self.source, place)
         uri = from_fs_path(os.path.abspath(place.path))
         if source is None or source.cells or uri is None:
             return None

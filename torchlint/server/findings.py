@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from lsprotocol import types
 
-from torchlint.evidence import benchmark
+from torchlint.findings.diagnostic import Diagnostic, Severity
+from torchlint.findings.suppressions import find_suppressions
 from torchlint.output.pages import page
-from torchlint.registry import find_rule
-from torchlint.rule import Diagnostic, Rule, Severity
+from torchlint.rule.evidence import benchmark
+from torchlint.rule.registry import find_rule
+from torchlint.rule.rule import Rule
 from torchlint.server.analysis import Checked
 from torchlint.server.documents import Snapshot
-from torchlint.settings import all_rules
-from torchlint.suppressions import find_suppressions
+from torchlint.settings.settings import all_rules
 
 SOURCE = "torchlint"
 _SEVERITIES = {

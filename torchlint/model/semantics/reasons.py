@@ -7,9 +7,9 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.lexemes import without_suppressions
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.switches import Switch, Switches
+from torchlint.source.lexemes import without_suppressions
 
 _REPRODUCIBLE = re.compile(r"determinis|reproduc|bitwise", re.IGNORECASE)
 # Were a suppression a reason, it would silence the rule, and then be reported for suppressing nothing.

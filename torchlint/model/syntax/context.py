@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from torchlint.lexemes import code_of
-from torchlint.parsing import Piece
+from torchlint.model.syntax.pieces import Piece
+from torchlint.source.lexemes import code_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,11 +8,11 @@ from enum import Enum
 
 import libcst as cst
 
-from torchlint.files import is_vendored
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.syntax.tree import COMPREHENSIONS
 from torchlint.model.training.loops import Loops
+from torchlint.source.paths import is_vendored
 
 #: A folder of tests. Scripts are in `test/` too, and `test_*.py` is often a script that evaluates a network.
 _TESTS = re.compile(r"(^|/)tests/|(^|/)conftest\.py$")

@@ -1,0 +1,180 @@
+"""Imports between modules form no circle, and go from a higher layer to a lower one."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parent.parent
+PACKAGES = {"torchlint": REPOSITORY / "torchlint", "torchlint_rules": REPOSITORY / "rules"}
+
+#: The folders and top-level files of `torchlint/`, the lowest first. Those of one layer do not import each other.
+LAYERS = (
+    ("source",),
+    ("model",),
+    ("findings",),
+    ("rule", "edits"),
+    ("torchlint_rules", "settings"),
+    ("project",),
+    ("engine",),
+    ("torchlint",),
+    ("output",),
+    ("server", "flake8_plugin"),
+    ("commands",),
+    ("cli", "completions"),
+    ("__main__",),
+)
+LEVELS = {name: level for level, names in enumerate(LAYERS) for name in names}
+
+#: An import that closes a circle, and is to be removed.
+KNOWN = ("torchlint.model.semantics.definitions", "torchlint.model.semantics.values")
+
+#: Module -> the modules that it imports.
+Graph = Mapping[str, frozenset[str]]
+
+
+def modules_of(packages: Mapping[str, Path]) -> dict[str, Path]:
+    """Dotted name -> file, of all modules of some packages."""
+    found = {}
+    for package, folder in packages.items():
+        for file in folder.rglob("*.py"):
+            parts = [package, *file.relative_to(folder).with_suffix("").parts]
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+    return found
+
+
+def import_graph(packages: Mapping[str, Path]) -> Graph:
+    """The imports between the modules of some packages: at any place, in functions and under TYPE_CHECKING too.
+
+    An import of a module does not count as an import of the packages around it, although Python runs them as well.
+    """
+    modules = modules_of(packages)
+    return {name: frozenset(imported_by(name, file, modules)) for name, file in modules.items()}
+
+
+def imported_by(name: str, file: Path, modules: Mapping[str, Path]) -> Iterator[str]:
+    """Those of ``modules`` that a module imports."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in modules)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                package = name.split(".") if file.name == "__init__.py" else name.split(".")[:-1]
+                above = package[: len(package) - node.level + 1]
+                base = ".".join([*above, base] if base else above)
+            for alias in node.names:
+                inner = f"{base}.{alias.name}"
+                yield from (target for target in (inner if inner in modules else base,) if target in modules)
+
+
+def circle_in(graph: Graph) -> list[str]:
+    """Modules of which each imports the next, the last one being the first one; empty if there are none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        circle: list[str] = error.args[1]
+        return circle[::-1]  # graphlib names the imported module first
+    return []
+
+
+def layer_of(module: str) -> str:
+    """The folder or top-level file that a module is in, as in ``LAYERS``."""
+    parts = module.split(".")
+    return parts[0] if parts[0] != "torchlint" or len(parts) == 1 else parts[1]
+
+
+def imports_upwards(graph: Graph) -> list[str]:
+    """The imports that do not go to a lower layer, those within a folder aside."""
+    return [
+        f"{module} imports {imported}"
+        for module, targets in sorted(graph.items())
+        for imported in sorted(targets)
+        if layer_of(module) != layer_of(imported) and LEVELS[layer_of(module)] <= LEVELS[layer_of(imported)]
+    ]
+
+
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    return import_graph(PACKAGES)
+
+
+def test_no_module_imports_itself_through_others(graph: Graph) -> None:
+    importer, imported = KNOWN
+    assert imported in graph[importer], "the circle is gone: delete KNOWN"
+    assert circle_in({**graph, importer: graph[importer] - {imported}}) == []
+
+
+def test_imports_go_to_lower_layers(graph: Graph) -> None:
+    assert {layer_of(module) for module in graph} == LEVELS.keys()
+    assert imports_upwards(graph) == []
+
+
+def test_the_picture_in_the_docs_shows_the_same_layers() -> None:
+    text = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
+    picture = re.search(r"^## Layers\n.*?^```text\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    assert picture is not None
+    rows = [re.split(r" {2,}", row)[0] for row in picture[1].splitlines()]
+    shown = [tuple(name.strip("/") for name in row.split(", ")) for row in rows]
+    names = {"rules": "torchlint_rules", "__init__.py": "torchlint"}
+    assert tuple(tuple(names.get(name, name.removesuffix(".py")) for name in row) for row in shown[::-1]) == LAYERS
+
+
+MADE_UP = {
+    "__init__.py": "",
+    "low.py": "import ast\n",
+    "middle.py": "from . import low\nfrom made_up.inner import leaf\n",
+    "high.py": "import made_up.middle\nfrom .inner.leaf import VALUE\n",
+    "inner/__init__.py": "",
+    "inner/leaf.py": "VALUE = 1\n",
+}
+
+
+def made_up(folder: Path, changes: Mapping[str, str]) -> Graph:
+    """The imports of a small package."""
+    for name, text in {**MADE_UP, **changes}.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    return import_graph({"made_up": folder})
+
+
+def test_imports_are_found(tmp_path: Path) -> None:
+    graph = made_up(tmp_path, {})
+    assert {name: sorted(targets) for name, targets in graph.items() if targets} == {
+        "made_up.middle": ["made_up.inner.leaf", "made_up.low"],
+        "made_up.high": ["made_up.inner.leaf", "made_up.middle"],
+    }
+    assert circle_in(graph) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from made_up.high import x\n",
+        "import made_up.high\n",
+        "from ..high import x\n",
+        "from .. import high\n",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from made_up.high import x\n",
+        "def f():\n    from made_up import high\n",
+    ],
+)
+def test_a_circle_is_found(tmp_path: Path, text: str) -> None:
+    circle = circle_in(made_up(tmp_path, {"inner/leaf.py": text}))
+    assert circle[0] == circle[-1]
+    assert {"made_up.inner.leaf", "made_up.high"} <= set(circle)
+
+
+def test_an_import_upwards_is_found() -> None:
+    graph = {
+        "torchlint.source.a": frozenset({"torchlint.engine.b", "torchlint.source.c"}),
+        "torchlint.cli": frozenset({"torchlint.completions", "torchlint.source.a"}),
+    }
+    assert imports_upwards(graph) == [
+        "torchlint.cli imports torchlint.completions",
+        "torchlint.source.a imports torchlint.engine.b",
+    ]

@@ -1,0 +1,134 @@
+"""What follows a run of ``torchlint check``: the report, and the exit status."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TextIO
+
+from torchlint.commands import CLEAN, FAULT, FINDINGS, UsageError, complain
+
+if TYPE_CHECKING:
+    from torchlint.engine.runner import Mode, Result
+    from torchlint.settings.files import Found
+    from torchlint.settings.settings import Settings
+
+
+def conclude(
+    options: argparse.Namespace, settings: Settings, found: Found, results: Sequence[Result], out: TextIO
+) -> int:
+    """Print what failed, report the results of the files that were found, and return the exit status."""
+    from torchlint.commands import adopt
+    from torchlint.engine.runner import Mode
+
+    for error in found.errors:
+        complain(error)
+    if not found.files and not found.errors and not options.quiet:
+        print("warning: no Python files or notebooks found under the given paths", file=sys.stderr)
+    if found.errors and adopt.is_asked_for(options):
+        return FAULT  # a path that was meant otherwise: nothing is written yet
+    results = adopt.adopt(options, settings, found, results, out)
+    failed = complain_about(results) or bool(found.errors)
+    mode = mode_of(options, settings)
+    if options.diff and options.add_noqa is not None:
+        mode = Mode.DIFF
+    else:
+        report(options, settings, mode, results, out)
+        adopt.tell_what_is_gone(options, settings, found, results, out)
+    return FAULT if failed else status(options, mode, results)
+
+
+def mode_of(options: argparse.Namespace, settings: Settings) -> Mode:
+    """What is to be done with fixes."""
+    from torchlint.engine.runner import Mode
+
+    if options.add_noqa is not None:
+        return Mode.CHECK
+    if options.diff:
+        return Mode.DIFF
+    return Mode.FIX if settings.fix or options.fix_only else Mode.CHECK
+
+
+def report(options: argparse.Namespace, settings: Settings, mode: Mode, results: Sequence[Result], out: TextIO) -> None:
+    """Write the report, the diff or the statistics, and where a person reads it, a summary."""
+    from torchlint import output
+    from torchlint.engine.runner import Mode
+    from torchlint.output import text
+    from torchlint.settings import formats
+
+    if mode is Mode.DIFF:
+        for result in results:
+            out.write(result.diff)
+        count = sum(len(result.applied) for result in results)
+        if not options.quiet:
+            would = f"Would fix {text.plural(count, 'finding')}." if count else "No fixes to make."
+            print(would, file=sys.stderr)
+        return
+    if options.fix_only:
+        results = [_without_findings(result) for result in results]
+    if options.statistics:
+        output.write_statistics(settings.output_format, results, out, unsafe=settings.unsafe_fixes)
+    else:
+        by_gain = options.sort == "speedup" and settings.output_format not in formats.BY_FILE
+        shown = _by_gain(results, settings) if by_gain else results
+        output.write(settings.output_format, shown, out, unsafe=settings.unsafe_fixes)
+    if options.quiet or settings.output_format not in formats.FOR_PEOPLE:
+        return
+    if settings.show_fixes:
+        for line in text.applied_lines(results):
+            print(line, file=out)
+    print(text.summary(results, settings.unsafe_fixes), file=out)
+
+
+def check_statistics(options: argparse.Namespace, settings: Settings) -> None:
+    """Raise UsageError if there are no statistics in the format."""
+    from torchlint.settings.formats import STATISTICS
+
+    if options.statistics and settings.output_format not in STATISTICS:
+        known = ", ".join(sorted(STATISTICS))
+        raise UsageError(f"--statistics cannot be shown as {settings.output_format}; it can as {known}")
+
+
+def _by_gain(results: Sequence[Result], settings: Settings) -> list[Result]:
+    """One result per finding: those that were measured to bring most first, those without a figure last."""
+    from dataclasses import replace
+
+    from torchlint.rule.evidence import gain
+
+    def speedup(result: Result) -> float:
+        measured = gain(result.diagnostics[0].code, settings.device) if result.diagnostics else None
+        return (measured.speedup or 0) if measured is not None else 0
+
+    single = [replace(result, diagnostics=(one,)) for result in results for one in result.diagnostics]
+    clean = [result for result in results if not result.diagnostics]
+    return sorted(single, key=speedup, reverse=True) + clean
+
+
+def _without_findings(result: Result) -> Result:
+    from dataclasses import replace
+
+    return replace(result, diagnostics=(), source=None)
+
+
+def status(options: argparse.Namespace, mode: Mode, results: Sequence[Result]) -> int:
+    """The exit status of a run that did not fail."""
+    from torchlint.engine.runner import Mode
+
+    if options.exit_zero:
+        return CLEAN
+    if mode is Mode.DIFF:
+        return FINDINGS if any(result.diff for result in results) else CLEAN
+    if options.exit_non_zero_on_fix and any(result.applied for result in results):
+        return FINDINGS
+    if options.fix_only:
+        return CLEAN
+    return FINDINGS if any(result.diagnostics for result in results) else CLEAN
+
+
+def complain_about(results: Sequence[Result]) -> bool:
+    """Print what went wrong in single files; whether anything did."""
+    errors = [error for result in results for error in result.errors]
+    for error in errors:
+        complain(error)
+    return bool(errors)

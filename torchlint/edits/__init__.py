@@ -1,0 +1,55 @@
+"""The edits that rules share: calls and their arguments, imports, decorators, inserted and deleted lines, ``with``.
+
+Every function gives the edits for one place, or None where the source does not allow the change without touching
+more than it should. An edit covers no character that it does not change.
+"""
+
+from torchlint.edits.calls import (
+    add_keyword,
+    name_argument,
+    prepend_argument,
+    remove_argument,
+    remove_method_call,
+    set_argument,
+    unwrap,
+)
+from torchlint.edits.imports import import_module, insert_behind_imports, remove_imported_name
+from torchlint.edits.statements import (
+    decorate,
+    delete_statement,
+    delete_with_block,
+    drop_method_call,
+    indent_under,
+    insert_after,
+    insert_before,
+    remove_decorator,
+    wrap_in_with,
+)
+from torchlint.edits.text import Edits, indentation_at, newline_of, replace, statement_end
+
+__all__ = [
+    "Edits",
+    "add_keyword",
+    "decorate",
+    "delete_statement",
+    "delete_with_block",
+    "drop_method_call",
+    "import_module",
+    "indent_under",
+    "indentation_at",
+    "insert_after",
+    "insert_before",
+    "insert_behind_imports",
+    "name_argument",
+    "newline_of",
+    "prepend_argument",
+    "remove_argument",
+    "remove_decorator",
+    "remove_imported_name",
+    "remove_method_call",
+    "replace",
+    "set_argument",
+    "statement_end",
+    "unwrap",
+    "wrap_in_with",
+]

@@ -1,0 +1,126 @@
+"""Edits of calls: their arguments, and calls that are removed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchlint.edits.text import Edits, end_of_row, end_with_parentheses, indentation_at, newline_of, replace
+from torchlint.source.ranges import Edit
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from torchlint.model.module import Module
+    from torchlint.model.syntax.calls import Argument
+
+
+def add_keyword(module: Module, call: cst.Call, name: str, value: str) -> Edits | None:
+    """Pass ``name=value`` as the last argument of ``call``, in the style of the arguments already there."""
+    import libcst as cst
+
+    text = f"{name}={value}"
+    close = module.span(call)[1] - 1
+    if not call.args:
+        return (Edit(close, close, text),)
+    last = call.args[-1]
+    if last.star == "**" or (isinstance(last.value, cst.GeneratorExp) and not last.value.lpar):
+        return None
+    end = _argument_end(module, last)
+    tail = module.text[end:close]
+    comma = isinstance(last.comma, cst.Comma)
+    after = end + tail.index(",") + 1 if comma else end
+    own_row = module.row_at(_argument_start(module, last)) != module.row_at(
+        _argument_start(module, call.args[-2]) if len(call.args) > 1 else module.span(call)[0]
+    )
+    if not own_row or ("\n" not in tail and "\r" not in tail):
+        return (Edit(after, after, f" {text}" if comma else f", {text}"),)
+    newline = newline_of(module)
+    indent = indentation_at(module, _argument_start(module, last))
+    row_end = end_of_row(module, after)
+    line = f"{newline}{indent}{text}{',' if comma else ''}"
+    if module.text[after:row_end].strip():  # a comment follows: it stays with its argument
+        return (*(() if comma else (Edit(end, end, ","),)), Edit(row_end, row_end, line))
+    return (Edit(after, after, line if comma else "," + line),)
+
+
+def prepend_argument(module: Module, call: cst.Call, text: str) -> Edits:
+    """Pass ``text`` as the first argument of ``call``, on a row of its own if the first one has that."""
+    if not call.args:
+        opening = module.text.index("(", module.span(call.func)[1]) + 1
+        return (Edit(opening, opening, text),)
+    first = _argument_start(module, call.args[0])
+    begin = module.line_start(first)
+    own_row = not module.text[begin:first].strip() and begin > module.span(call)[0]
+    behind = f",{newline_of(module)}{module.text[begin:first]}" if own_row else ", "
+    return (Edit(first, first, text + behind),)
+
+
+def name_argument(module: Module, argument: cst.Arg, name: str) -> Edits:
+    """Pass a positional argument by keyword."""
+    start = _argument_start(module, argument)
+    return (Edit(start, start, f"{name}="),)
+
+
+def set_argument(module: Module, call: cst.Call, name: str, argument: Argument, value: str) -> Edits | None:
+    """Give an argument a new value where it is passed, or add it as a keyword where it is absent."""
+    if argument.node is not None:
+        return replace(module, argument.node.value, value)
+    return add_keyword(module, call, name, value) if argument.absent else None
+
+
+def remove_argument(module: Module, call: cst.Call, argument: cst.Arg) -> Edits | None:
+    """Drop one argument with its comma; None where a comment would go with it."""
+    position = next((i for i, item in enumerate(call.args) if item is argument), -1)
+    if position < 0:
+        return None
+    if position + 1 < len(call.args):
+        start, end = _argument_start(module, argument), _argument_start(module, call.args[position + 1])
+    elif position > 0:
+        start, end = _argument_end(module, call.args[position - 1]), _argument_end(module, argument)
+    else:
+        start, end = _argument_start(module, argument), module.span(call)[1] - 1
+    if "#" in module.text[start:end].replace(module.code(argument.value), ""):
+        return None
+    return (Edit(start, end, ""),)
+
+
+def remove_method_call(module: Module, call: cst.Call) -> Edits | None:
+    """Leave ``x`` of ``x.method(...)``; None where a comment would go with the rest."""
+    import libcst as cst
+
+    if not isinstance(call.func, cst.Attribute):
+        return None
+    start, end = end_with_parentheses(module, call.func.value), module.span(call)[1]
+    return None if "#" in module.text[start:end] else (Edit(start, end, ""),)
+
+
+def unwrap(module: Module, call: cst.Call, argument: cst.BaseExpression) -> Edits | None:
+    """Put an argument of ``call`` in the place of the call; None where a comment would go with the rest."""
+    import libcst as cst
+
+    item = module.tree.parent(argument)
+    if not isinstance(item, cst.Arg):
+        return None
+    start, end = module.span(call)
+    first, last = module.span(argument)[0], module.span(argument)[1]
+    before, after = "", ""
+    if not isinstance(argument, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)):
+        before, after = "(", ")"
+    if "#" in module.text[start:first] or "#" in module.text[last:end]:
+        return None
+    return Edit(start, first, before), Edit(last, end, after)
+
+
+def _argument_start(module: Module, argument: cst.Arg) -> int:
+    if argument.keyword is not None:
+        return module.span(argument.keyword)[0]
+    start = module.span(argument.value)[0]
+    for _ in range(len(argument.value.lpar)):
+        start = module.text.rindex("(", 0, start)
+    while argument.star and start > 0 and module.text[start - 1] in "* ":
+        start -= 1
+    return start
+
+
+def _argument_end(module: Module, argument: cst.Arg) -> int:
+    return end_with_parentheses(module, argument.value)

@@ -1,0 +1,115 @@
+"""Edits of import statements."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from torchlint.edits.text import Edits, end_of_row, newline_of, start_of_next_row, statement_end
+from torchlint.source.ranges import Edit
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from torchlint.model.module import Module
+
+
+def import_module(module: Module, name: str, at: cst.CSTNode) -> Edits | None:
+    """Edits after which ``name`` (a top-level module such as ``os``) can be used at ``at``; empty if it already can."""
+    import libcst as cst
+
+    scope = module.names.scope_with(name, module.tree.scope_of(at))
+    if scope is not None:
+        bindings = scope.bindings[name]
+        if any(binding.kind != "import" or binding.imported != name for binding in bindings):
+            return None
+        if scope is not module.scope:
+            return () if any(module.tree.dominates(binding.node, at) for binding in bindings) else None
+        if all(
+            isinstance(module.tree.parent(module.tree.parent(binding.node) or binding.node), cst.Module)
+            for binding in bindings
+        ):
+            first = min(binding.order for binding in bindings)
+            bound = module.tree.function_of(at) is not None or first < module.tree.index(at)
+            return () if bound else None  # a second import above the one that is there would be odd
+    return _insert_import(module, name, at)
+
+
+def remove_imported_name(module: Module, statement: cst.ImportFrom, name: str) -> Edits | None:
+    """Drop what ``from ... import`` binds as ``name``; None if it is all of the statement, or a comment would go."""
+    import libcst as cst
+
+    aliases = [] if isinstance(statement.names, cst.ImportStar) else list(statement.names)
+    bound = [alias.evaluated_alias or alias.evaluated_name for alias in aliases]
+    if len(aliases) < 2 or bound.count(name) != 1:
+        return None
+    position = bound.index(name)
+    if position + 1 < len(aliases):
+        start, end = module.span(aliases[position])[0], module.span(aliases[position + 1])[0]
+    else:
+        start, end = module.span(aliases[position - 1].name)[0], module.span(aliases[position])[1]
+        previous = aliases[position - 1].asname
+        start = module.span(aliases[position - 1].name if previous is None else previous.name)[1]
+    return None if "#" in module.text[start:end] else (Edit(start, end, ""),)
+
+
+def insert_behind_imports(module: Module, name: str, line: str) -> Edits | None:
+    """Put ``line`` behind the import of ``name`` at the top level and those that follow it, a blank row between."""
+    import libcst as cst
+
+    scope = module.scope
+    imported = {binding.node for binding in scope.bindings.get(name, ()) if binding.imported == name}
+    last = None
+    for statement in module.root.body:
+        first = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+        if first in imported or (last is not None and isinstance(first, (cst.Import, cst.ImportFrom))):
+            last = statement
+        elif last is not None:
+            break
+    if last is None:
+        return None
+    newline = newline_of(module)
+    end = end_of_row(module, statement_end(module, last))
+    return (Edit(end, end, f"{newline}{newline}{line}"),)
+
+
+def _insert_import(module: Module, name: str, at: cst.CSTNode) -> Edits:
+    """Before the first import that is not from ``__future__`` (in a group of its own, as isort has it)."""
+    import libcst as cst
+
+    newline = newline_of(module)
+    behind = module.begin  # where it goes if there is no import before ``at``: behind the docstring
+    for position, statement in enumerate(module.root.body):
+        start, end = module.span(statement)
+        if start > module.span(at)[0]:
+            break
+        first = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+        if isinstance(first, (cst.Import, cst.ImportFrom)):
+            source = _imported_root(first)
+            if source != "__future__":
+                start = module.line_start(start)
+                gap = newline if name in sys.stdlib_module_names and source not in sys.stdlib_module_names else ""
+                return (Edit(start, start, f"import {name}{newline}{gap}"),)
+            behind = start_of_next_row(module, end)
+        elif position == 0 and isinstance(first, cst.Expr) and isinstance(first.value, cst.SimpleString):
+            behind = start_of_next_row(module, end)
+    behind = behind or _behind_opening_comments(module)
+    return (Edit(behind, behind, f"import {name}{newline}"),)
+
+
+def _imported_root(statement: cst.Import | cst.ImportFrom) -> str:
+    """The top-level module that an import statement names; "" if it is relative."""
+    import libcst as cst
+
+    from torchlint.model.syntax.tree import dotted_name
+
+    if isinstance(statement, cst.Import):
+        return (dotted_name(statement.names[0].name) or "").partition(".")[0]
+    return "" if statement.relative else (dotted_name(statement.module) or "").partition(".")[0]
+
+
+def _behind_opening_comments(module: Module) -> int:
+    """Behind a shebang and the comments of a file's first rows."""
+    match = re.compile(r"(?:[ \t]*#[^\r\n]*(?:\r\n|\n|\r))*").match(module.text, module.begin)
+    return match.end() if match else module.begin

@@ -1,0 +1,72 @@
+"""Rows, newlines and indentation of a file, and the replacement of one node."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from torchlint.source.ranges import Edit
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from torchlint.model.module import Module
+
+#: The edits of one change.
+Edits = tuple[Edit, ...]
+
+
+def replace(module: Module, node: cst.CSTNode, text: str) -> Edits:
+    """Put ``text`` in the place of ``node`` (parentheses around it stay)."""
+    start, end = module.span(node)
+    return (Edit(start, end, text),)
+
+
+def newline_of(module: Module) -> str:
+    """The newline the file uses (that of its first row)."""
+    match = re.search(r"\r\n|\n|\r", module.own_text)
+    return match.group() if match else "\n"
+
+
+def indentation_at(module: Module, offset: int) -> str:
+    """The white space at the beginning of the row of ``offset``."""
+    begin = module.line_start(offset)
+    match = re.compile(r"[ \t\f]*").match(module.text, begin)
+    return match.group() if match else ""
+
+
+def statement_end(module: Module, statement: cst.CSTNode) -> int:
+    """The offset behind the last character of ``statement``, without a comment or newline that follows."""
+    import libcst as cst
+
+    nodes = module.tree.nodes_in(statement)
+    end = module.span(statement)[1]
+    if isinstance(statement, cst.BaseCompoundStatement):
+        small = [node for node in nodes if isinstance(node, cst.BaseSmallStatement)]
+        end = max(module.span(node)[1] for node in small)
+        end += (
+            len(module.text[end : end_of_row(module, end)].split("#")[0].rstrip(" \t"))
+            if ";" in module.text[end : end_of_row(module, end)].split("#")[0]
+            else 0
+        )
+    return end
+
+
+def end_of_row(module: Module, offset: int) -> int:
+    """The offset of the newline that ends the row of ``offset``, or of the end of the text."""
+    match = re.compile(r"[\r\n]").search(module.text, offset)
+    return match.start() if match else len(module.text)
+
+
+def start_of_next_row(module: Module, offset: int) -> int:
+    """The offset of the first character of the row behind that of ``offset``."""
+    match = re.compile(r"\r\n|\n|\r").search(module.text, offset)
+    return match.end() if match else len(module.text)
+
+
+def end_with_parentheses(module: Module, node: cst.BaseExpression) -> int:
+    """The offset behind ``node`` and the parentheses around it."""
+    end = module.span(node)[1]
+    for _ in range(len(node.rpar)):
+        end = module.text.index(")", end) + 1
+    return end

@@ -1,0 +1,1 @@
+"""Check, fix and report files: one, or many in processes."""

@@ -1,0 +1,232 @@
+"""Source -> diagnostics: screen, parse, model, rules, suppressions. Every caller goes through ``check``."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from torchlint.findings.baseline import BaselineError, load, unknown
+from torchlint.findings.causes import joined
+from torchlint.findings.codes import INVALID_SYNTAX, UNUSED_SUPPRESSION
+from torchlint.findings.diagnostic import Diagnostic
+from torchlint.findings.suppressions import suppress
+from torchlint.rule.rule import Rule
+from torchlint.settings.settings import Settings
+from torchlint.source.lexemes import code_of
+from torchlint.source.parsing import ParseError, check_syntax, garbage_collection_paused
+from torchlint.source.paths import in_project, is_in_package, is_vendored
+from torchlint.source.source import Source, SourceError
+
+if TYPE_CHECKING:
+    from torchlint.model.module import Module
+    from torchlint.model.syntax.context import Context
+
+
+class InternalError(Exception):
+    """A rule, or the model, raised on a file, which is a bug; the text is one line for the user."""
+
+
+class AbandonedError(Exception):
+    """Nobody waits for the answer any more."""
+
+
+def raise_crash(crash: InternalError) -> None:
+    """What ``check`` does by default about a crash."""
+    raise crash
+
+
+def check(
+    source: Source,
+    settings: Settings,
+    *,
+    syntax: bool = False,
+    on_crash: Callable[[InternalError], None] = raise_crash,
+    on_gone: Callable[[int], None] = lambda count: None,
+    is_cancelled: Callable[[], bool] = lambda: False,
+) -> list[Diagnostic]:
+    """The diagnostics of one file, sorted.
+
+    A file without the words that the enabled rules look for is not parsed, unless ``syntax`` asks for a verdict on its
+    syntax all the same. ``on_crash`` is told of a rule that raised, and the other rules are still heard; by default
+    the crash is raised. ``on_gone`` is told how many findings the baseline lists that are no longer there.
+    ``is_cancelled`` is asked before each rule, and ends the check by raising AbandonedError.
+    """
+    enabled = settings.rules(source.path)
+    judged = {rule.code for rule in enabled}
+    diagnostics: list[Diagnostic] = []
+    rules = [rule for rule in enabled if rule.may_concern(source.text)]
+    code = code_of(source.text) if rules else ""
+    rules = [rule for rule in rules if rule.may_concern(code)]
+    if rules and is_vendored(in_project(source.path)):
+        rules, judged = [], set()
+    try:
+        around = _context(source, settings) if rules else None
+        known = around[0].known_text if around else code
+        rules = [rule for rule in rules if rule.may_apply(known)]
+        if rules:
+            with garbage_collection_paused(), _model(source, settings, rules, around) as module:
+                for rule in rules:
+                    if is_cancelled():
+                        raise AbandonedError
+                    try:
+                        diagnostics += _ask(rule, module, source)
+                    except InternalError as crash:
+                        on_crash(crash)
+                        judged.discard(rule.code)
+        elif syntax and settings.enabled(INVALID_SYNTAX.code, source.path):
+            check_syntax(source.code)
+    except ParseError as error:
+        diagnostics, judged = [], set()
+        if settings.enabled(INVALID_SYNTAX.code, source.path):
+            diagnostics = [_invalid_syntax(source, error)]
+    except InternalError as crash:
+        on_crash(crash)
+        return []
+    if (rules or syntax) and source.broken:
+        judged = set()
+        if settings.enabled(INVALID_SYNTAX.code, source.path):
+            diagnostics += [_invalid_syntax(source, error, "this cell") for error in source.broken]
+    found = diagnostics
+    if not settings.ignore_noqa:
+        report_unused = settings.enabled(UNUSED_SUPPRESSION.code, source.path)
+        diagnostics = suppress(source, diagnostics, judged, report_unused)
+        if report_unused and judged:
+            judged.add(UNUSED_SUPPRESSION.code)
+    diagnostics = joined(source, diagnostics, found)
+    diagnostics = sorted(
+        (_fitted(source, diagnostic) for diagnostic in diagnostics),
+        key=lambda found: (found.start, found.code, found.end),
+    )
+    if settings.baseline and not settings.ignore_baseline:
+        try:
+            diagnostics, gone = unknown(load(settings.baseline), source, diagnostics, judged)
+            on_gone(gone)
+        except BaselineError as error:
+            on_crash(InternalError(f"{settings.baseline}: {error}"))
+    return diagnostics
+
+
+def unreadable(path: str, error: SourceError, settings: Settings) -> list[Diagnostic]:
+    """The diagnostics of a file whose content is not Python source text."""
+    if not settings.enabled(INVALID_SYNTAX.code, path):
+        return []
+    return [_invalid_syntax(Source.from_text("", path), ParseError(str(error)))]
+
+
+def _context(source: Source, settings: Settings) -> tuple[Context, str] | None:
+    """What a file is analysed with, and its path in that."""
+    if settings.isolated_files:
+        return None
+    from torchlint.project.context import context_around  # not needed, so not imported, for most files
+
+    def concerns(text: str) -> bool:
+        selected = [rule for rule in settings.rules() if rule.may_concern(text)]
+        code = code_of(text) if selected else ""
+        return any(rule.may_concern(code) for rule in selected)
+
+    try:
+        return context_around(source.path, source.code, settings.src, concerns)
+    except Exception as error:
+        raise _internal_error(source, "the project", error) from error
+
+
+@contextmanager
+def _model(
+    source: Source, settings: Settings, rules: Sequence[Rule], around: tuple[Context, str] | None
+) -> Iterator[Module]:
+    """The model of a file, within its forest if there is one."""
+    from torchlint.model import forests  # not needed, so not imported, for most files
+    from torchlint.model.module import Module
+
+    options = settings.options_of(rules)
+    try:
+        forest = forests.of_context(around[0]) if around is not None else None
+        if forest is None or around is None or not forest.has(around[1]):
+            module = Module.parse(
+                source.code,
+                path=source.path,
+                place=in_project(source.path),
+                options=options,
+                target_torch=settings.target_torch,
+                in_package=is_in_package(source.path),
+            )
+            forest = module.forest
+        else:
+            module = Module(forest, around[1], options, settings.target_torch)
+    except ParseError:
+        raise
+    except Exception as error:
+        raise _internal_error(source, "the analysis", error) from error
+    try:
+        yield module
+    finally:
+        forests.done(forest)
+
+
+def _ask(rule: Rule, module: Module, source: Source) -> list[Diagnostic]:
+    """What one rule says of code that may run, each diagnostic with the rows on which a suppression counts."""
+    from torchlint.model.training.purpose import Purposes
+
+    try:
+        found = [
+            _within(item, module)
+            for item in dict.fromkeys(rule.check(module))
+            if module.begin <= item.start <= module.end and not module.fact(Purposes).is_dead_at(item.start)
+        ]
+    except Exception as error:
+        raise _internal_error(source, rule.code, error) from error
+    return [one if one.rows[0] else replace(one, rows=_rows(source, one)) for one in found]
+
+
+def _within(diagnostic: Diagnostic, module: Module) -> Diagnostic:
+    """The diagnostic with offsets and rows of its own file, and without a fix that would edit another one."""
+    base, first = module.begin, module.row_at(module.begin) - 1
+    fix = diagnostic.fix
+    if fix is not None:
+        inside = all(base <= edit.start and edit.end <= module.end for edit in fix.edits)
+        edits = tuple(replace(edit, start=edit.start - base, end=edit.end - base) for edit in fix.edits)
+        fix = replace(fix, edits=edits) if inside else None
+    rows = diagnostic.rows
+    return replace(
+        diagnostic,
+        start=diagnostic.start - base,
+        end=diagnostic.end - base,
+        fix=fix,
+        rows=(rows[0] - first, rows[1] - first) if rows[0] else rows,
+    )
+
+
+def _fitted(source: Source, diagnostic: Diagnostic) -> Diagnostic:
+    """The diagnostic with its fix as the file can take it, without one that the file cannot take."""
+    fix = diagnostic.fix
+    edits = source.fitted(fix.edits) if fix is not None else None
+    if fix is None or edits is fix.edits:
+        return diagnostic
+    return replace(diagnostic, fix=replace(fix, edits=tuple(edits)) if edits else None)
+
+
+def _internal_error(source: Source, what: str, error: Exception) -> InternalError:
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    return InternalError(f"{source.path}: {what} crashed: {reason} ({place.filename}:{place.lineno}); please report it")
+
+
+def _rows(source: Source, diagnostic: Diagnostic) -> tuple[int, int]:
+    return source.location(diagnostic.start)[0], source.location(max(diagnostic.start, diagnostic.end - 1))[0]
+
+
+def _invalid_syntax(source: Source, error: ParseError, what: str = "the file") -> Diagnostic:
+    row = min(error.row, len(source.line_starts))  # Python may complain of what lies behind the end
+    line_start = source.line_starts[row - 1]
+    start = min(line_start + error.column - 1, line_start + len(source.line(row)))
+    return Diagnostic(
+        code=INVALID_SYNTAX.code,
+        name=INVALID_SYNTAX.name,
+        message=f"{what} cannot be checked: {error.reason}",
+        start=start,
+        end=min(start + 1, len(source.text)),
+        rows=(row, row),
+    )

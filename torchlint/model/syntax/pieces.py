@@ -1,0 +1,99 @@
+"""The pieces of a file: its top-level statements, each parsed by itself."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from torchlint.source.parsing import TOO_DEEP, ParseError, is_too_deep, parse_texts, piece_starts, python_tree
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from torchlint.model.syntax.places import Places
+
+
+@dataclass(eq=False)
+class Parsed:
+    """The text of a piece and what is known of it, wherever the piece is in a file."""
+
+    text: str
+    tree: cst.Module
+
+    @cached_property
+    def places(self) -> Places:
+        """The offsets of its nodes."""
+        from torchlint.model.syntax.places import Places  # not needed, so not imported, for most files
+
+        return Places(self.tree, self.text)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Top-level statements that were parsed by themselves: usually one, with the comments before it."""
+
+    start: int  #: offset of its first character in the file
+    parsed: Parsed
+
+    @property
+    def text(self) -> str:
+        """Its text."""
+        return self.parsed.text
+
+    @property
+    def tree(self) -> cst.Module:
+        """Its tree."""
+        return self.parsed.tree
+
+
+def parse_pieces(text: str, name: str = "") -> list[Piece]:
+    """``text`` in pieces, each with its libcst tree. Raises ParseError; no input overflows the stack.
+
+    A piece that an earlier text of this name had too is not parsed again: of a file that is being typed or fixed,
+    little changes from one call to the next.
+    """
+    complaint: ParseError | None = None
+    try:
+        starts = piece_starts(text, python_tree(text))
+    except ParseError as error:
+        if error.final:
+            raise
+        complaint, starts = error, [0]
+    if sys.version_info < (3, 11) and is_too_deep(text):
+        raise ParseError(TOO_DEEP)
+    try:
+        pieces = parse_spans(text, list(zip(starts, [*starts[1:], len(text)], strict=True)), name)
+    except ParseError:
+        if complaint is None:
+            parse_texts([text])  # says where in the file
+        raise complaint or ParseError(TOO_DEEP) from None
+    _parsed[name] = {piece.text: piece.parsed for piece in pieces}
+    return pieces  # whatever the complaint: the file may be newer Python than the one that runs
+
+
+def parse_spans(text: str, spans: Sequence[tuple[int, int]], name: str) -> list[Piece]:
+    """The pieces at some places of a text, in order. Raises ParseError.
+
+    What was parsed under this name is not parsed again.
+    """
+    texts = [text[start:end] for start, end in spans]
+    known = dict(_parsed.get(name, ()))  # each tree serves one piece: nodes are told apart by identity
+    kept = [known.pop(piece, None) for piece in texts]
+    trees = iter(parse_texts([piece for piece, parsed in zip(texts, kept, strict=True) if parsed is None]))
+    pieces = [
+        Piece(start, parsed or Parsed(piece, next(trees)))
+        for (start, _), piece, parsed in zip(spans, texts, kept, strict=True)
+    ]
+    if len(_parsed) > _MAX_NAMES:
+        _parsed.clear()
+    _parsed.setdefault(name, {}).update((piece.text, piece.parsed) for piece in pieces)
+    return pieces
+
+
+#: By name what was parsed of a text.
+_parsed: dict[str, dict[str, Parsed]] = {}
+#: So many names are remembered.
+_MAX_NAMES = 500

@@ -1,0 +1,57 @@
+"""The offsets of the nodes of one piece, by libcst's position provider."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import libcst as cst
+from libcst.metadata import ByteSpanPositionProvider, CodeSpan, MetadataWrapper
+
+
+class Places:
+    """The offsets of the nodes of one piece, from its beginning."""
+
+    def __init__(self, tree: cst.Module, text: str) -> None:
+        self._spans: Mapping[cst.CSTNode, CodeSpan] = _Wrapper(tree, unsafe_skip_copy=True).resolve(
+            ByteSpanPositionProvider
+        )
+        self._offsets = None if text.isascii() and "\f" not in text else _offsets(tree, text)
+
+    def get(self, node: cst.CSTNode) -> tuple[int, int] | None:
+        """The offsets of a node of this piece; None of others."""
+        found = self._spans.get(node)
+        if found is None:
+            return None
+        start, end = found.start, found.start + found.length
+        if self._offsets is not None:
+            last = len(self._offsets) - 1  # libcst counts a newline at the end of the text even where there is none
+            start, end = self._offsets[start], self._offsets[min(end, last)]
+        return start, end
+
+
+class _Wrapper(MetadataWrapper):
+    """libcst walks the whole tree again after a provider that needs no visitor, which takes as long as the provider."""
+
+    def visit_batched(
+        self,
+        visitors: Iterable[cst.BatchableCSTVisitor],
+        before_visit: Callable[[cst.CSTNode], None] | None = None,
+        after_leave: Callable[[cst.CSTNode], None] | None = None,
+    ) -> cst.CSTNode:
+        """Walk the tree if there is anybody to walk it for."""
+        asked = list(visitors)
+        return super().visit_batched(asked, before_visit, after_leave) if asked else self.module
+
+
+def _offsets(tree: cst.Module, text: str) -> list[int]:
+    """For each byte of what libcst makes of the tree, and for the end, the offset of its character in the text.
+
+    The two differ where libcst forgets a form feed, and blank lines before one.
+    """
+    offsets, position = [], 0
+    for character in tree.code:
+        while text[position] != character:
+            position += 1
+        offsets += [position] * len(character.encode("utf-8", "surrogatepass"))
+        position += 1
+    return [*offsets, position]

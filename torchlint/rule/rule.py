@@ -1,0 +1,140 @@
+"""What a rule is: its code, its page, when it applies, and ``check``.
+
+Nothing here imports libcst or rich, so that listing the rules stays quick.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, ClassVar
+
+from torchlint.findings.diagnostic import Cause, Diagnostic, Fix, Note, Severity
+from torchlint.model.option import Option
+
+if TYPE_CHECKING:
+    from torchlint.model.module import Module
+
+
+class Default(str, Enum):
+    """Whether a rule runs when nothing is selected."""
+
+    ON = "on"
+    INFO = "info"  #: on, reported at information level
+    OPT_IN = "opt-in"  #: only when selected
+
+
+#: Headings every rule's docstring has, in this order.
+HEADINGS = (
+    "What it does",
+    "Why it is slow",
+    "Example",
+    "Use instead",
+    "Fix safety",
+    "When to ignore",
+    "References",
+)
+
+
+@dataclass(frozen=True)
+class Page:
+    """A rule's docstring taken apart: a one-line summary and the text under each heading (Markdown)."""
+
+    summary: str
+    sections: Mapping[str, str] = field(default_factory=dict)
+
+
+#: Strings that a text must contain; of a tuple of strings, at least one.
+Words = tuple[str | tuple[str, ...], ...]
+
+
+def _contains(text: str, words: Words) -> bool:
+    return all(
+        word in text if isinstance(word, str) else any(alternative in text for alternative in word) for word in words
+    )
+
+
+class Rule:
+    """One performance anti-pattern: subclass it in ``rules/<family>/<rule_name>.py``.
+
+    The docstring is the rule's documentation page. ``check`` asks the model of a file and yields diagnostics; it
+    never walks the tree itself and keeps no state between files.
+    """
+
+    code: ClassVar[str]  #: "TL101"
+    name: ClassVar[str]  #: "single-process-dataloader"
+    default: ClassVar[Default] = Default.ON
+    #: A file that lacks one of these cannot violate the rule and is not even parsed for it.
+    #: A string must occur in the text, comments and triple-quoted strings left out; of a tuple of strings at least one.
+    words: ClassVar[Words] = ()
+    #: The same for the text of the file together with what it is analysed with: the evidence may be in another file.
+    project_words: ClassVar[Words] = ()
+    #: Oldest torch version whose users profit from the advice, e.g. (2, 4); None: any.
+    since: ClassVar[tuple[int, int] | None] = None
+    #: Where its effect can be shown by the before/after pair: "GPU", "CPU".
+    demo: ClassVar[tuple[str, ...]] = ()
+    #: Options of ``[tool.torchlint.rules.<name>]`` with their defaults.
+    options: ClassVar[Mapping[str, Option]] = {}
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        """Yield what is wrong in ``module``."""
+        raise NotImplementedError
+
+    @classmethod
+    def family(cls) -> str:
+        """The folder the rule lives in: ``data_loading``, ``precision``, ..."""
+        return cls.__module__.rpartition(".")[0].rpartition(".")[2]
+
+    @classmethod
+    def severity(cls) -> Severity:
+        """The level its diagnostics are reported at."""
+        return Severity.INFO if cls.default is Default.INFO else Severity.WARNING
+
+    @classmethod
+    def may_concern(cls, text: str) -> bool:
+        """Whether a file's text contains the words without which the rule cannot report anything in it."""
+        return _contains(text, cls.words)
+
+    @classmethod
+    def may_apply(cls, text: str) -> bool:
+        """Whether the text of a file and its context contains the words without which the rule cannot fire."""
+        return _contains(text, cls.project_words)
+
+    @classmethod
+    def page(cls) -> Page:
+        """The docstring as a page."""
+        text = inspect.cleandoc(cls.__doc__ or "")
+        head, *parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
+        sections = {parts[i].strip(): parts[i + 1].strip() for i in range(0, len(parts), 2)}
+        return Page(" ".join(head.split()), sections)
+
+    def diagnostic(
+        self,
+        module: Module,
+        node: object,
+        message: str,
+        *,
+        label: str = "",
+        notes: tuple[Note, ...] = (),
+        fix: Fix | None = None,
+        severity: Severity | None = None,
+        cause: Cause | None = None,
+    ) -> Diagnostic:
+        """A diagnostic of this rule on ``node`` (a libcst node of ``module``)."""
+        start, end = module.span(node)
+        return Diagnostic(
+            code=self.code,
+            name=self.name,
+            message=message,
+            start=start,
+            end=end,
+            label=label,
+            notes=notes,
+            severity=severity or self.severity(),
+            fix=fix,
+            rows=module.statement_rows(node),
+            cause=cause,
+        )

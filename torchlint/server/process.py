@@ -1,0 +1,42 @@
+"""The process of the server: its streams, its import path, its exit status."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+
+from torchlint.server.handlers import make_server
+
+#: Every how many seconds of Python code another thread gets its turn: the reader must not wait for an analysis.
+_SWITCH_INTERVAL = 0.001
+
+
+def serve() -> int:
+    """Serve one client over standard input and output until it ends the server; the exit status.
+
+    The protocol has both streams for itself: what a plugin prints goes to standard error.
+    """
+    if hasattr(signal, "SIGINT"):
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    logging.getLogger("pygls").setLevel(logging.CRITICAL)  # what matters is logged at the client
+    stdin, stdout = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    forget_working_directory()
+    sys.setswitchinterval(_SWITCH_INTERVAL)
+    server = make_server()
+    server.start_io(stdin, stdout)
+    return 0 if server.was_shut_down else 1
+
+
+def forget_working_directory() -> None:
+    """Keep the folder in which ``python -m`` was started off the import path.
+
+    It may be a workspace that nobody trusts, whose settings must not make a module of its own run as a plugin.
+    """
+    if sys.path and sys.path[0] in ("", os.getcwd()):
+        del sys.path[0]

@@ -1,0 +1,187 @@
+"""Layers of settings -> ``Settings``: which rules are on, which paths are excluded, which options are set."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Mapping, Sequence
+
+from torchlint.findings.baseline import BaselineError, load
+from torchlint.findings.codes import INVALID_SYNTAX
+from torchlint.model.option import Option
+from torchlint.rule.engine_rules import ENGINE_RULES
+from torchlint.rule.evidence import KINDS, nothing_on, reaches
+from torchlint.rule.registry import RegistryError, find_rule
+from torchlint.rule.rule import Default, Rule
+from torchlint.settings.globs import Glob
+from torchlint.settings.keys import DEFAULT_EXCLUDE, TYPES
+from torchlint.settings.layers import Layer, SettingsError, displayed, suggestion
+from torchlint.settings.settings import PerFileIgnore, Settings, all_rules
+
+
+def combine(layers: Sequence[Layer], target: tuple[int, int] | None, ignore_noqa: bool, root: str) -> Settings:
+    """The settings that ``layers`` make, the weakest first. ``target`` is the torch version that the project asks for.
+
+    ``root`` is the folder to which the default excludes are relative. Raises SettingsError.
+    """
+    values = {key: value for layer in layers for key, value in layer.values.items()}
+    plugins = tuple(dict.fromkeys(name for layer in layers for name in layer.values.get("plugins", ())))
+    try:
+        rules = all_rules(plugins)
+    except RegistryError as error:
+        raise SettingsError(str(error)) from error
+    if "target-torch" in values:
+        major, minor = values["target-torch"].split(".")[:2]
+        target = int(major), int(minor)
+    return Settings(
+        codes=_fast_enough(_select(layers, rules), layers),
+        plugins=plugins,
+        per_file_ignores=_per_file_ignores(layers, rules),
+        exclude=_excluded(layers, root),
+        src=_sources(layers),
+        respect_gitignore=values.get("respect-gitignore", True),
+        force_exclude=values.get("force-exclude", False),
+        target_torch=target,
+        output_format=values.get("output-format", "full"),
+        fix=values.get("fix", False),
+        unsafe_fixes=values.get("unsafe-fixes", False),
+        show_fixes=values.get("show-fixes", False),
+        ignore_noqa=ignore_noqa,
+        baseline=_baseline(layers),
+        device=values.get("device", "GPU"),
+        options=_options(layers, rules),
+    )
+
+
+def _baseline(layers: Sequence[Layer]) -> str:
+    """The absolute path of the baseline; an empty one takes back what a layer below has set."""
+    for layer in reversed(layers):
+        if "baseline" in layer.values:
+            given = layer.values["baseline"]
+            return os.path.abspath(os.path.join(layer.folder, os.path.expanduser(given))) if given else ""
+    return ""
+
+
+def check_baseline(settings: Settings) -> None:
+    """Raise SettingsError if the baseline cannot be read."""
+    if settings.baseline:
+        try:
+            load(settings.baseline)
+        except BaselineError as error:
+            raise SettingsError(f"{displayed(settings.baseline)}: {error}") from error
+
+
+def _select(layers: Sequence[Layer], rules: Sequence[Rule]) -> frozenset[str]:
+    """The rules that are on. Within a layer the more specific selector wins, and at a tie ``ignore``.
+
+    A layer that has ``select`` starts anew, but what the layer before it ignored stays ignored, unless it is selected
+    more specifically.
+    """
+    chosen = {rule.code for rule in rules if rule.default is not Default.OPT_IN}
+    carried: list[tuple[int, frozenset[str]]] = []
+    ignored_syntax = False
+    for layer in layers:
+        selects = [_expand(text, rules, layer, "select") for text in layer.values.get("select", ())]
+        selects += [_expand(text, rules, layer, "extend-select") for text in layer.values.get("extend-select", ())]
+        ignores = [_expand(text, rules, layer, "ignore") for text in layer.values.get("ignore", ())]
+        ignored_syntax = ignored_syntax or any(INVALID_SYNTAX.code in codes for _, codes in ignores)
+        if "select" in layer.values:
+            chosen = set()
+            ignores = carried + ignores
+        steps = [(level, 0, codes) for level, codes in selects] + [(level, 1, codes) for level, codes in ignores]
+        for _, ignore, codes in sorted(steps, key=lambda step: step[:2]):
+            chosen = chosen - codes if ignore else chosen | codes
+        carried = ignores
+    # A run that cannot read a file must say so, whatever it was asked to look for.
+    return frozenset(chosen - {INVALID_SYNTAX.code} if ignored_syntax else chosen | {INVALID_SYNTAX.code})
+
+
+def _fast_enough(codes: frozenset[str], layers: Sequence[Layer]) -> frozenset[str]:
+    """Those of ``codes`` that ``min-speedup`` lets pass. What the engine itself reports is no matter of speed."""
+    set_by = {key: layer for layer in layers for key in ("min-speedup", "device") if key in layer.values}
+    factor = set_by["min-speedup"].values["min-speedup"] if "min-speedup" in set_by else 0
+    device = set_by["device"].values["device"] if "device" in set_by else "GPU"
+    if not factor and device.upper() in KINDS:
+        return codes
+    missing = nothing_on(device)
+    if missing:
+        where = (set_by.get("device") or set_by["min-speedup"]).where
+        raise SettingsError(f"{where}: {missing}")
+    engine = {rule.code for rule in ENGINE_RULES}
+    return frozenset(code for code in codes if not factor or code in engine or reaches(code, factor, device))
+
+
+def _expand(text: str, rules: Sequence[Rule], layer: Layer, key: str) -> tuple[int, frozenset[str]]:
+    """How specific a selector is, and the codes it stands for. Raises SettingsError."""
+    selector = text.strip()
+    if selector == "ALL":
+        return 0, frozenset(rule.code for rule in rules)
+    rule = find_rule(rules, selector)
+    if rule is not None:
+        return 1000, frozenset({rule.code})
+    letters = selector.upper().rstrip("0123456789")
+    codes = {rule.code for rule in rules if rule.code.startswith(selector.upper())}
+    if letters and any(code.rstrip("0123456789") == letters for code in codes):
+        return len(selector), frozenset(codes)
+    known = [name for rule in rules for name in (rule.code, rule.name)]
+    raise SettingsError(f"{layer.where}: unknown rule {text!r} in `{key}`{suggestion(selector, known)}")
+
+
+def _per_file_ignores(layers: Sequence[Layer], rules: Sequence[Rule]) -> tuple[PerFileIgnore, ...]:
+    for layer in reversed(layers):
+        if "per-file-ignores" in layer.values:
+            entries = []
+            for pattern, selectors in layer.values["per-file-ignores"].items():
+                codes = frozenset[str]().union(
+                    *(_expand(text, rules, layer, "per-file-ignores")[1] for text in selectors)
+                )
+                entries.append(PerFileIgnore(Glob(pattern.lstrip("!"), layer.folder), codes, pattern.startswith("!")))
+            return tuple(entries)
+    return ()
+
+
+def _excluded(layers: Sequence[Layer], root: str) -> tuple[Glob, ...]:
+    exclude = [Glob(pattern, root) for pattern in DEFAULT_EXCLUDE]
+    extended: list[Glob] = []
+    for layer in layers:
+        if "exclude" in layer.values:
+            exclude = [Glob(pattern, layer.folder) for pattern in layer.values["exclude"]]
+        extended += [Glob(pattern, layer.folder) for pattern in layer.values.get("extend-exclude", ())]
+    return (*exclude, *extended)
+
+
+def _sources(layers: Sequence[Layer]) -> tuple[str, ...]:
+    """The absolute folders of ``src``; patterns are expanded."""
+    for layer in reversed(layers):
+        if "src" in layer.values:
+            found: dict[str, None] = {}
+            for given in layer.values["src"]:
+                place = os.path.join(layer.folder, os.path.expanduser(given))
+                pattern = os.path.join(glob.escape(layer.folder), os.path.expanduser(given))
+                folders = sorted(glob.glob(pattern)) if glob.has_magic(given) else [place]
+                found.update(dict.fromkeys(os.path.abspath(folder) for folder in folders))
+            return tuple(found)
+    return ()
+
+
+def _options(layers: Sequence[Layer], rules: Sequence[Rule]) -> Mapping[str, Mapping[str, Option]]:
+    merged: dict[str, dict[str, Option]] = {}
+    for layer in layers:
+        for name, table in layer.values.get("rules", {}).items():
+            rule = find_rule(rules, name)
+            if rule is None or rule.name != name:
+                hint = (
+                    f"; the rule's name is `{rule.name}`" if rule else suggestion(name, [rule.name for rule in rules])
+                )
+                raise SettingsError(f"{layer.where}: unknown rule name in `rules.{name}`{hint}")
+            for key, value in table.items():
+                if key not in rule.options:
+                    hint = suggestion(key, rule.options) if rule.options else "; the rule has no options"
+                    raise SettingsError(f"{layer.where}: unknown option `rules.{name}.{key}`{hint}")
+                kind = type(rule.options[key])
+                if kind is float and type(value) is int:
+                    value = float(value)
+                if type(value) is not kind:
+                    raise SettingsError(f"{layer.where}: `rules.{name}.{key}` must be {TYPES[kind]}, not {value!r}")
+                merged.setdefault(name, {})[key] = value
+    return merged

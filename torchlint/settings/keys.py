@@ -1,0 +1,210 @@
+"""What can be set: the keys of ``[tool.torchlint]``, each with its kind, default and meaning.
+
+The settings check values against this table, and ``torchlint config`` explains it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from torchlint.settings.formats import FORMATS
+
+#: Folders that hold no code of the project's own; the list is ruff's.
+DEFAULT_EXCLUDE = (
+    ".bzr",
+    ".direnv",
+    ".eggs",
+    ".git",
+    ".git-rewrite",
+    ".hg",
+    ".ipynb_checkpoints",
+    ".mypy_cache",
+    ".nox",
+    ".pants.d",
+    ".pyenv",
+    ".pytest_cache",
+    ".pytype",
+    ".ruff_cache",
+    ".svn",
+    ".tox",
+    ".venv",
+    ".vscode",
+    "__pypackages__",
+    "_build",
+    "buck-out",
+    "dist",
+    "node_modules",
+    "site-packages",
+    "venv",
+)
+
+
+class Kind(Enum):
+    """What a value is; the text says what is expected."""
+
+    BOOL = "true or false"
+    STRING = "a string"
+    NUMBER = "a number"
+    STRINGS = "a list of strings"
+    CODES = "a list of rule codes, prefixes or names"
+    CODE_TABLE = "a table from file patterns to lists of rule codes"
+    TABLES = "a table of tables, one per rule"
+
+    def admits(self, value: object) -> bool:
+        """Whether ``value``, as TOML gives it, is of this kind."""
+        if self is Kind.BOOL:
+            return isinstance(value, bool)
+        if self is Kind.STRING:
+            return isinstance(value, str)
+        if self is Kind.NUMBER:
+            return isinstance(value, (int, float)) and not isinstance(value, bool)
+        if self in (Kind.STRINGS, Kind.CODES):
+            return isinstance(value, list) and all(isinstance(item, str) for item in value)
+        if self is Kind.CODE_TABLE:
+            return isinstance(value, dict) and all(Kind.CODES.admits(item) for item in value.values())
+        return isinstance(value, dict) and all(isinstance(item, dict) for item in value.values())
+
+
+#: What the value of a rule's option is, by the type of its default, in the same words.
+TYPES: Mapping[type, str] = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
+
+
+@dataclass(frozen=True)
+class Key:
+    """One setting."""
+
+    kind: Kind
+    default: str  #: as it would be written in TOML, or in words where there is no such value
+    meaning: str  #: one or two sentences
+    example: str  #: a line of TOML
+
+
+KEYS: Mapping[str, Key] = {
+    "baseline": Key(
+        Kind.STRING,
+        "none",
+        "A file of findings that are known and not reported, relative to this file; `--update-baseline` writes it.",
+        'baseline = "torchlint-baseline.json"',
+    ),
+    "device": Key(
+        Kind.STRING,
+        '"GPU"',
+        'Where `min-speedup` and `--sort speedup` look: "GPU", "CPU", or a part of a device\'s name. Of several '
+        "devices that match, the one on which a rule brought most counts.",
+        'device = "CPU"',
+    ),
+    "exclude": Key(
+        Kind.STRINGS,
+        "folders of tools, such as .git, .venv and node_modules",
+        "Paths to leave out, instead of the default ones: names of files or folders, or patterns relative to this "
+        "file.",
+        'exclude = [".venv", "third_party"]',
+    ),
+    "extend": Key(
+        Kind.STRING,
+        "none",
+        "Another settings file, relative to this one, whose settings this one adds to.",
+        'extend = "../torchlint.toml"',
+    ),
+    "extend-exclude": Key(
+        Kind.STRINGS,
+        "[]",
+        "Paths to leave out beside those of `exclude`.",
+        'extend-exclude = ["third_party"]',
+    ),
+    "extend-select": Key(
+        Kind.CODES,
+        "[]",
+        "Rules to run beside those of `select`.",
+        'extend-select = ["TL403"]',
+    ),
+    "fix": Key(
+        Kind.BOOL,
+        "false",
+        "Apply safe fixes, as `--fix` does.",
+        "fix = true",
+    ),
+    "force-exclude": Key(
+        Kind.BOOL,
+        "false",
+        "Leave out excluded files even if they are named on the command line, as pre-commit does.",
+        "force-exclude = true",
+    ),
+    "ignore": Key(
+        Kind.CODES,
+        "[]",
+        "Rules not to run.",
+        'ignore = ["TL102"]',
+    ),
+    "min-speedup": Key(
+        Kind.NUMBER,
+        "0",
+        "Of the selected rules, run only those whose before/after program was measured on `device` to run at least "
+        "this many times as fast, by the lower end of the 95 % interval. Stale results do not count. 0 means all "
+        "rules.",
+        "min-speedup = 1.1",
+    ),
+    "output-format": Key(
+        Kind.STRING,
+        '"full"',
+        f"How findings are shown: {', '.join(FORMATS)}.",
+        'output-format = "concise"',
+    ),
+    "per-file-ignores": Key(
+        Kind.CODE_TABLE,
+        "{}",
+        "Rules not to run in the files that a pattern matches; a `!` before the pattern means all other files.",
+        'per-file-ignores = { "tests/*" = ["TL1"] }',
+    ),
+    "plugins": Key(
+        Kind.STRINGS,
+        "[]",
+        "Packages with further rules. They are imported, so their code runs.",
+        'plugins = ["my_rules"]',
+    ),
+    "respect-gitignore": Key(
+        Kind.BOOL,
+        "true",
+        "Leave out what git ignores.",
+        "respect-gitignore = false",
+    ),
+    "rules": Key(
+        Kind.TABLES,
+        "{}",
+        "Options of single rules, by rule name; `torchlint explain` lists them.",
+        'rules.single-process-dataloader.num-workers = "4"',
+    ),
+    "select": Key(
+        Kind.CODES,
+        "the rules that are on by default",
+        "Rules to run: codes, prefixes, names or ALL. The more specific of `select` and `ignore` wins.",
+        'select = ["TL1", "missing-eval"]',
+    ),
+    "show-fixes": Key(
+        Kind.BOOL,
+        "false",
+        "List the fixes that were made.",
+        "show-fixes = true",
+    ),
+    "src": Key(
+        Kind.STRINGS,
+        "[]",
+        "Folders from which absolute imports are resolved, in addition to the project's root, its `src` and its `lib`. "
+        "They are relative to this file and may contain wildcards, as in ruff's `src`.",
+        'src = ["python", "packages/*/src"]',
+    ),
+    "target-torch": Key(
+        Kind.STRING,
+        "the oldest torch that the project's own dependencies allow",
+        "Oldest version of torch that the project supports; advice that needs a newer one is left out.",
+        'target-torch = "2.4"',
+    ),
+    "unsafe-fixes": Key(
+        Kind.BOOL,
+        "false",
+        "Take fixes that may change numerics, random state or behaviour as well.",
+        "unsafe-fixes = true",
+    ),
+}

@@ -1,0 +1,86 @@
+"""``Settings``: what holds for the files of one folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+from torchlint.model.option import Option
+from torchlint.rule.engine_rules import ENGINE_RULES
+from torchlint.rule.registry import load_rules
+from torchlint.rule.rule import Rule
+from torchlint.settings.globs import Glob, matches
+
+
+@dataclass(frozen=True)
+class PerFileIgnore:
+    """Codes that are not reported in the files a pattern matches (or, negated, in all others)."""
+
+    glob: Glob
+    codes: frozenset[str]
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What holds for the files of one folder. It can be pickled."""
+
+    codes: frozenset[str]  #: rules that are on
+    plugins: tuple[str, ...] = ()
+    per_file_ignores: tuple[PerFileIgnore, ...] = ()
+    exclude: tuple[Glob, ...] = ()
+    src: tuple[str, ...] = ()  #: further folders from which absolute imports are resolved
+    respect_gitignore: bool = True
+    force_exclude: bool = False
+    #: Oldest torch version the project supports, (major, minor), if known
+    target_torch: tuple[int, int] | None = None
+    output_format: str = "full"
+    fix: bool = False
+    unsafe_fixes: bool = False
+    show_fixes: bool = False
+    isolated_files: bool = False  #: whether each file is analysed by itself, without its project
+    ignore_noqa: bool = False
+    baseline: str = ""  #: the path of the file whose findings are not reported, if there is one
+    ignore_baseline: bool = False
+    device: str = "GPU"  #: where speed-ups that matter were measured, as in `torchlint.rule.evidence.gain`
+    #: Options of rules that are set: rule name -> option -> value
+    options: Mapping[str, Mapping[str, Option]] = field(default_factory=dict)
+
+    def rules(self, path: str | None = None) -> tuple[Rule, ...]:
+        """The rules to run, of all files or of the one at ``path``."""
+        rules = _enabled(self.plugins, self.codes, self.target_torch)
+        if path is None or not self.per_file_ignores:
+            return rules
+        ignored = self._ignored_in(os.path.abspath(path))
+        return tuple(rule for rule in rules if rule.code not in ignored)
+
+    def enabled(self, code: str, path: str) -> bool:
+        """Whether a diagnostic that the engine itself gives is reported in the file at ``path``."""
+        return code in self.codes and code not in self._ignored_in(os.path.abspath(path))
+
+    def option(self, rule: Rule | type[Rule], name: str) -> Option:
+        """The value of a rule's option: as set, else its default."""
+        return self.options.get(rule.name, {}).get(name, rule.options[name])
+
+    def options_of(self, rules: Iterable[Rule]) -> Mapping[str, Mapping[str, Option]]:
+        """All options of ``rules``: rule name -> option -> value."""
+        return {rule.name: {name: self.option(rule, name) for name in rule.options} for rule in rules if rule.options}
+
+    def _ignored_in(self, path: str) -> frozenset[str]:
+        ignored = [entry.codes for entry in self.per_file_ignores if matches((entry.glob,), path) is not entry.negated]
+        return frozenset().union(*ignored)
+
+
+def all_rules(plugins: tuple[str, ...] = ()) -> tuple[Rule, ...]:
+    """Every rule there is, by code: the engine's own, the built-in pack's and the plugins'. Raises RegistryError."""
+    return (*ENGINE_RULES, *load_rules(plugins))
+
+
+@cache
+def _enabled(plugins: tuple[str, ...], codes: frozenset[str], target_torch: tuple[int, int] | None) -> tuple[Rule, ...]:
+    def serves(rule: Rule) -> bool:
+        return rule.since is None or target_torch is None or rule.since <= target_torch
+
+    return tuple(rule for rule in load_rules(plugins) if rule.code in codes and serves(rule))

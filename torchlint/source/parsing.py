@@ -1,0 +1,163 @@
+"""Text -> tree: whether it is Python 3 at all, said in Python's own words where they are to be had."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import re
+import symtable
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from torchlint.source.lexemes import NEWLINE
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+#: The reason given for a text that would exhaust the stack.
+TOO_DEEP = "nested too deeply to be analysed"
+#: CPython itself refuses more than 200 nested brackets.
+_MAX_BRACKETS = 200
+#: The parser recurses; a thread of its own gives it room, so that no input can overflow the stack.
+_STACK_BYTES = 256 * 1024 * 1024
+_DEEP_LINE = 20_000
+_BRACKETS = re.compile(r"[\[\](){}]")
+_NEWLINE = re.compile(NEWLINE)
+
+
+class ParseError(Exception):
+    """Why a text is not Python 3, or not to be analysed, and where (row and column from 1).
+
+    It is ``final`` unless another parser than Python's own may yet be able to read the text.
+    """
+
+    def __init__(self, reason: str, row: int | None = 1, column: int | None = 1, *, final: bool = True) -> None:
+        super().__init__(reason)
+        self.final = final
+        self.reason = reason.strip().splitlines()[0] if reason.strip() else "invalid syntax"
+        self.row = max(1, row or 1)
+        self.column = max(1, column or 1)
+
+
+def piece_starts(text: str, tree: ast.Module) -> list[int]:
+    """Where the pieces of a text begin: at each top-level statement that begins a row, but for the first."""
+    line_ends = [match.span() for match in _NEWLINE.finditer(text)]
+    starts = [0]
+    for before, statement in pairwise(tree.body):
+        decorators = getattr(statement, "decorator_list", ())
+        row = min([statement.lineno, *(decorator.lineno for decorator in decorators)])
+        if row > (before.end_lineno or before.lineno):
+            end, start = line_ends[row - 2]
+            if text[end - 1] != "\\":  # `a = 1; \` goes on
+                starts.append(start)
+    return starts
+
+
+def parse_texts(texts: Sequence[str]) -> list[cst.Module]:
+    """The trees of texts. Raises ParseError."""
+    if not texts:
+        return []
+    import libcst as cst  # not needed, so not imported, for most files
+
+    outcome: list[list[cst.Module] | BaseException] = []
+
+    def work() -> None:
+        try:
+            outcome.append([cst.parse_module(text) for text in texts])
+        except BaseException as error:  # handed to the caller below
+            outcome.append(error)
+
+    previous = threading.stack_size(_STACK_BYTES)
+    try:
+        thread = threading.Thread(target=work)
+        thread.start()
+    finally:
+        threading.stack_size(previous)
+    thread.join()
+    result = outcome[0]
+    if isinstance(result, list):
+        return result
+    if isinstance(result, cst.ParserSyntaxError):
+        raise ParseError(result.message, result.raw_line, result.editor_column)
+    if isinstance(result, (RecursionError, MemoryError)):
+        raise ParseError(TOO_DEEP)
+    if isinstance(result, Exception):
+        raise ParseError(f"cannot be parsed: {result}")
+    raise result
+
+
+def check_syntax(text: str) -> None:
+    """Raise ParseError unless ``text`` is Python 3 by the grammar of this interpreter or of libcst."""
+    try:
+        python_tree(text)
+    except ParseError as error:
+        if error.final:
+            raise
+        try:
+            parse_texts([text])
+        except ParseError:
+            raise error from None
+
+
+def compiles(text: str) -> bool:
+    """Whether this interpreter accepts ``text`` as a module, or as a cell, which may await; it is not run."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(text, "<fixed>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+@contextmanager
+def garbage_collection_paused() -> Iterator[None]:
+    """A tree of libcst is millions of objects that all live: collecting in between is wasted time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def python_tree(text: str) -> ast.Module:
+    """What this interpreter reads in the text. Raises ParseError, in words that users know."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except SyntaxError as error:
+        raise ParseError(error.msg or "", error.lineno, error.offset, final=_is_monster(text)) from None
+    except (RecursionError, MemoryError):
+        raise ParseError(TOO_DEEP) from None
+    except ValueError as error:
+        raise ParseError(str(error)) from None
+
+
+def _is_monster(text: str) -> bool:
+    """Whether a file that Python refuses could also exhaust the parser."""
+    depth = deepest = 0
+    for match in _BRACKETS.finditer(text):
+        depth += 1 if match.group() in "([{" else -1
+        deepest = max(deepest, depth)
+    longest = max((len(line) for line in text.splitlines()), default=0)
+    return deepest > _MAX_BRACKETS or longest > _DEEP_LINE or text.count("elif ") > 500
+
+
+def is_too_deep(text: str) -> bool:
+    """Whether Python 3.10, whose `ast.parse` takes trees of any depth, could not compile the text for its depth."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            symtable.symtable(text, "<text>", "exec")
+    except (RecursionError, MemoryError):
+        return True
+    except (SyntaxError, ValueError):
+        return False
+    return False
