@@ -10,6 +10,7 @@ import pytest
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.value import Role
 from torchlint.model.syntax.calls import Presence
 from torchlint.model.training.loops import Guard, LoopKind, Loops, guards
 from torchlint.model.training.regions import GradMode, Regions
@@ -137,7 +138,7 @@ def test_batches_are_followed_to_the_loader_they_come_from(loop: str) -> None:
     loop_found = module.fact(Loops).of(node)
     assert loop_found.kind is LoopKind.HOT
     used = module.tree.names["x"][-1]
-    assert module.value(used).role == "batch"
+    assert module.value(used).role is Role.BATCH
     assert [module.row(origin) for origin in module.value(used).origins] == [3]
 
 

@@ -335,7 +335,7 @@ class TracedCode:
         """Where a global, or an attribute of a module, gets its first value; None if it is neither."""
         tree = self._module.tree
         if isinstance(target, cst.Name):
-            scope = self._module.names.scope_with(target.value, tree.scope_of(target))
+            scope = self._module.names.home_of(target)
             if scope is not tree.module_scope:
                 return None
             bound = [item for item in scope.bindings[target.value] if item.kind == "assign"]

@@ -11,7 +11,7 @@ from torchlint.model.data.loading import Loading
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.options import Options
-from torchlint.model.semantics.values import Value
+from torchlint.model.semantics.value import Value, iterated
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.tree import COMPREHENSIONS, dotted_name
 from torchlint.model.training.inference import words_of
@@ -104,7 +104,7 @@ class Epochs:
             return _binds_batch(self._module.fact(Loops).of(node).over, loader)
         if isinstance(node, COMPREHENSIONS):
             values = self._module.values
-            return _binds_batch(values.iterated(values.of(node.for_in.iter)), loader)
+            return _binds_batch(iterated(values.of(node.for_in.iter)), loader)
         return False
 
     def _is_kept_iterator(self, call: cst.Call) -> bool:

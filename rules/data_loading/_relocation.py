@@ -10,7 +10,7 @@ from torchlint.model.data.datasets import CudaWork, Datasets
 from torchlint.model.data.loading import Loading
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.values import device_text, join
+from torchlint.model.semantics.value import device_text, join
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.tree import dotted_name
 from torchlint.model.training.loops import Loops

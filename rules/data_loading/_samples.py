@@ -11,6 +11,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.value import Role
 from torchlint.model.syntax.tree import dotted_name
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loops
@@ -135,7 +136,7 @@ class Samples:
     def _is_one(self, node: cst.CSTNode, body: cst.CSTNode) -> bool:
         """Whether ``node`` may be a single text: no list of them, no slice, nothing called a batch."""
         value = self._module.value(node)
-        if value.kind in (Kind.BATCH, Kind.LOADER, Kind.SEQUENCE) or value.role == "batch":
+        if value.kind in (Kind.BATCH, Kind.LOADER, Kind.SEQUENCE) or value.role is Role.BATCH:
             return False
         parts = [part for source in self._sources(node, body) for part in self._tree.nodes_in(source)]
         return not any(
@@ -234,8 +235,7 @@ class Samples:
         if node is None or depth <= 0:
             return None
         if isinstance(node, cst.Name):
-            scope = self._module.names.scope_with(node.value, self._tree.scope_of(node))
-            reached = self._module.values.reaching(scope.bindings[node.value], node, scope) if scope is not None else []
+            reached = self._module.values.reaching.of(node)
             inside = [item for item in reached if self._tree.within(item.node, body)]
             found = [self._single(item.value, body, depth - 1) for item in inside if not item.path]
             return next((item for item in found if item is not None), None)
@@ -273,7 +273,7 @@ class Samples:
                     return "all samples are brought to one size", resize
         rows = self._rows(single)
         value = self._module.value(rows)
-        if value.kind is Kind.TENSOR and (value.sure or value.role == "batch"):
+        if value.kind is Kind.TENSOR and (value.sure or value.role is Role.BATCH):
             return "the samples are rows of a tensor", rows
         return None
 

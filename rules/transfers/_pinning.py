@@ -149,10 +149,7 @@ class Pinning:
             return isinstance(node.func, cst.Attribute) and node.func.attr.value in _PARTS
         if not isinstance(node, cst.Name):
             return False
-        scope = self._module.names.scope_with(node.value, self._module.tree.scope_of(node))
-        if scope is None:
-            return False
-        reached = self._module.values.reaching(scope.bindings[node.value], node, scope)
+        reached = self._module.values.reaching.of(node)
         return bool(reached) and all(
             binding.kind == "for"
             or (depth > 0 and binding.kind == "assign" and self._is_taken(self._unpacked(binding), depth - 1))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.semantics.value import Role
 from torchlint.model.syntax.tree import Binding, Scope
 from torchlint.model.training.loops import Loops
 
@@ -114,7 +115,7 @@ def _local(module: Module, node: cst.BaseExpression, loop: cst.CSTNode) -> tuple
     """The name ``node`` and its scope, if that is the one of ``loop`` and no other function uses the name."""
     if not isinstance(node, cst.Name):
         return None
-    scope = module.names.scope_with(node.value, module.tree.scope_of(node))
+    scope = module.names.home_of(node)
     if scope is None or scope is not module.tree.scope_of(loop):
         return None
     home = module.function_of(loop)
@@ -138,7 +139,7 @@ def _number_kind(module: Module, read: HostRead) -> str:
         return ""  # it cuts off the fraction
     if (
         name == "builtins.float"
-        or module.value(read.tensor).role == "loss"
+        or module.value(read.tensor).role is Role.LOSS
         or module.fact(HostReads).is_loss(read.tensor)
     ):
         return "float"

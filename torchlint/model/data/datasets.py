@@ -10,7 +10,8 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.values import Value, device_text
+from torchlint.model.semantics.moves import device_of, moved_to
+from torchlint.model.semantics.value import Value, device_text
 from torchlint.model.syntax.tree import dotted_name
 
 #: Methods of a dataset that run once per item or batch.
@@ -179,7 +180,7 @@ class Datasets:
                     break
             if self._is_resident(func.value):
                 return False
-            return values.moved_to(call) == "cuda" or (target is not None and self.is_cuda_device(target))
+            return moved_to(call, values) == "cuda" or (target is not None and self.is_cuda_device(target))
         name = self._module.name_of(func) or ""
         if name.startswith("torch.cuda.") and name.endswith("Tensor"):
             return True
@@ -187,7 +188,7 @@ class Datasets:
             for argument in call.args:
                 if argument.keyword is not None and argument.keyword.value == "device":
                     device = argument.value
-                    return self._module.values.device_of(device) == "cuda" or self.is_cuda_device(device)
+                    return device_of(device, self._module.values) == "cuda" or self.is_cuda_device(device)
         return False
 
     def _is_resident(self, node: cst.BaseExpression) -> bool:

@@ -14,7 +14,8 @@ from torchlint.model.data.datasets import CudaWork, Datasets
 from torchlint.model.data.devices import Devices
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.values import device_text
+from torchlint.model.semantics.moves import moved_to
+from torchlint.model.semantics.value import Role, device_text, iterated
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.tree import dotted_name
 from torchlint.model.training import loops
@@ -88,7 +89,7 @@ class Loading:
             return Consumer(
                 node, self._network_in(node.body, loader) or next(iter(self._forwards.get(loader, ())), None)
             )
-        if isinstance(node, cst.Call) and self._module.value(node).role != "batch":
+        if isinstance(node, cst.Call) and self._module.value(node).role is not Role.BATCH:
             return Consumer(node, node)  # a trainer's fit
         around = next((loop.node for loop in self._module.fact(Loops).around(node)), None)
         forward = next(iter(self._forwards.get(loader, ())), None)
@@ -123,7 +124,7 @@ class Loading:
                 found[origin].append(loop.node)
         for node in self._tree.scopes:
             if isinstance(node, (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)):
-                for origin in batch_origins(self._values.iterated(self._module.value(node.for_in.iter))):
+                for origin in batch_origins(iterated(self._module.value(node.for_in.iter))):
                     found[origin].append(node)
         for call in self._tree.calls:
             func = call.func
@@ -178,7 +179,7 @@ class Loading:
             attr = func.attr.value
             if attr in ("to", "cuda", "type"):
                 origins = batch_origins(self._module.value(func.value))
-                moved = origins and self._values.moved_to(call) == "cuda" and not self._is_made_on_host(func.value)
+                moved = origins and moved_to(call, self._values) == "cuda" and not self._is_made_on_host(func.value)
                 return origins if moved else nothing
             if attr == "copy_" and call.args and self._module.value(func.value).device == "cuda":
                 return batch_origins(self._module.value(call.args[0].value))
@@ -202,8 +203,7 @@ class Loading:
     def _is_made_on_host(self, node: cst.BaseExpression, depth: int = 3) -> bool:
         """Whether ``node`` is a new tensor computed from a batch on the host, which is not pinned if the batch is."""
         if isinstance(node, cst.Name):
-            scope = self._module.names.scope_with(node.value, self._tree.scope_of(node))
-            reached = self._values.reaching(scope.bindings[node.value], node, scope) if scope is not None else []
+            reached = self._values.reaching.of(node)
             return bool(reached) and all(
                 depth > 0
                 and item.kind == "assign"

@@ -11,7 +11,8 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.values import device_text
+from torchlint.model.semantics.moves import device_of
+from torchlint.model.semantics.value import device_text
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.tree import dotted_name
 
@@ -94,7 +95,7 @@ class Placement:
                     yield Move(call, call.func.value, target, "cuda")
                 continue
             if target is not None and self.is_device(target.value):
-                device = self._module.values.device_of(target.value)
+                device = device_of(target.value, self._module.values)
                 sure = device != "cpu" or self._module.value(target.value).sure  # `given if available else "cpu"`
                 yield Move(call, call.func.value, target, device if sure else "")
 

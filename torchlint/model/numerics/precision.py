@@ -13,6 +13,7 @@ from torchlint.model.module import Module
 from torchlint.model.numerics.layers import NetworkLayers
 from torchlint.model.numerics.sizes import Sizes
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.value import Role
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.tree import COMPREHENSIONS, dotted_name
 from torchlint.model.training.loops import Loops
@@ -240,7 +241,7 @@ class Precision:
         value = self._module.value(call.func.value)
         if value.kind is Kind.MODULE:
             return True
-        return value.role == "batch" and self._module.value(call.func.value).role != "output"
+        return value.role is Role.BATCH and self._module.value(call.func.value).role is not Role.OUTPUT
 
     @cached_property
     def loses_on_probabilities(self) -> bool:

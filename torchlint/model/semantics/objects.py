@@ -275,15 +275,15 @@ class ObjectFlow:
         return (self._names.resolve(call.func) or "").startswith("torch.nn.")
 
     def _name(self, node: cst.Name, path: tuple[int, ...]) -> Objects:
-        scope = self._names.scope_with(node.value, self._tree.scope_of(node))
+        scope = self._names.home_of(node)
         if scope is None:
             return _NOTHING
         found: set[Object] = set()
-        for binding in self._values.reaching(scope.bindings[node.value], node, scope):
+        for binding in self._values.reaching.of(node):
             found |= self._bound(binding, path)
         for container, value, _ in self.puts.get(node.value, ()):
             if isinstance(container, cst.Name):
-                if self._names.scope_with(container.value, self._tree.scope_of(container)) is scope:
+                if self._names.home_of(container) is scope:
                     found |= self.of(value)
         return frozenset(found)
 

@@ -146,10 +146,10 @@ class Gradients:
                         yield item, False
 
     def _name_sources(self, node: cst.Name, outward: bool) -> Iterator[tuple[cst.CSTNode, bool]]:
-        scope = self._names.scope_with(node.value, self._tree.scope_of(node))
+        scope = self._names.home_of(node)
         if scope is None:
             return
-        for binding in self._values.reaching(scope.bindings[node.value], node, scope):
+        for binding in self._values.reaching.of(node):
             if binding.value is not None and binding.kind in ("assign", "for", "with"):
                 yield binding.value, outward
             elif isinstance(binding.node, cst.AugAssign):

@@ -407,7 +407,7 @@ class Inference:
         """Whether the network is made in the function itself and given random numbers."""
         if not isinstance(model, cst.Name):
             return False
-        scope = self._module.names.scope_with(model.value, self._module.tree.scope_of(model))
+        scope = self._module.names.home_of(model)
         if scope is None or scope.node is not function or any(b.kind == "param" for b in scope.bindings[model.value]):
             return False
         return not any(
@@ -530,8 +530,8 @@ class Inference:
         scope = self._module.names.scope_with(node.value, home)
         if scope is None or scope is not home:
             return -1
-        bindings = self._module.values.reaching(scope.bindings[node.value], node, scope)
-        return max((item.order for item in bindings if item.kind != "param"), default=-1)
+        reached = self._module.values.reaching.of(node)
+        return max((item.order for item in reached if item.kind != "param"), default=-1)
 
     def may_stay_in_evaluation(self, region: Region) -> bool:
         """Whether no training after the region needs a ``train()`` that the file lacks."""

@@ -10,7 +10,7 @@ from enum import Enum
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.semantics.values import UNKNOWN, Value
+from torchlint.model.semantics.value import UNKNOWN, Role, Value, iterated
 from torchlint.model.syntax.tree import Tree, dotted_name
 
 
@@ -38,7 +38,7 @@ class Loop:
 
 def batch_origins(value: Value) -> frozenset[cst.CSTNode]:
     """The loaders whose batches ``value`` is, or holds."""
-    if value.role == "batch":
+    if value.role is Role.BATCH:
         return value.origins
     found: frozenset[cst.CSTNode] = frozenset()
     for part in (*value.elements, *((value.each,) if value.each is not None else ())):
@@ -48,7 +48,7 @@ def batch_origins(value: Value) -> frozenset[cst.CSTNode]:
 
 def is_batch(value: Value) -> bool:
     """Whether ``value`` is a batch of a loader, or holds one (the pair that ``enumerate`` gives)."""
-    if value.role == "batch":
+    if value.role is Role.BATCH:
         return True
     return any(is_batch(part) for part in (*value.elements, *((value.each,) if value.each is not None else ())))
 
@@ -76,7 +76,7 @@ class Loops:
         """What is known of the loop ``node``."""
         known = self._known.get(node)
         if known is None:
-            over = self._values.iterated(self._values.of(node.iter)) if isinstance(node, cst.For) else UNKNOWN
+            over = iterated(self._values.of(node.iter)) if isinstance(node, cst.For) else UNKNOWN
             known = self._known[node] = Loop(node, self._classify(node, over), over)
         return known
 

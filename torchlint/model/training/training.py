@@ -105,7 +105,7 @@ class Training:
         first = target.partition(".")[0]
         scope = self._names.scope_with(first, self._tree.scope_of(switch.call))
         low, high = self._tree.index(switch.call), self._tree.index(node)
-        between = self._values.bound_between(scope, first, low, high) if scope is not None else ()
+        between = self._values.reaching.between(scope, first, low, high) if scope is not None else ()
         for binding in between:
             if binding.kind == "assign" and binding.value is not None:
                 parts = self._tree.nodes_in(binding.value)
@@ -213,10 +213,9 @@ class Training:
         """What may be bound to a name or an attribute of ``self``: each expression with the part taken from it."""
         bindings: list[Binding] = []
         if isinstance(node, cst.Name):
-            scope = self._names.scope_with(node.value, self._tree.scope_of(node))
-            if scope is None:
+            if self._names.home_of(node) is None:
                 return [(None, ())]
-            bindings = self._values.reaching(scope.bindings[node.value], node, scope)
+            bindings = self._values.reaching.of(node)
         elif dotted_name(node.value) == "self":
             owner = self._values.of(node.value).definition
             for definition in self._definitions.lineage(owner) if owner is not None else ():
