@@ -13,7 +13,8 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.gates import Gates
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.objects import SEALED, Object, ObjectFlow, Objects, encloses, enclosing, prefixes
+from torchlint.model.semantics.object_parts import SEALED, Object, Objects, encloses, enclosing, prefixes
+from torchlint.model.semantics.objects import ObjectFlow
 
 OPTIONS = frozenset({"fullgraph", "dynamic", "backend", "mode", "options", "disable"})
 #: Back ends that run the code as it is, for debugging and for tests: ``eager``, ``aot_eager_decomp_partition``.
