@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from torchlint.model.module import Module
 
-    from ._compiled import Compile
+    from ._sites import Compile
 
 #: Methods that run once per step.
 _PER_STEP = frozenset({"forward", "__call__", "training_step", "validation_step", "test_step", "predict_step", "step"})
@@ -84,11 +84,11 @@ class CompileInHotPath(Rule):
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.training.purpose import Purposes
 
-        from ._compiled import Compiled
+        from ._sites import CompileSites
 
         if module.fact(Purposes).is_test:
             return
-        for site in module.fact(Compiled).sites:
+        for site in module.fact(CompileSites).for_speed:
             if site.in_place:
                 continue
             place = _repeated(module, site)
@@ -117,10 +117,10 @@ def _repeated(module: Module, site: Compile) -> tuple[cst.CSTNode, str] | None:
 
     from torchlint.model.training.loops import LoopKind, Loops
 
-    from ._compiled import Compiled
+    from ._execution import Execution
     from ._traced import TracedCode
 
-    runs = module.fact(Compiled).runs(site)
+    runs = module.fact(Execution).runs(site)
     around = module.fact(Loops).around(site.node)
     if around:
         loop = around[0]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torchlint.model.module import Module
     from torchlint.model.semantics.switches import Switch
 
-    from ._compiled import Compile
+    from ._sites import Compile
 
 #: What each variable or flag does when it is on, and the value that turns it on (None: any).
 _VARIABLES = {
@@ -103,11 +103,11 @@ class DebugCompileBackend(Rule):
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.training.purpose import Purposes
 
-        from ._compiled import Compiled
+        from ._sites import CompileSites
 
         if module.fact(Purposes).is_test or any(module.imports(name) for name in _TESTS):
             return
-        for site in module.fact(Compiled).all_sites:
+        for site in module.fact(CompileSites).all:
             argument = site.debugging
             if argument is None or _is_meant(module, site):
                 continue
@@ -156,7 +156,7 @@ def _switches(module: Module) -> Iterator[tuple[Switch, str]]:
 def _names_eager(call: cst.Call) -> bool:
     import libcst as cst
 
-    from ._compiled import EAGER_BACKENDS
+    from ._sites import EAGER_BACKENDS
 
     first = call.args[0].value if call.args else None
     text = first.evaluated_value if isinstance(first, cst.SimpleString) else None
@@ -167,7 +167,7 @@ def _is_meant(module: Module, site: Compile) -> bool:
     """Whether the debugging back end was chosen knowingly: by a condition, for comparison, with a reason given."""
     import libcst as cst
 
-    from ._compiled import Compiled
+    from ._sites import CompileSites
 
     if _in_test(module, site.node):
         return True
@@ -180,7 +180,7 @@ def _is_meant(module: Module, site: Compile) -> bool:
             return True
         if isinstance(above, cst.ExceptHandler):
             return True
-    for other in module.fact(Compiled).sites:
+    for other in module.fact(CompileSites).for_speed:
         if module.tree.exclusive(site.node, other.node) or _target(module, site) == _target(module, other):
             return True
     return False

@@ -121,9 +121,10 @@ def _needs_what_it_had(module: Module, loop: cst.For | cst.While) -> bool:
 
     from torchlint.model.training.loops import LoopKind, Loops
 
-    from ._compiled import Compiled
+    from ._execution import Execution
+    from ._sites import CompileSites
 
-    if any(module.tree.within(site.node, loop) for site in module.fact(Compiled).all_sites):
+    if any(module.tree.within(site.node, loop) for site in module.fact(CompileSites).all):
         return False
     if any(module.value(call).kind is Kind.MODULE and module.value(call).origins for call in _made_in(module, loop)):
         return False  # a new model in every round
@@ -133,7 +134,7 @@ def _needs_what_it_had(module: Module, loop: cst.For | cst.While) -> bool:
         names = [node.value for node in module.tree.nodes_in(loop.target) if isinstance(node, cst.Name)]
         if isinstance(loop.iter, (cst.List, cst.Tuple)) or any(_CONFIGURATIONS.search(name) for name in names):
             return False
-    return any(module.fact(Compiled).run_in(loop))
+    return any(module.fact(Execution).run_in(loop))
 
 
 def _made_in(module: Module, loop: cst.For | cst.While) -> list[cst.Call]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from torchlint.model.module import Module
 
-    from ._compiled import Compile
+    from ._sites import Compile
 
 _WALKS = ("modules", "named_modules", "children", "named_children")
 #: Classes of torch.nn that hold or do more than one layer's work.
@@ -73,12 +73,12 @@ class FragmentedCompile(Rule):
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.training.purpose import Purposes
 
-        from ._compiled import Compiled
+        from ._redundant import Redundant
 
         if module.fact(Purposes).is_test:
             return
         least = module.option(self.name, "layers")
-        covered = {inner for inner, _ in module.fact(Compiled).redundant()}
+        covered = {inner for inner, _ in module.fact(Redundant).pairs()}
         for site, count in _fragments(module, least if isinstance(least, int) else 8):
             if site in covered:
                 continue
@@ -104,10 +104,10 @@ class FragmentedCompile(Rule):
 
 def _fragments(module: Module, least: int) -> Iterator[tuple[Compile, str]]:
     """The places that compile single layers, many times: the place, and how many."""
-    from ._compiled import Compiled
+    from ._sites import CompileSites
 
     together: dict[cst.CSTNode | None, list[Compile]] = defaultdict(list)
-    for site in module.fact(Compiled).sites:
+    for site in module.fact(CompileSites).for_speed:
         if _chosen_in_walk(module, site) is not None:
             yield site, "single layers are"
             continue

@@ -133,9 +133,9 @@ def _speaks_against(module: Module) -> bool:
     from torchlint.model.numerics.convolutions import Convolutions
     from torchlint.model.numerics.precision import Precision
 
-    from ._compiled import Compiled
+    from ._sites import CompileSites
 
-    if module.fact(Compiled).all_sites or any(module.imports(name) for name in _LIBRARIES):
+    if module.fact(CompileSites).all or any(module.imports(name) for name in _LIBRARIES):
         return True
     if (
         module.fact(Precision).plays_games
