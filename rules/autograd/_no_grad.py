@@ -8,6 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.numerics.autocasts import Autocasts
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.tree import dotted_name
@@ -141,10 +142,10 @@ class NoGrad:
     def _has_autocast(self, body: cst.CSTNode) -> bool:
         module = self._module
         first = next((node for node in module.tree.nodes_in(body) if isinstance(node, cst.BaseSmallStatement)), body)
-        if module.fact(Regions).autocast(first):
+        if module.fact(Autocasts).is_on(first):
             return True
         return any(_AUTOCAST.search(dotted_name(call.func) or "") for call in module.tree.calls_in(body)) or any(
-            isinstance(node, cst.With) and module.fact(Regions).autocast(node.body)
+            isinstance(node, cst.With) and module.fact(Autocasts).is_on(node.body)
             for node in module.tree.nodes_in(body)
         )
 

@@ -86,9 +86,9 @@ class MissingCompile(Rule):
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.data.devices import Devices
         from torchlint.model.numerics.sizes import Sizes
+        from torchlint.model.training.constructors import Constructors
         from torchlint.model.training.purpose import Purposes
         from torchlint.model.training.steps import Steps
-        from torchlint.model.training.training import Training
 
         if (
             module.fact(Purposes).is_test
@@ -103,7 +103,7 @@ class MissingCompile(Rule):
             if why is None:
                 continue
             for network in module.fact(Steps).networks(step):
-                made = module.fact(Training).constructors(network)
+                made = module.fact(Constructors).of(network)
                 if made is None or len(made) != 1 or module.fact(Sizes).is_tiny(network):
                     continue
                 call = next(iter(made))

@@ -1,4 +1,4 @@
-"""The autocasts of a file: on which device, into which number format, and whether they are switched on."""
+"""Autocast: where it is on, on which device, into which number format."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.tree import dotted_name
-from torchlint.model.training.regions import Regions
 
+#: How many callers up an autocast is looked for.
+_CALLER_DEPTH = 4
 #: What autocast computes in when it is not told.
 _DEFAULTS = {"cuda": "torch.float16", "cpu": "torch.bfloat16"}
 #: What a variable may be called that holds an autocast.
@@ -37,6 +38,7 @@ class Autocasts:
 
     def __init__(self, module: Module) -> None:
         self._module = module
+        self._running: set[cst.CSTNode] = set()
 
     @cached_property
     def all(self) -> list[Autocast]:
@@ -85,7 +87,42 @@ class Autocasts:
         found = self.around(node)
         if found is not None:
             return found.enabled is not False and found.dtype != "torch.float32"
-        return self._module.fact(Regions).autocast(node)
+        return self.is_on(node)
+
+    def is_on(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` may run under autocast: around it, on its function, or in a caller."""
+        return self._is_on(node, _CALLER_DEPTH)
+
+    def _is_on(self, node: cst.CSTNode, depth: int) -> bool:
+        function: cst.FunctionDef | None = None
+        child: cst.CSTNode = node
+        for above in self._module.tree.ancestors(node):
+            if isinstance(above, cst.With) and any(self._is_autocast(item.item) for item in above.items):
+                return True
+            if isinstance(above, cst.FunctionDef) and child is above.body:
+                function = above
+                break
+            child = above
+        if function is None:
+            return False
+        if any(self._is_autocast(decorator.decorator) for decorator in function.decorators):
+            return True
+        if depth <= 0 or function in self._running:
+            return False
+        self._running.add(function)
+        try:
+            callers = self._module.callers(function).calls
+            return any(self._is_on(call, depth - 1) for call in callers)
+        finally:
+            self._running.discard(function)
+
+    def _is_autocast(self, node: cst.CSTNode) -> bool:
+        target = node.func if isinstance(node, cst.Call) else node
+        if self._module.names.alternatives(target) & knowledge.AUTOCASTS:
+            return True
+        if "autocast" in _last_name(target):
+            return True
+        return isinstance(node, (cst.Name, cst.Attribute)) and "autocast" in self._module.value(node).name
 
     def _described(self, call: Call) -> Autocast:
         module = self._module

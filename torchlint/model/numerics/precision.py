@@ -10,6 +10,7 @@ import libcst as cst
 
 from torchlint.model.data.devices import Devices
 from torchlint.model.module import Module
+from torchlint.model.numerics.autocasts import Autocasts
 from torchlint.model.numerics.layers import NetworkLayers
 from torchlint.model.numerics.sizes import Sizes
 from torchlint.model.semantics.knowledge import Kind
@@ -169,7 +170,7 @@ class Precision:
         return [
             step
             for step in module.fact(Steps).loops
-            if not module.fact(Regions).autocast(step.forward)
+            if not module.fact(Autocasts).is_on(step.forward)
             and not all(module.fact(Sizes).is_tiny(network) for network in module.fact(Steps).networks(step))
         ]
 

@@ -9,7 +9,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.training.training import Training
+from torchlint.model.training.constructors import Constructors
 
 #: A layer with no more weights than this (128 x 128, or the pixels of a digit by ten classes) is tiny.
 _TINY = 128 * 128
@@ -32,7 +32,7 @@ class Sizes:
 
     def is_tiny(self, network: cst.BaseExpression) -> bool:
         """Whether the file shows every layer of ``network``, and all are tiny."""
-        made = self._module.fact(Training).constructors(network)
+        made = self._module.fact(Constructors).of(network)
         sizes = [self._largest(call, set()) for call in made or ()]
         return bool(sizes) and all(size is not None and size <= _TINY for size in sizes)
 

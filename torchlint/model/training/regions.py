@@ -1,4 +1,4 @@
-"""Under what a place runs: grad mode, autocast, training or evaluation mode; set here or by every caller."""
+"""Under which grad mode a place runs; set there or by every caller."""
 
 from __future__ import annotations
 
@@ -204,40 +204,3 @@ class Regions:
             return False
         names = set(self._definitions.base_names(owner))
         return bool(names & knowledge.LIGHTNING_MODULES) or any("ightning" in name for name in names)
-
-    # -- autocast
-
-    def autocast(self, node: cst.CSTNode) -> bool:
-        """Whether ``node`` may run under autocast: around it, on its function, or in a caller."""
-        return self._autocast(node, _CALLER_DEPTH)
-
-    def _autocast(self, node: cst.CSTNode, depth: int) -> bool:
-        function: cst.FunctionDef | None = None
-        child: cst.CSTNode = node
-        for above in self._tree.ancestors(node):
-            if isinstance(above, cst.With) and any(self._is_autocast(item.item) for item in above.items):
-                return True
-            if isinstance(above, cst.FunctionDef) and child is above.body:
-                function = above
-                break
-            child = above
-        if function is None:
-            return False
-        if any(self._is_autocast(decorator.decorator) for decorator in function.decorators):
-            return True
-        if depth <= 0 or function in self._running:
-            return False
-        self._running.add(function)
-        try:
-            callers = self._definitions.callers(function, self._values).calls
-            return any(self._autocast(call, depth - 1) for call in callers)
-        finally:
-            self._running.discard(function)
-
-    def _is_autocast(self, node: cst.CSTNode) -> bool:
-        target = node.func if isinstance(node, cst.Call) else node
-        if self._names.alternatives(target) & knowledge.AUTOCASTS:
-            return True
-        if "autocast" in (dotted_name(target) or "").rpartition(".")[2]:
-            return True
-        return isinstance(node, (cst.Name, cst.Attribute)) and "autocast" in self._values.of(node).name
