@@ -12,8 +12,8 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Role
 from torchlint.model.syntax.calls import Presence
+from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.loops import Guard, LoopKind, Loops, guards
-from torchlint.model.training.regions import GradMode, Regions
 from torchlint.parsing import ParseError
 
 
@@ -190,7 +190,7 @@ def test_a_device_picked_by_condition_is_cuda_where_there_is_one() -> None:
 )
 def test_the_grad_mode_of_a_place_counts_its_callers(text: str, mode: GradMode) -> None:
     module = model_of("import torch\n" + text + "\n")
-    assert module.fact(Regions).grad_mode(call_named(module, "model")) is mode
+    assert module.fact(GradModes).of(call_named(module, "model")) is mode
 
 
 @pytest.mark.parametrize(

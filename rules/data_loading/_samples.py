@@ -14,11 +14,11 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Role
 from torchlint.model.syntax.tree import dotted_name
 from torchlint.model.training.evaluation import Evaluation
+from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
-from torchlint.model.training.regions import GradMode, Regions
 
 #: Methods and functions that give the same sample, elsewhere or in another form.
 _SAME = frozenset(
@@ -127,7 +127,7 @@ class Samples:
     def _is_inference(self, call: cst.Call) -> bool:
         if self._module.fact(Gradients).reaches_backward(call):
             return False
-        if self._module.fact(Regions).grad_mode(call) in (GradMode.NO_GRAD, GradMode.INFERENCE):
+        if self._module.fact(GradModes).of(call) in (GradMode.NO_GRAD, GradMode.INFERENCE):
             return True
         return self._module.fact(Evaluation).of(call, self._module.fact(Networks).network_of(call)) is not None
 

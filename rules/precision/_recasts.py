@@ -15,12 +15,12 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.tree import COMPREHENSIONS, dotted_name
 from torchlint.model.training.frozen import Frozen
+from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.inference import InferenceSite
 from torchlint.model.training.loops import Loop, LoopKind, Loops, is_batch
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
-from torchlint.model.training.regions import GradMode, Regions
 
 _LOW = frozenset({"torch.bfloat16", "torch.float16", "torch.half"})
 _FORMATS = _LOW | {"torch.float64", "torch.double"}
@@ -77,7 +77,7 @@ class Recasts:
         entered = entered or self._is_called_again(module.function_of(call))
         if not loops and not entered:
             return None
-        if module.fact(Regions).grad_mode(call) is GradMode.INFERENCE:
+        if module.fact(GradModes).of(call) is GradMode.INFERENCE:
             return "inference mode keeps no rounded weights"
         if module.fact(Frozen).has(module.fact(Networks).network_of(call)):
             return "rounded weights are kept only of parameters that require gradients"

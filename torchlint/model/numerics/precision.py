@@ -17,10 +17,10 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Role
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.tree import COMPREHENSIONS, dotted_name
+from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
-from torchlint.model.training.regions import GradMode, Regions
 from torchlint.model.training.steps import Steps, TrainingLoop
 
 #: Words that speak of low precision wherever they stand in an identifier, a keyword, an import or a string.
@@ -139,7 +139,7 @@ class Precision:
             if isinstance(above, (cst.BaseSmallStatement, cst.FunctionDef)):
                 break
             child = above
-        return self._module.fact(Regions).grad_mode(node) in (GradMode.NO_GRAD, GradMode.INFERENCE)
+        return self._module.fact(GradModes).of(node) in (GradMode.NO_GRAD, GradMode.INFERENCE)
 
     def _words(self, *, own: bool = True) -> Iterator[str]:
         """Identifiers, attributes, keywords, imports and short strings of the file, or of the other files of its

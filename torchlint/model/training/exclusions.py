@@ -11,7 +11,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.tree import dotted_name
 from torchlint.model.training.function_words import MEASURING, snake_case, words_of
-from torchlint.model.training.regions import Regions
+from torchlint.model.training.grad_mode import GradModes
 
 #: Words of code that wants gradients although it trains nothing.
 _GRADIENT_SEEKING = re.compile(
@@ -45,7 +45,7 @@ class Exclusions:
             if owner is not None and module.values.instance(owner).kind is Kind.MODULE:
                 return True
             method = module.function_of(method)
-        if module.fact(Regions).is_inference_hook(function) or self._seeks_gradients(function):
+        if module.fact(GradModes).is_inference_hook(function) or self._seeks_gradients(function):
             return True
         if any(isinstance(node, cst.Assert) for node in module.tree.nodes_in(function)) and "test" in words:
             return True

@@ -18,13 +18,13 @@ from torchlint.model.training.evaluation import Evaluation
 from torchlint.model.training.exclusions import Exclusions
 from torchlint.model.training.frozen import Frozen, freezes
 from torchlint.model.training.function_words import ACTING, CHECKING, EVALUATING, TRAINING, USING, words_of
+from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loops, is_batch
 from torchlint.model.training.mode_dependence import ModeDependence
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.output_uses import OutputUses
 from torchlint.model.training.purpose import Purposes
-from torchlint.model.training.regions import GradMode, Regions
 
 _GRADIENT_LIBRARIES = ("captum", "torchattacks", "foolbox", "pytorch_grad_cam", "functorch", "higher", "learn2learn")
 _BLANK = frozenset({"zeros", "ones", "empty", "zeros_like", "ones_like", "full"})
@@ -54,14 +54,14 @@ class Inference:
 
     @cached_property
     def recording(self) -> list[InferenceSite]:
-        """Regions whose forwards record an autograd graph that nothing uses."""
+        """GradModes whose forwards record an autograd graph that nothing uses."""
         if self._is_out_of_reach:
             return []
         return self._judged(self._recorded, self._indirect)
 
     @cached_property
     def in_training_mode(self) -> list[InferenceSite]:
-        """Regions that run a network of this file that nothing in the file may have put into evaluation mode."""
+        """GradModes that run a network of this file that nothing in the file may have put into evaluation mode."""
         module = self._module
         if (
             self._is_out_of_reach
@@ -118,7 +118,7 @@ class Inference:
         module = self._module
         found: dict[cst.Call, cst.BaseExpression] = {}
         for function, forwards in self._forwards.items():
-            if function is None or module.tree.class_of(function) is None or module.fact(Regions).disables(function):
+            if function is None or module.tree.class_of(function) is None or module.fact(GradModes).disables(function):
                 continue
             trained = [call for call in forwards if module.fact(Gradients).reaches_backward(call)]
             networks = [network for network in map(module.fact(Networks).network_of, trained) if _is_own(network)]
@@ -150,7 +150,7 @@ class Inference:
             or self._is_dry_run(call, function)
         ):
             return None
-        if module.fact(Regions).grad_mode(call) is not GradMode.RECORDING:
+        if module.fact(GradModes).of(call) is not GradMode.RECORDING:
             return None
         trains = module.fact(Gradients).trains(function) if function is not None else False
         evaluated = module.fact(Evaluation).of(call, model)
@@ -252,8 +252,8 @@ class Inference:
         text = dotted_name(model)
         if text is None or _MOVING_TARGETS.search(text) or module.fact(Gradients).reaches_backward(call):
             return None
-        disabled = module.fact(Regions).grad_mode(call) in (GradMode.NO_GRAD, GradMode.INFERENCE)
-        if module.fact(Regions).grad_mode(call) is GradMode.UNKNOWN:
+        disabled = module.fact(GradModes).of(call) in (GradMode.NO_GRAD, GradMode.INFERENCE)
+        if module.fact(GradModes).of(call) is GradMode.UNKNOWN:
             return None
         loop = self._batch_loop(call)
         node: cst.CSTNode | None

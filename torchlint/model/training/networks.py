@@ -8,7 +8,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.tree import dotted_name
-from torchlint.model.training.regions import Regions
+from torchlint.model.training.grad_mode import GradModes
 
 
 class Networks:
@@ -51,7 +51,7 @@ class Networks:
         if self._module.imports("sentence_transformers"):
             return False  # its ``encode`` records nothing
         return not any(
-            self._module.fact(Regions).disables(item)
+            self._module.fact(GradModes).disables(item)
             for item in self._module.definitions.called(node, self._module.values)
         )
 

@@ -1,4 +1,4 @@
-"""Under which grad mode a place runs; set there or by every caller."""
+"""Grad mode: under which one a place runs; set there or by every caller."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class GradMode(str, Enum):
     UNKNOWN = "unknown"
 
 
-class Regions:
+class GradModes:
     """Answers for one file."""
 
     def __init__(self, module: Module) -> None:
@@ -54,7 +54,7 @@ class Regions:
 
     # -- grad mode
 
-    def grad_mode(self, node: cst.CSTNode) -> GradMode:
+    def of(self, node: cst.CSTNode) -> GradMode:
         """The grad mode at ``node``, by its surroundings, its function's decorators and its callers in the file."""
         return self._grad_mode(node, _CALLER_DEPTH)
 
