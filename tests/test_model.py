@@ -13,7 +13,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Role
 from torchlint.model.syntax.calls import Presence
 from torchlint.model.training.grad_mode import GradMode, GradModes
-from torchlint.model.training.loops import Guard, LoopKind, Loops, guards
+from torchlint.model.training.loops import LoopKind, Loops
 from torchlint.parsing import ParseError
 
 
@@ -191,20 +191,6 @@ def test_a_device_picked_by_condition_is_cuda_where_there_is_one() -> None:
 def test_the_grad_mode_of_a_place_counts_its_callers(text: str, mode: GradMode) -> None:
     module = model_of("import torch\n" + text + "\n")
     assert module.fact(GradModes).of(call_named(module, "model")) is mode
-
-
-@pytest.mark.parametrize(
-    ("guard", "expected"),
-    [
-        ("if step % 100 == 0:", {Guard.COUNTER}),
-        ("if step % 2 == 0:", {Guard.CONDITION}),
-        ("if rank == 0:", {Guard.RANK}),
-        ("if verbose:", {Guard.CONDITION}),
-    ],
-)
-def test_what_guards_a_statement_in_a_loop(guard: str, expected: set[Guard]) -> None:
-    module = model_of(f"for step in range(9):\n    {guard}\n        report()\n")
-    assert guards(module.tree, call_named(module, "report"), module.tree.loops[0]) == expected
 
 
 def test_callers_are_complete_only_if_the_function_is_not_passed_on() -> None:

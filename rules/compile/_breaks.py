@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import PARAMETERLESS, Kind
 from torchlint.model.semantics.switches import Switches
+from torchlint.model.syntax.dotted import last_part
 
 from ._conditions import asks_a_tensor, is_tensor
 from ._kinds import BreakKind
@@ -104,7 +105,7 @@ class Breaks:
         if self._has_dynamic_shape(call, name):
             return None if self._captures("capture_dynamic_output_shape_ops") else BreakKind.SHAPE
         if name is not None and name.startswith("torch.nn.") and name.count(".") == 2:
-            last = name.rpartition(".")[2]
+            last = last_part(name)
             holds = (
                 last[:1].isupper() and not last.endswith("Loss") and not last.startswith((*PARAMETERLESS, *_HARMLESS))
             )

@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.parameters import first_parameter
 from torchlint.model.syntax.tree import Binding
 
 from ._kinds import StateKind
@@ -86,8 +87,8 @@ class Mutations:
         if not isinstance(target, cst.Attribute) or not isinstance(target.value, cst.Name):
             return None
         owner = tree.class_of(traced.function)
-        first = (*traced.function.params.posonly_params, *traced.function.params.params)[:1]
-        if owner is None or not first or first[0].name.value != target.value.value:
+        first = first_parameter(traced.function)
+        if owner is None or first is None or first.name.value != target.value.value:
             return None
         instance = self._module.values.instance(owner)
         if instance.kind is not Kind.MODULE:

@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.gates import Gates
+from torchlint.model.syntax.climbing import climb
 
 from ._coverage import Coverage, Function
 from ._execution import Execution
@@ -93,13 +94,11 @@ class Redundant:
 
     def _conditions(self, node: cst.CSTNode) -> frozenset[tuple[str, bool]]:
         found = set()
-        child = node
-        for above in self._tree.ancestors(node):
+        for above, child in climb(self._tree, node):
             if isinstance(above, (cst.FunctionDef, cst.Lambda)):
                 break
             if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test and not self._platform(above.test):
                 found.add((self._tree.root.code_for_node(above.test), child is above.body))
-            child = above
         return frozenset(found)
 
     def _platform(self, test: cst.BaseExpression) -> bool:

@@ -10,6 +10,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.objects import ObjectFlow
+from torchlint.model.syntax.climbing import climb
 
 from ._conditions import USUAL, goes_on
 from ._execution import Execution
@@ -70,8 +71,7 @@ class TracedCode:
         module = self._module
         if module.tree.function_of(node) is not function or module.fact(Execution).asks_whether_compiling(node):
             return False
-        child = node
-        for above in module.tree.ancestors(node):
+        for above, child in climb(module.tree, node):
             if above is function:
                 return True
             if isinstance(above, (cst.ExceptHandler, cst.MatchCase, cst.Raise, cst.Assert)):
@@ -81,5 +81,4 @@ class TracedCode:
             if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
                 if child is not above.body or not USUAL.fullmatch(module.code(above.test)):
                     return False
-            child = above
         return False

@@ -180,17 +180,14 @@ def _is_unconditional(module: Module, node: cst.CSTNode, outer: cst.CSTNode) -> 
     import libcst as cst
 
     from torchlint.model.semantics.gates import Gates
+    from torchlint.model.syntax.climbing import climb
 
-    child = node
-    for above in module.tree.ancestors(node):
-        if above is outer:
-            break
+    for above, child in climb(module.tree, node, outer):
         if isinstance(above, (cst.ExceptHandler, cst.Else, cst.MatchCase, cst.Lambda)):
             return False
         if isinstance(above, cst.If) and child is not above.test:
             if not isinstance(above.test, (cst.Name, cst.Attribute)) and not module.fact(Gates).probes(above.test):
                 return False
-        child = above
     return not any(True for _ in module.fact(Gates).left_before(node))
 
 
@@ -273,12 +270,8 @@ def _outermost(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
     """The statement of the module that holds ``node``."""
     import libcst as cst
 
-    last = node
-    for above in module.tree.ancestors(node):
-        if isinstance(above, cst.Module):
-            return last if isinstance(last, (cst.FunctionDef, cst.ClassDef)) and not last.decorators else None
-        last = above
-    return None
+    found = module.tree.top_level(node)
+    return found if isinstance(found, (cst.FunctionDef, cst.ClassDef)) and not found.decorators else None
 
 
 def _exists_at(module: Module, node: cst.CSTNode, goal: cst.CSTNode) -> bool:

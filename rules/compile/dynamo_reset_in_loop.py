@@ -148,15 +148,15 @@ def _always_runs(module: Module, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
     """Whether only conditions about compiling stand between ``outer`` and ``node``."""
     import libcst as cst
 
-    child = node
-    for above in module.tree.ancestors(node):
+    from torchlint.model.syntax.climbing import climb
+
+    for above, child in climb(module.tree, node):
         if above is outer:
             return True
         if isinstance(above, (cst.ExceptHandler, cst.Finally, cst.MatchCase, cst.Else)):
             return False
         if isinstance(above, cst.If) and child is not above.test and not _COMPILING.search(module.code(above.test)):
             return False
-        child = above
     return False
 
 

@@ -136,7 +136,9 @@ def _layer(module: Module, site: Compile) -> str | None:
 
 
 def _is_layer(name: str) -> bool:
-    last = name.rpartition(".")[2]
+    from torchlint.model.syntax.dotted import last_part
+
+    last = last_part(name)
     return name.startswith("torch.nn.") and last[:1].isupper() and not last.startswith(_LARGER)
 
 
@@ -144,9 +146,10 @@ def _times(module: Module, site: Compile) -> int:
     """How often a place runs each time its function does; 0 if unknown."""
     import libcst as cst
 
+    from torchlint.model.syntax.climbing import climb
+
     times = 1
-    child: cst.CSTNode = site.node
-    for above in module.tree.ancestors(site.node):
+    for above, child in climb(module.tree, site.node):
         if isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
             break
         if isinstance(above, cst.For) and child is above.body:
@@ -155,7 +158,6 @@ def _times(module: Module, site: Compile) -> int:
             return 0
         elif isinstance(above, (cst.ListComp, cst.GeneratorExp)) and child is above.elt:
             times *= 0 if above.for_in.inner_for_in or above.for_in.ifs else _length(module, above.for_in.iter)
-        child = above
     return times
 
 

@@ -13,6 +13,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.options import Options
 from torchlint.model.semantics.value import Value, iterated
 from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.tree import COMPREHENSIONS, dotted_name
 from torchlint.model.training.function_words import words_of
 from torchlint.model.training.loops import Loops
@@ -116,10 +117,10 @@ class Epochs:
     def _is_handed_on(self, call: cst.Call) -> bool:
         """``train_one_epoch(model, loader, epoch)``, a function of another file."""
         name = self._module.name_of(call.func) or ""
-        words = words_of(name.rpartition(".")[2])
+        words = words_of(last_part(name))
         if not words & _ONE_PASS or words & _MAKING or name.startswith(("torch.", "builtins.")):
             return False
-        return name.rpartition(".")[2].islower()
+        return last_part(name).islower()
 
     def _is_loader(self, node: cst.BaseExpression, loader: Call) -> bool:
         value = self._module.value(node)

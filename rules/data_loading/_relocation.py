@@ -12,6 +12,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import device_text, join
 from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.tree import dotted_name
 from torchlint.model.training.loops import Loops
 
@@ -93,15 +94,13 @@ def _moved_elements(module: Module, method: cst.FunctionDef, moves: tuple[cst.Ca
 
 def _is_whole(module: Module, move: cst.Call) -> bool:
     """Whether ``move`` is the value itself, or only ever converted: `x.to(device).float()`, not `f(x.to(device))`."""
-    node: cst.CSTNode = move
-    for above in module.tree.ancestors(move):
+    for above, node in climb(module.tree, move):
         if isinstance(above, (cst.Return, cst.Assign, cst.AnnAssign, cst.Tuple)):
             return True
         if not (
             isinstance(above, (cst.Attribute, cst.Element)) or (isinstance(above, cst.Call) and above.func is node)
         ):
             return False
-        node = above
     return False
 
 

@@ -12,6 +12,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Role
+from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.tree import dotted_name
 from torchlint.model.training.evaluation import Evaluation
 from torchlint.model.training.grad_mode import GradMode, GradModes
@@ -113,7 +114,7 @@ class Samples:
             return _Run(one, None, "a pipeline makes batches of a list, with `batch_size=`", None) if one else None
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "generate":
             model = self._module.value(call.func.value)
-            named = (dotted_name(call.func.value) or "").rpartition(".")[2].lower()
+            named = last_name(call.func.value).lower()
             if model.kind is not Kind.MODULE or not (model.sure or named.endswith("model")):
                 return None
             text = self._tokenized(given, body)
@@ -160,7 +161,7 @@ class Samples:
                 owner, method = call.func, ""
                 if isinstance(call.func, cst.Attribute) and call.func.attr.value in _ENCODING:
                     owner, method = call.func.value, call.func.attr.value
-                name = (dotted_name(owner) or "").rpartition(".")[2].lower()
+                name = last_name(owner).lower()
                 if not call.args or not (name.endswith("tokenizer") or "Tokenizer" in self._module.value(owner).name):
                     continue
                 text = call.args[0].value
@@ -200,7 +201,7 @@ class Samples:
                 return False  # what an earlier round gave
         for inner in self._tree.calls_in(loop.body):
             owner = dotted_name(inner.func.value) if isinstance(inner.func, cst.Attribute) else None
-            if owner in kept and (dotted_name(inner.func) or "").rpartition(".")[2] in _KEEPING:
+            if owner in kept and last_name(inner.func) in _KEEPING:
                 return False
         return not any(
             isinstance(target, cst.Subscript) and dotted_name(target.value) in kept
@@ -225,7 +226,7 @@ class Samples:
 
     def _is_one_by_one(self, body: cst.CSTNode) -> bool:
         """Whether samples come one by one, or single ones are measured or shown."""
-        names = ((dotted_name(call.func) or "").rpartition(".")[2] for call in self._tree.calls_in(body))
+        names = (last_name(call.func) for call in self._tree.calls_in(body))
         return any(_ONE_BY_ONE.match(name) for name in names)
 
     # -- a batch of one
@@ -311,7 +312,7 @@ class Samples:
             yield from (inner for inner in self._tree.calls_in(values[0]) if self._resizes(inner, body))
 
     def _resizes(self, call: cst.Call, body: cst.CSTNode) -> bool:
-        last = (dotted_name(call.func) or "").rpartition(".")[2]
+        last = last_name(call.func)
         if isinstance(call.func, cst.Attribute) and not last:
             last = call.func.attr.value
         if last not in _RESIZERS:

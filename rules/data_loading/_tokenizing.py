@@ -12,7 +12,8 @@ import libcst as cst
 from torchlint.model.data.datasets import Datasets
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.tree import COMPREHENSIONS, dotted_name
+from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.tree import COMPREHENSIONS
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.purpose import Purposes
@@ -109,7 +110,7 @@ class Tokenizing:
         if isinstance(func, cst.Attribute) and func.attr.value in _ENCODERS:
             return True
         owner = func.value if isinstance(func, cst.Attribute) and func.attr.value in ("encode", "pad") else func
-        if "tokeni" in (dotted_name(owner) or "").rpartition(".")[2].lower():
+        if "tokeni" in last_name(owner).lower():
             return True
         return "Tokenizer" in self._module.value(owner).name
 

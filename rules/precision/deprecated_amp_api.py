@@ -246,7 +246,9 @@ def _movable(module: Module, binding: Binding, users: list[_Use]) -> bool:
     """Whether nothing but calls that can be rewritten, of ``users``, and annotations sees what the import binds."""
     import libcst as cst
 
-    if module.is_exported(binding) or binding.imported.rpartition(".")[2] not in _IMPORTED:
+    from torchlint.model.syntax.dotted import last_part
+
+    if module.is_exported(binding) or last_part(binding.imported) not in _IMPORTED:
         return False
     known = [use for use in users if _arguments(module, use) is not None and not _is_kept(module, use)]
     covered = {part for use in known for part in module.tree.nodes_in(use.target)}

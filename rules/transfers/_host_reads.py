@@ -16,6 +16,8 @@ from torchlint.model.numerics.precision import Precision
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of
 from torchlint.model.semantics.value import Role
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.tree import COMPREHENSIONS, dotted_name
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import is_backward
@@ -324,14 +326,13 @@ class HostReads:
         if isinstance(tensor, cst.Call) and isinstance(tensor.func, cst.Attribute):
             if tensor.func.attr.value in _CHOOSING:
                 return True
-        return bool(_CHOICES.search((dotted_name(tensor) or "").rpartition(".")[2]))
+        return bool(_CHOICES.search(last_name(tensor)))
 
     def _sees(self, use: cst.Name, statement: cst.CSTNode) -> bool:
         return any(binding.node is statement for binding in self._module.values.reaching.of(use))
 
     def _is_asked(self, node: cst.CSTNode) -> bool:
-        child = node
-        for above in self._tree.ancestors(node):
+        for above, child in climb(self._tree, node):
             if isinstance(above, (cst.If, cst.While, cst.IfExp)):
                 return above.test is child
             if isinstance(above, cst.Assert):
@@ -346,5 +347,4 @@ class HostReads:
                     return True
             if isinstance(above, (cst.BaseSmallStatement, cst.BaseCompoundStatement, cst.Lambda, *COMPREHENSIONS)):
                 return False
-            child = above
         return False

@@ -12,6 +12,7 @@ from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of, moved_to
 from torchlint.model.semantics.value import Value, device_text
+from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.tree import dotted_name
 
 #: Methods of a dataset that run once per item or batch.
@@ -211,7 +212,7 @@ class Datasets:
         if value.kind not in (Kind.UNKNOWN, Kind.DEVICE, Kind.NONE):
             return False
         owner, _, last = (dotted_name(node) or "").lower().rpartition(".")
-        if owner and owner.rpartition(".")[2] not in _DEVICE_HOLDERS:
+        if owner and last_part(owner) not in _DEVICE_HOLDERS:
             return False  # `x.device`: where some tensor is
         return last in ("device", "_device", "dev", "gpu", "cuda_device") or last.endswith("_device")
 

@@ -17,7 +17,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import moved_to
 from torchlint.model.semantics.value import Role, device_text, iterated
 from torchlint.model.syntax.calls import Call
-from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.syntax.dotted import last_name
 from torchlint.model.training import loops
 from torchlint.model.training.loops import Loops, batch_origins
 from torchlint.model.training.networks import Networks
@@ -188,7 +188,7 @@ class Loading:
                 if trainer is not None and self._is_gpu_trainer(trainer):
                     return self._handed_to_trainer(call, func)
                 return nothing
-        name = (dotted_name(func) or "").rpartition(".")[2]
+        name = last_name(func)
         if _MOVERS.search(name) and call.args:
             origins = batch_origins(self._module.value(call.args[0].value))
             devices = [argument.value for argument in call.args[1:]]

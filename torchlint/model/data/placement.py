@@ -14,6 +14,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of
 from torchlint.model.semantics.value import device_text
 from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.tree import dotted_name
 
 #: What a variable that holds a device is called, where its value is out of sight.
@@ -114,7 +115,7 @@ class Placement:
         name = dotted_name(node.func if isinstance(node, cst.Call) else node)
         if name is None and isinstance(node, cst.Attribute):
             name = node.attr.value  # `model(x).device`
-        return name is not None and bool(_DEVICE_NAMES.search(name.rpartition(".")[2]))
+        return name is not None and bool(_DEVICE_NAMES.search(last_part(name)))
 
     # -- made on the host
 

@@ -12,7 +12,8 @@ from torchlint.model.module import Module
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import Call
-from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.dotted import last_name
 
 #: How many callers up an autocast is looked for.
 _CALLER_DEPTH = 4
@@ -55,18 +56,17 @@ class Autocasts:
             if node not in called and module.names.alternatives(node) & knowledge.AUTOCASTS:
                 return True  # handed on, or under a name that may be something else
         for call in module.tree.calls:
-            if "autocast" in _last_name(call.func) and call.func not in called:
+            if "autocast" in last_name(call.func) and call.func not in called:
                 if not module.definitions.called(call, module.values):
                     return True
         managers = (item.item for node in module.tree.withs for item in node.items)
-        return any(_HELD.search(_last_name(manager)) and not module.value(manager) for manager in managers)
+        return any(_HELD.search(last_name(manager)) and not module.value(manager) for manager in managers)
 
     def around(self, node: cst.CSTNode) -> Autocast | None:
         """The innermost of them around ``node``: entered by a ``with``, or on its function."""
         tree = self._module.tree
         known: dict[cst.CSTNode, Autocast] = {found.call.node: found for found in self.all}
-        child = node
-        for above in tree.ancestors(node):
+        for above, child in climb(tree, node):
             managers: list[cst.CSTNode] = []
             if isinstance(above, cst.With) and child is above.body:
                 managers = [item.item for item in reversed(above.items)]
@@ -79,7 +79,6 @@ class Autocasts:
                         return known[call]
             if isinstance(above, (cst.FunctionDef, cst.Lambda)):
                 return None
-            child = above
         return None
 
     def is_low(self, node: cst.CSTNode) -> bool:
@@ -95,14 +94,12 @@ class Autocasts:
 
     def _is_on(self, node: cst.CSTNode, depth: int) -> bool:
         function: cst.FunctionDef | None = None
-        child: cst.CSTNode = node
-        for above in self._module.tree.ancestors(node):
+        for above, child in climb(self._module.tree, node):
             if isinstance(above, cst.With) and any(self._is_autocast(item.item) for item in above.items):
                 return True
             if isinstance(above, cst.FunctionDef) and child is above.body:
                 function = above
                 break
-            child = above
         if function is None:
             return False
         if any(self._is_autocast(decorator.decorator) for decorator in function.decorators):
@@ -120,7 +117,7 @@ class Autocasts:
         target = node.func if isinstance(node, cst.Call) else node
         if self._module.names.alternatives(target) & knowledge.AUTOCASTS:
             return True
-        if "autocast" in _last_name(target):
+        if "autocast" in last_name(target):
             return True
         return isinstance(node, (cst.Name, cst.Attribute)) and "autocast" in self._module.value(node).name
 
@@ -144,7 +141,3 @@ class Autocasts:
         elif not enabled.absent:
             switch = "**"
         return Autocast(call, device, name, switch)
-
-
-def _last_name(node: cst.CSTNode) -> str:
-    return (dotted_name(node) or "").rpartition(".")[2]

@@ -16,6 +16,7 @@ from torchlint.model.numerics.sizes import Sizes
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Role
 from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.tree import COMPREHENSIONS, dotted_name
 from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.loops import Loops
@@ -131,14 +132,12 @@ class Precision:
         return bool(nodes) and all(self._runs_without_gradients(node) for node in nodes)
 
     def _runs_without_gradients(self, node: cst.CSTNode) -> bool:
-        child = node
-        for above in self._module.tree.ancestors(node):
+        for above, child in climb(self._module.tree, node):
             if isinstance(above, cst.With) and child is not above.body:
                 node = above.body.body[0]  # the managers of one `with` act together
                 break
             if isinstance(above, (cst.BaseSmallStatement, cst.FunctionDef)):
                 break
-            child = above
         return self._module.fact(GradModes).of(node) in (GradMode.NO_GRAD, GradMode.INFERENCE)
 
     def _words(self, *, own: bool = True) -> Iterator[str]:

@@ -9,6 +9,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.dotted import last_part
 from torchlint.model.training.constructors import Constructors
 
 #: A layer with no more weights than this (128 x 128, or the pixels of a digit by ten classes) is tiny.
@@ -87,7 +88,7 @@ class Sizes:
 
     def _size_by_name(self, call: cst.Call, name: str) -> int | None:
         """The same of a call of something imported."""
-        last = name.rpartition(".")[2]
+        last = last_part(name)
         if name.startswith("torch.nn.functional."):
             return None if any(word in last for word in _HEAVY_FUNCTIONS) else 0
         if name.startswith(("torch.nn.init.", "torch.nn.utils.")):

@@ -7,6 +7,7 @@ from functools import cached_property
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import UNKNOWN, Value
+from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.tree import Tree, dotted_name
 
 
@@ -19,7 +20,7 @@ class Guesses:
     def of(self, text: str) -> Value:
         """A guess from a name and from what is done with it elsewhere in the file; never sure."""
         used = self._used_as(text)
-        last = text.rpartition(".")[2].lower()
+        last = last_part(text).lower()
         if any(word in last for word in knowledge.LOADER_NAMES):
             return Value(Kind.LOADER, sure=False)
         if "optim" in last and not used & {"zero", "parameters"}:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import UNKNOWN, Role, Value
+from torchlint.model.syntax.dotted import last_part
 
 
 def named_constant(name: str) -> Value:
@@ -36,7 +37,7 @@ def instance_by_base(name: str) -> Value:
         return Value(Kind.MODULE)
     if name in knowledge.DATASET_BASES or name.startswith(("torch.utils.data.", "torchvision.datasets.")):
         return Value(Kind.DATASET)
-    last = name.rpartition(".")[2]
+    last = last_part(name)
     if name.startswith(("transformers.", "diffusers.", "timm.", "torchvision.models.")):
         return Value(Kind.MODULE) if last.endswith(("Model", "Mixin", "Net", "PreTrainedModel")) else UNKNOWN
     if last in ("Dataset", "IterableDataset", "VisionDataset") and name.startswith("."):
@@ -48,7 +49,7 @@ def instance_by_base(name: str) -> Value:
 
 def instance_by_name(name: str) -> Value:
     """What calling the library class or function ``name`` gives."""
-    last = name.rpartition(".")[2]
+    last = last_part(name)
     if name.startswith("torch.nn.functional."):
         return Value(Kind.TENSOR, role=Role.LOSS if last.endswith(_LOSS_FUNCTIONS) else None)
     if name.startswith("torch.nn."):
@@ -95,5 +96,5 @@ _MODULE_CLASSES = knowledge.MODULE_BASES | {"torch.nn.Module"}
 
 
 def makes_no_module(owner: str) -> bool:
-    last = owner.rpartition(".")[2]
+    last = last_part(owner)
     return last.endswith(("Tokenizer", "TokenizerFast", "Processor", "Config", "Extractor", "Scheduler"))

@@ -15,7 +15,9 @@ from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.object_parts import SEALED, Object, Objects, part_of
-from torchlint.model.semantics.stores import Stores, last_name
+from torchlint.model.semantics.stores import Stores, trailing_name
+from torchlint.model.syntax.dotted import last_part
+from torchlint.model.syntax.parameters import first_parameter, owner_of
 from torchlint.model.syntax.tree import Binding
 
 #: An expression, and the part of its value that unpacking gives.
@@ -143,7 +145,7 @@ class ObjectFlow:
             name = self._names.resolve(node.func if isinstance(node, cst.Call) else node)
             if name is not None and name.startswith(_OPAQUE):
                 return True
-            if name is None and last_name(node) in (
+            if name is None and trailing_name(node) in (
                 "register_fake",
                 "register_kernel",
                 "register_autograd",
@@ -239,12 +241,11 @@ class ObjectFlow:
 
     def _parameter(self, binding: Binding, path: tuple[int, ...]) -> Objects:
         param = binding.node
-        function = self._tree.parent(self._tree.parent(param) or param)
-        if not isinstance(param, cst.Param) or not isinstance(function, cst.FunctionDef):
+        function = owner_of(self._tree, param)
+        if not isinstance(param, cst.Param) or function is None:
             return frozenset({param})
         owner = self._tree.class_of(function)
-        first = [*function.params.posonly_params, *function.params.params][:1]
-        if owner is not None and first and first[0] is param:
+        if owner is not None and first_parameter(function) is param:
             return frozenset({("self", owner), *self.instances(owner)})
         given = self._definitions.arguments_for(function, param, self._values)
         found = {item for argument in given for item in self.of(argument, path)}
@@ -323,7 +324,7 @@ class ObjectFlow:
             if name == "builtins.getattr" and len(given) > 1 and isinstance(given[1], cst.SimpleString):
                 text = given[1].evaluated_value
                 return self.attribute(self.of(given[0]), text) if isinstance(text, str) else _NOTHING
-            if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper():
+            if name.startswith("torch.nn.") and last_part(name)[:1].isupper():
                 return frozenset({node}) | self._all(given)
             if name.startswith(("builtins.", "torch.nn.functional.", "copy.")):
                 return frozenset({node}) if name.startswith("copy.") else _NOTHING

@@ -39,19 +39,19 @@ class Stores:
         found = defaultdict(list)
         for target, value, statement in self._tree.stores:
             if isinstance(target, cst.Subscript) and value is not None:
-                found[last_name(target.value)].append((target.value, value, statement))
+                found[trailing_name(target.value)].append((target.value, value, statement))
         for call in self._tree.calls:
             if isinstance(call.func, cst.Attribute) and call.func.attr.value in _PUTS and call.args:
-                found[last_name(call.func.value)].append((call.func.value, call.args[-1].value, call))
+                found[trailing_name(call.func.value)].append((call.func.value, call.args[-1].value, call))
             elif self._names.resolve(call.func) == "builtins.setattr" and len(call.args) == 3:
-                found[last_name(call.args[0].value)].append((call.args[0].value, call.args[2].value, call))
+                found[trailing_name(call.args[0].value)].append((call.args[0].value, call.args[2].value, call))
         return dict(found)
 
 
-def last_name(node: cst.CSTNode) -> str:
+def trailing_name(node: cst.CSTNode) -> str:
     """``append`` for ``self.items.append(x)``, ``items`` for ``self.items``; "" for other expressions."""
     if isinstance(node, cst.Call):
-        return last_name(node.func)
+        return trailing_name(node.func)
     if isinstance(node, cst.Attribute):
         return node.attr.value
     return node.value if isinstance(node, cst.Name) else ""

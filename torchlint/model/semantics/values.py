@@ -20,6 +20,7 @@ from torchlint.model.semantics.moves import moved_to
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.semantics.value import NONE, NUMBER, UNKNOWN, Role, Value, iterated, join, unpacked
+from torchlint.model.syntax.parameters import first_parameter, owner_of
 from torchlint.model.syntax.tree import Binding, Scope, Tree, dotted_name
 
 __all__ = ["Value", "Values"]
@@ -104,13 +105,12 @@ class Values:
         promised = self.annotated(param.annotation)
         if promised.kind in (Kind.MODULE, Kind.LOADER, Kind.OPTIMIZER, Kind.DATASET):
             promised = replace(promised, sure=True)
-        function = self._tree.parent(self._tree.parent(param) or param)
+        function = owner_of(self._tree, param)
         given: list[Value] = []
-        if isinstance(function, cst.FunctionDef):
+        if function is not None:
             owner = self._tree.class_of(function)
             if owner is not None and not _is_static(function):
-                first = (*function.params.posonly_params, *function.params.params)[:1]
-                if first and first[0] is param:
+                if first_parameter(function) is param:
                     return self._instance_of(None, None, owner)
             given = [self.of(argument) for argument in self._definitions.arguments_for(function, param, self)]
             if function.params.params[:1] == (param,) and self._definitions.is_spawned(function):

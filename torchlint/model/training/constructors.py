@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics import knowledge
+from torchlint.model.syntax.dotted import last_name, last_part
 from torchlint.model.syntax.tree import dotted_name
 from torchlint.model.training.evaluation import KEEPING_MODE
 from torchlint.model.training.mode_switches import ModeSwitches, same_object
@@ -81,13 +82,13 @@ class Constructors:
         does a function of another file that is given the model and whose name speaks of a mode.
         """
         text = dotted_name(model) or ""
-        last = text.rpartition(".")[2]
+        last = last_part(text)
         if text.startswith("self.") and self._inherits_from_elsewhere(model):
             return True
         for switch in self._switches.all:
             if switch.evaluation is False:
                 continue
-            other = switch.target.rpartition(".")[2]
+            other = last_part(switch.target)
             if not switch.target or same_object(switch.target, text) or other in (last, "self", "module"):
                 return True
             assert isinstance(switch.call.func, cst.Attribute)
@@ -112,9 +113,9 @@ class Constructors:
         """The last names of what ``load_for_inference(model)``, a function of another file, is given."""
         found: set[str] = set()
         for call in self._tree.calls:
-            name = (dotted_name(call.func) or "").rpartition(".")[2].lower()
+            name = last_name(call.func).lower()
             if any(word in name for word in _MODE_WORDS) and not self._definitions.called(call, self._values):
-                found.update((dotted_name(item.value) or "").rpartition(".")[2] for item in call.args)
+                found.update(last_name(item.value) for item in call.args)
         return found
 
 
@@ -129,7 +130,7 @@ def _all(found: list[frozenset[cst.Call] | None]) -> frozenset[cst.Call] | None:
 
 def _builds_network(name: str) -> bool:
     """Whether calling ``name`` builds a network in training mode: a library's, or a class of the project."""
-    last = name.rpartition(".")[2]
+    last = last_part(name)
     if name.startswith(_FACTORIES):
         return not name.startswith(("torch.nn.functional.", "torch.nn.init.", "torch.nn.utils."))
     return last[:1].isupper() and name.lstrip(".").partition(".")[0] not in _OTHER_ROOTS

@@ -7,6 +7,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.tree import dotted_name
 from torchlint.model.training.loops import Loops
 
@@ -19,7 +20,7 @@ class Frozen:
 
     def has(self, model: cst.BaseExpression) -> bool:
         """Whether the parameters of ``model`` are switched off, so that it records nothing."""
-        last = (dotted_name(model) or "").rpartition(".")[2]
+        last = last_name(model)
         return bool(last) and last in self._frozen
 
     @cached_property
@@ -28,7 +29,7 @@ class Frozen:
         found: set[str] = set()
         for call in self._module.methods("requires_grad_"):
             if call.args and dotted_name(call.args[0].value) == "False" and isinstance(call.func, cst.Attribute):
-                found.add((dotted_name(call.func.value) or "").rpartition(".")[2])
+                found.add(last_name(call.func.value))
         for target, value, statement in tree.stores:
             if not (isinstance(target, cst.Attribute) and target.attr.value == "requires_grad"):
                 continue
@@ -38,7 +39,7 @@ class Frozen:
                 if isinstance(loop.node, cst.For):
                     for call in tree.calls_in(loop.node.iter):
                         if isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("parameters"):
-                            found.add((dotted_name(call.func.value) or "").rpartition(".")[2])
+                            found.add(last_name(call.func.value))
         return found
 
 

@@ -11,6 +11,8 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.tree import dotted_name
 
 #: How many callers up a property is looked for.
@@ -59,8 +61,7 @@ class GradModes:
         return self._grad_mode(node, _CALLER_DEPTH)
 
     def _grad_mode(self, node: cst.CSTNode, depth: int) -> GradMode:
-        child: cst.CSTNode = node
-        for above in self._tree.ancestors(node):
+        for above, child in climb(self._tree, node):
             if isinstance(above, cst.With) and child is above.body:
                 for item in reversed(above.items):
                     mode = self.manager_mode(item.item)
@@ -72,7 +73,6 @@ class GradModes:
                 return self._statement_mode(node, above) or self._function_mode(above, depth)
             elif isinstance(above, cst.Lambda) and child is above.body:
                 return GradMode.UNKNOWN
-            child = above
         return self._statement_mode(node, None) or GradMode.RECORDING
 
     def _statement_mode(self, node: cst.CSTNode, function: cst.FunctionDef | None) -> GradMode | None:
@@ -159,7 +159,7 @@ class GradModes:
                 for inner in self._tree.calls_in(definition):
                     if self._names.resolve(inner.func) in knowledge.GRAD_MODES:
                         return GradMode.UNKNOWN
-            last = (dotted_name(node.func) or "").rpartition(".")[2].lower()
+            last = last_name(node.func).lower()
         else:
             value = self._values.of(node)
             if value.kind is Kind.CONTEXT:
@@ -168,7 +168,7 @@ class GradModes:
                 for inner in self._tree.calls_in(definition):
                     if self._names.resolve(inner.func) in knowledge.GRAD_MODES:
                         return GradMode.UNKNOWN
-            last = (dotted_name(node) or "").rpartition(".")[2].lower()
+            last = last_name(node).lower()
         if name is None or not name.startswith(("torch.", "builtins.", "contextlib.")):
             if any(word in last for word in ("grad", "infer", "eval", "freeze", "no_sync")) and last != "no_sync":
                 return GradMode.UNKNOWN
@@ -184,7 +184,7 @@ class GradModes:
             if self._definitions.called(node, self._values):
                 return False
             return any(self._values.of(argument.value).kind is Kind.MODULE for argument in node.args)
-        return not _HARMLESS.search((dotted_name(node) or "").rpartition(".")[2].lower())
+        return not _HARMLESS.search(last_name(node).lower())
 
     def disables(self, definition: cst.CSTNode) -> bool:
         """Whether a function of the file switches gradients off by itself, by a decorator or in its body."""

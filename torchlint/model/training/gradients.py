@@ -9,6 +9,8 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.tree import Scope, dotted_name
 from torchlint.model.training.loops import is_backward, is_step
 
@@ -44,7 +46,7 @@ class Gradients:
         name = self._names.resolve(call.func)
         if name is not None:
             return name in _GRADIENT_FUNCTIONS or name.startswith(_GRADIENT_PREFIXES)
-        last = (dotted_name(call.func) or "").rpartition(".")[2]
+        last = last_name(call.func)
         return last.endswith("scaler") and len(call.args) >= 2
 
     def trains(self, node: cst.CSTNode) -> bool:
@@ -157,8 +159,8 @@ class Gradients:
                 if isinstance(binding.node.target, cst.Name):  # ``total += x`` keeps what was there before
                     yield binding.node.target, outward
             elif outward and isinstance(binding.node, cst.Param):
-                function = self._tree.parent(self._tree.parent(binding.node) or binding.node)
-                if isinstance(function, cst.FunctionDef):
+                function = owner_of(self._tree, binding.node)
+                if function is not None:
                     for given in self._definitions.arguments_for(function, binding.node, self._values):
                         yield given, True
         for filled, home in self._fillings.get(node.value, ()):

@@ -11,7 +11,9 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.value import UNKNOWN, Role, Value, iterated
-from torchlint.model.syntax.tree import Tree, dotted_name
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.dotted import last_part
+from torchlint.model.syntax.tree import dotted_name
 
 
 class LoopKind(str, Enum):
@@ -83,13 +85,11 @@ class Loops:
     def around(self, node: cst.CSTNode) -> list[Loop]:
         """The loops around ``node`` within its function, innermost first."""
         found: list[Loop] = []
-        child = node
-        for above in self._tree.ancestors(node):
+        for above, child in climb(self._tree, node):
             if isinstance(above, (cst.For, cst.While)) and child is above.body:
                 found.append(self.of(above))
             elif isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
                 break
-            child = above
         return found
 
     def _classify(self, node: cst.For | cst.While, over: Value) -> LoopKind:
@@ -148,48 +148,4 @@ def is_step(call: cst.Call) -> bool:
     owner = (dotted_name(call.func.value) or "").lower()
     if owner == "p" or any(word in owner for word in _NO_OPTIMIZERS):  # `with profile() as p`
         return False
-    return "optim" in owner or "opt" in owner.rpartition(".")[2] or "scaler" in owner or len(call.args) == 0
-
-
-_COUNTERS = re.compile(r"step|iter|batch|idx|count|epoch|^i$|^it$|^n$|^k$", re.IGNORECASE)
-_RANKS = re.compile(r"rank|main_process|is_master|master_process|is_main", re.IGNORECASE)
-
-
-class Guard(str, Enum):
-    """Why a statement does not run at every round."""
-
-    COUNTER = "counter"
-    RANK = "rank"
-    HANDLER = "handler"
-    CONDITION = "condition"
-
-
-def guards(tree: Tree, node: cst.CSTNode, loop: cst.CSTNode) -> set[Guard]:
-    """What stands between ``loop`` and ``node``: step counters, ranks, exception handlers, other conditions."""
-    found: set[Guard] = set()
-    child = node
-    for above in tree.ancestors(node):
-        if above is loop:
-            break
-        if isinstance(above, cst.ExceptHandler):
-            found.add(Guard.HANDLER)
-        elif isinstance(above, cst.If) and child is not above.test:
-            found.add(_guard_of(tree, above.test))
-        child = above
-    return found
-
-
-def _guard_of(tree: Tree, test: cst.BaseExpression) -> Guard:
-    names = [part.value for part in tree.nodes_in(test) if isinstance(part, cst.Name)]
-    names += [part.attr.value for part in tree.nodes_in(test) if isinstance(part, cst.Attribute)]
-    if any(_RANKS.search(name) for name in names):
-        return Guard.RANK
-    for part in tree.nodes_in(test):
-        if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.Modulo):
-            modulus = part.right
-            if isinstance(modulus, cst.Integer) and modulus.value in ("1", "2"):
-                continue  # every second step is no guard
-            return Guard.COUNTER
-        if isinstance(part, cst.Comparison) and isinstance(part.left, cst.Name) and _COUNTERS.search(part.left.value):
-            return Guard.COUNTER
-    return Guard.CONDITION
+    return "optim" in owner or "opt" in last_part(owner) or "scaler" in owner or len(call.args) == 0

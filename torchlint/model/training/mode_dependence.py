@@ -6,6 +6,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics import knowledge
+from torchlint.model.syntax.dotted import last_part
 
 
 class ModeDependence:
@@ -48,7 +49,7 @@ class ModeDependence:
         if name is not None:
             if name.startswith("torch.nn.") and not name.startswith(("torch.nn.functional.", "torch.nn.init.")):
                 return self._depends_by_name(name) or _has_dropout(call)
-            if name.rpartition(".")[2].startswith("dropout"):
+            if last_part(name).startswith("dropout"):
                 return True
             return not name.startswith(("torch.", "builtins.", "math.", "numpy.", "einops.", "functools.", "typing."))
         for definition in self._definitions.called(call, self._values):
@@ -57,7 +58,7 @@ class ModeDependence:
         return False
 
     def _depends_by_name(self, name: str) -> bool:
-        last = name.rpartition(".")[2]
+        last = last_part(name)
         return name in knowledge.MODE_DEPENDENT_WHOLE or any(word in last for word in knowledge.MODE_DEPENDENT)
 
 

@@ -7,7 +7,7 @@ import re
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.syntax.dotted import last_name
 from torchlint.model.training.outputs import DETACHING, GRADIENTLESS, Outputs
 
 #: What a policy gradient, an advantage or a bonus is made of.
@@ -26,7 +26,7 @@ class OutputUses:
         for part in self._module.tree.nodes_in(node):
             if isinstance(part, cst.Attribute) and part.attr.value in DETACHING:
                 return True
-            if isinstance(part, cst.Call) and (dotted_name(part.func) or "").rpartition(".")[2] in _SHOWN:
+            if isinstance(part, cst.Call) and last_name(part.func) in _SHOWN:
                 return True
         return False
 
@@ -36,7 +36,7 @@ class OutputUses:
             taken: list[cst.CSTNode] = []
             if isinstance(part, cst.Attribute) and part.attr.value in ("data", "detach", "detach_"):
                 taken = [part.value]
-            elif isinstance(part, cst.Call) and (dotted_name(part.func) or "").rpartition(".")[2] in _SHOWN:
+            elif isinstance(part, cst.Call) and last_name(part.func) in _SHOWN:
                 taken = [argument.value for argument in part.args]
             if any(self._module.fact(Outputs).carries(item, {call}, frozenset()) for item in taken):
                 return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.tree import Binding, dotted_name
 
 
@@ -35,9 +36,9 @@ class Sources:
         found: list[tuple[cst.BaseExpression | None, tuple[int, ...]]] = []
         for binding in bindings:
             if isinstance(binding.node, cst.Param):
-                function = self._tree.parent(self._tree.parent(binding.node) or binding.node)
+                function = owner_of(self._tree, binding.node)
                 given: list[cst.BaseExpression] = []
-                if isinstance(function, cst.FunctionDef):
+                if function is not None:
                     given = self._definitions.arguments_for(function, binding.node, self._values)
                 found.extend((value, path) for value in given)
                 if not given:

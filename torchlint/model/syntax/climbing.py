@@ -1,0 +1,22 @@
+"""From a node to the nodes around it, together with the part of each that holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.model.syntax.tree import Tree
+
+
+def climb(tree: Tree, node: cst.CSTNode, outer: cst.CSTNode | None = None) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
+    """The nodes around ``node``, innermost first, each with its child that is or holds ``node``.
+
+    With ``outer``, only those inside of it.
+    """
+    child = node
+    for above in tree.ancestors(node):
+        if above is outer:
+            return
+        yield above, child
+        child = above
