@@ -10,7 +10,7 @@ import pytest
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.value import Role
+from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.calls import Presence
 from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.loops import LoopKind, Loops
@@ -168,7 +168,7 @@ def test_a_conditional_binding_hides_nothing() -> None:
 
 def test_a_device_picked_by_condition_is_cuda_where_there_is_one() -> None:
     module = model_of("import torch\nd = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\nd\n")
-    assert module.value(last_expression(module)).device == "cuda"
+    assert module.value(last_expression(module)).device is Device.CUDA
 
 
 @pytest.mark.parametrize(

@@ -167,13 +167,15 @@ def _is_meant(module: Module, site: Compile) -> bool:
     """Whether the debugging back end was chosen knowingly: by a condition, for comparison, with a reason given."""
     import libcst as cst
 
+    from torchlint.model.semantics.value import Device
+
     from ._sites import CompileSites
 
     if _in_test(module, site.node):
         return True
     if site.option("disable") is site.debugging and module.comment_on(site.node):
         return True  # `disable=True  # LSTMs do not compile`
-    if not isinstance(site.target, cst.FunctionDef) and module.value(site.target).device == "mps":
+    if not isinstance(site.target, cst.FunctionDef) and module.value(site.target).device is Device.MPS:
         return True
     for above in module.tree.ancestors(site.node):
         if isinstance(above, (cst.If, cst.IfExp)) and _KNOWING.search(module.code(above.test)):

@@ -12,6 +12,7 @@ from torchlint.model.numerics.autocasts import Autocast, Autocasts
 from torchlint.model.numerics.layers import NetworkLayers
 from torchlint.model.numerics.sizes import Sizes
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.tree import COMPREHENSIONS, dotted_name
 from torchlint.model.training.frozen import Frozen
@@ -103,7 +104,7 @@ class Recasts:
         moved = {module.code(item.value) for call in module.methods("to") for item in call.args[:1]}
         if given is not None and not isinstance(given, cst.SimpleString):
             return module.code(given).removesuffix(".type") in moved
-        if recast.autocast.device != "cuda" or any(module.calls("torch.cuda.is_available")):
+        if recast.autocast.device is not Device.CUDA or any(module.calls("torch.cuda.is_available")):
             return False
         return any(module.methods("cuda")) or bool(moved & {'"cuda"', "'cuda'"})
 

@@ -15,7 +15,7 @@ from torchlint.model.module import Module
 from torchlint.model.numerics.precision import Precision
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of
-from torchlint.model.semantics.value import Role
+from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.tree import COMPREHENSIONS, dotted_name
@@ -129,11 +129,11 @@ class HostReads:
             name = module.name_of(node) or ""
             if name.startswith("torch.cuda.") and name not in _NO_EVIDENCE:
                 return True
-        return any(move.device != "cpu" for move in module.fact(Placement).moves) or any(
+        return any(move.device is not Device.CPU for move in module.fact(Placement).moves) or any(
             item.keyword is not None
             and item.keyword.value == "device"
             and module.fact(Placement).is_device(item.value)
-            and device_of(item.value, module.values) != "cpu"
+            and device_of(item.value, module.values) is not Device.CPU
             for call in self._tree.calls
             for item in call.args
         )
@@ -247,7 +247,9 @@ class HostReads:
             if self._module.fact(Outputs).runs(part):
                 return True
             value = self._module.value(part)
-            return value.kind is Kind.TENSOR and value.role in (Role.OUTPUT, Role.LOSS) and value.device != "cpu"
+            return (
+                value.kind is Kind.TENSOR and value.role in (Role.OUTPUT, Role.LOSS) and value.device is not Device.CPU
+            )
         return isinstance(part, (cst.Name, cst.Attribute)) and self._is_term(part)
 
     def is_loss(self, node: cst.CSTNode) -> bool:

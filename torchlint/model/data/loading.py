@@ -10,12 +10,12 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.data.datasets import CudaWork, Datasets
+from torchlint.model.data.datasets import CudaWork, Datasets, ItemRole
 from torchlint.model.data.devices import Devices
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import moved_to
-from torchlint.model.semantics.value import Role, device_text, iterated
+from torchlint.model.semantics.value import Device, Role, iterated, named_device
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.training import loops
@@ -179,9 +179,9 @@ class Loading:
             attr = func.attr.value
             if attr in ("to", "cuda", "type"):
                 origins = batch_origins(self._module.value(func.value))
-                moved = origins and moved_to(call, self._values) == "cuda" and not self._is_made_on_host(func.value)
-                return origins if moved else nothing
-            if attr == "copy_" and call.args and self._module.value(func.value).device == "cuda":
+                moved = bool(origins) and moved_to(call, self._values) is Device.CUDA
+                return origins if moved and not self._is_made_on_host(func.value) else nothing
+            if attr == "copy_" and call.args and self._module.value(func.value).device is Device.CUDA:
                 return batch_origins(self._module.value(call.args[0].value))
             if attr in _FITS:
                 trainer = self._trainer_of(func)
@@ -217,7 +217,7 @@ class Loading:
         return isinstance(node, cst.BinaryOperation)
 
     def _is_cuda(self, node: cst.BaseExpression) -> bool:
-        return device_text(self._module.value(node)) == "cuda"
+        return named_device(self._module.value(node)) is Device.CUDA
 
     # -- Lightning
 
@@ -293,11 +293,11 @@ class Loading:
         value = self._module.value(dataset)
         if isinstance(value.definition, cst.ClassDef) and value.kind is not Kind.CLASS:
             for method in self._datasets.item_functions(value.definition):
-                found += self._datasets.cuda_work(method, "dataset")
+                found += self._datasets.cuda_work(method, ItemRole.DATASET)
         for transform in self._datasets.transforms(dataset):
-            found += self._datasets.cuda_work(transform, "transform")
+            found += self._datasets.cuda_work(transform, ItemRole.TRANSFORM)
         for collate in self._datasets.collates(loader.argument("collate_fn").value):
-            found += self._datasets.cuda_work(collate, "collate")
+            found += self._datasets.cuda_work(collate, ItemRole.COLLATE)
         return found
 
     def yields_cuda(self, loader: Call) -> bool:
@@ -319,7 +319,7 @@ class Loading:
             made = self._values.instance(definition)
             if made.kind is Kind.DATASET and made.sure:
                 for method in self._datasets.item_functions(definition):
-                    found.update((work.node, work) for work in self._datasets.cuda_work(method, "dataset"))
+                    found.update((work.node, work) for work in self._datasets.cuda_work(method, ItemRole.DATASET))
         for loader in self._module.calls("torch.utils.data.DataLoader"):
             found.update((work.node, work) for work in self.cuda_work(loader))
         return sorted(found.values(), key=lambda work: self._tree.index(work.node))

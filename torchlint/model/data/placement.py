@@ -12,7 +12,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of
-from torchlint.model.semantics.value import device_text
+from torchlint.model.semantics.value import Device, named_device
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.tree import dotted_name
@@ -44,7 +44,7 @@ class Move:
     call: cst.Call
     source: cst.BaseExpression  #: ``x``
     target: cst.Arg | None  #: the argument that names the device; None for ``x.cuda()``
-    device: str  #: "cuda", "cpu", ...; "" where it is out of sight
+    device: Device | None  #: None where it is out of sight
 
     @property
     def may_not_block(self) -> bool:
@@ -93,18 +93,19 @@ class Placement:
                 target = call.args[0]
             if call.func.attr.value == "cuda":
                 if self._module.name_of(call.func) is None and not any(item.star for item in call.args):
-                    yield Move(call, call.func.value, target, "cuda")
+                    yield Move(call, call.func.value, target, Device.CUDA)
                 continue
             if target is not None and self.is_device(target.value):
                 device = device_of(target.value, self._module.values)
-                sure = device != "cpu" or self._module.value(target.value).sure  # `given if available else "cpu"`
-                yield Move(call, call.func.value, target, device if sure else "")
+                # the CPU may be one of two: `given if available else "cpu"`
+                sure = device is not Device.CPU or self._module.value(target.value).sure
+                yield Move(call, call.func.value, target, device if sure else None)
 
     def is_device(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` names a device, and is no dtype and no other tensor."""
         value = self._module.value(node)
         if value.kind in (Kind.DEVICE, Kind.STRING):
-            return value.kind is Kind.DEVICE or bool(device_text(value))
+            return value.kind is Kind.DEVICE or bool(named_device(value))
         if value.kind is Kind.NUMBER:
             return isinstance(value.constant, int) or self._named_as_device(node)
         if value.kind in (Kind.TENSOR, Kind.BATCH, Kind.MODULE, Kind.DTYPE, Kind.ARRAY):

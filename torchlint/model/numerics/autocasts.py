@@ -11,6 +11,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import last_name
@@ -18,7 +19,7 @@ from torchlint.model.syntax.dotted import last_name
 #: How many callers up an autocast is looked for.
 _CALLER_DEPTH = 4
 #: What autocast computes in when it is not told.
-_DEFAULTS = {"cuda": "torch.float16", "cpu": "torch.bfloat16"}
+_DEFAULTS: dict[Device | None, str] = {Device.CUDA: "torch.float16", Device.CPU: "torch.bfloat16"}
 #: What a variable may be called that holds an autocast.
 _HELD = re.compile(r"amp|cast|ctx|context|precision", re.IGNORECASE)
 
@@ -28,7 +29,7 @@ class Autocast:
     """A call of ``torch.autocast`` or of one of its older names."""
 
     call: Call
-    device: str  #: "cuda", "cpu", another device, or "" for unknown
+    device: Device | None  #: None if unknown
     dtype: str  #: "torch.bfloat16", "torch.float16", another format, or "" for unknown
     #: The argument: False and True where it is literal (or absent), its text where it is an expression.
     enabled: bool | str
@@ -124,10 +125,10 @@ class Autocasts:
     def _described(self, call: Call) -> Autocast:
         module = self._module
         if ".cuda." in call.name or ".cpu." in call.name:
-            device = "cuda" if ".cuda." in call.name else "cpu"
+            device: Device | None = Device.CUDA if ".cuda." in call.name else Device.CPU
         else:
             given = module.value(call.argument("device_type").value)
-            device = given.constant.partition(":")[0] if isinstance(given.constant, str) else given.device
+            device = Device.named(given.constant) if isinstance(given.constant, str) else given.device
         dtype = call.argument("dtype")
         if dtype.value is not None and dtype.literal() != "None":
             name = module.name_of(dtype.value) or ""  # of a parameter only its default would be seen

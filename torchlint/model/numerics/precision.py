@@ -14,7 +14,7 @@ from torchlint.model.numerics.autocasts import Autocasts
 from torchlint.model.numerics.layers import NetworkLayers
 from torchlint.model.numerics.sizes import Sizes
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.value import Role
+from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.tree import COMPREHENSIONS, dotted_name
@@ -197,7 +197,9 @@ class Precision:
             network = module.fact(Networks).network_of(call)
             layers = module.fact(NetworkLayers).of(network)
             largest = module.fact(Sizes).largest(network)
-            if layers is None or module.value(network).device == "cpu" or (largest is not None and largest < _LARGE):
+            if layers is None or module.value(network).device is Device.CPU:
+                continue
+            if largest is not None and largest < _LARGE:
                 continue
             found = layers.product
             if found is not None:

@@ -8,7 +8,7 @@ import libcst as cst
 
 from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.value import STRING, TENSOR, UNKNOWN, Role, Value, join
+from torchlint.model.semantics.value import STRING, TENSOR, UNKNOWN, Device, Role, Value, join
 
 
 def compound_value(node: cst.CSTNode, values: Evaluator) -> Value:
@@ -21,7 +21,7 @@ def compound_value(node: cst.CSTNode, values: Evaluator) -> Value:
     if isinstance(node, cst.FormattedString):
         first = node.parts[0] if node.parts else None
         if isinstance(first, cst.FormattedStringText) and first.value.startswith("cuda"):
-            return Value(Kind.DEVICE, device="cuda")
+            return Value(Kind.DEVICE, device=Device.CUDA)
         return STRING
     if isinstance(node, cst.ConcatenatedString):
         return STRING

@@ -12,7 +12,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.library_values import instance_by_name, makes_no_module
 from torchlint.model.semantics.moves import keyword, moved_to
 from torchlint.model.semantics.names import Names
-from torchlint.model.semantics.value import NUMBER, STRING, UNKNOWN, Role, Value, device_text, iterated
+from torchlint.model.semantics.value import NUMBER, STRING, UNKNOWN, Device, Role, Value, iterated, named_device
 
 
 class LibraryCalls:
@@ -38,9 +38,9 @@ class LibraryCalls:
             return inner
         if name == "torch.device":
             given = self._values.of(first)
-            return Value(Kind.DEVICE, device=device_text(given), sure=given.sure)
+            return Value(Kind.DEVICE, device=named_device(given), sure=given.sure)
         if name in ("torch.cuda.current_device", "torch.cuda.device", "torch.accelerator.current_accelerator"):
-            return Value(Kind.DEVICE, device="cuda")
+            return Value(Kind.DEVICE, device=Device.CUDA)
         if name in knowledge.TRAINERS:
             return Value(Kind.TRAINER, frozenset({node}), name=name)
         if name in ("torch.utils.data.random_split", "torch.utils.data.Subset", "torch.utils.data.ConcatDataset"):
@@ -58,9 +58,9 @@ class LibraryCalls:
             return replace(made, origins=frozenset({node}), device=device or made.device)
         return None
 
-    def _device_argument(self, node: cst.Call) -> str:
+    def _device_argument(self, node: cst.Call) -> Device | None:
         given = keyword(node, "device")
-        return device_text(self._values.of(given)) if given is not None else ""
+        return named_device(self._values.of(given)) if given is not None else None
 
     def _builtin(self, node: cst.Call, name: str, first: cst.BaseExpression | None) -> Value | None:
         if name in ("iter", "list", "tuple", "reversed", "sorted", "set"):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.value import UNKNOWN, Role, Value
+from torchlint.model.semantics.value import UNKNOWN, Device, Role, Value
 from torchlint.model.syntax.dotted import last_part
 
 
 def named_constant(name: str) -> Value:
     if name.startswith("torch.cuda.") and name.endswith("Tensor"):
-        return Value(Kind.DTYPE, device="cuda", name=name)
+        return Value(Kind.DTYPE, device=Device.CUDA, name=name)
     if name.startswith("torch.") and name.endswith("Tensor") and name.count(".") == 1:
-        return Value(Kind.DTYPE, device="cpu", name=name)
+        return Value(Kind.DTYPE, device=Device.CPU, name=name)
     if name in _DTYPES:
         return Value(Kind.DTYPE, name=name)
     return Value(Kind.UNKNOWN, name=name)
@@ -78,11 +78,11 @@ def instance_by_name(name: str) -> Value:
     if name == "torch.Tensor":
         return Value(Kind.TENSOR, name=name)
     if name.startswith("torch.cuda.") and last.endswith("Tensor"):
-        return Value(Kind.TENSOR, device="cuda", name=name)
+        return Value(Kind.TENSOR, device=Device.CUDA, name=name)
     if name == "torch.hub.load":
         return Value(Kind.MODULE, name=name, sure=False)
     if name.startswith("torch.") and name.count(".") == 1 and last not in knowledge.NOT_TENSOR:
-        return Value(Kind.TENSOR, name=name, device="cpu" if last in knowledge.FACTORIES else "")
+        return Value(Kind.TENSOR, name=name, device=Device.CPU if last in knowledge.FACTORIES else None)
     if name.startswith(("torch.linalg.", "torch.fft.", "torch.special.")):
         return Value(Kind.TENSOR, name=name)
     if name.startswith("numpy."):

@@ -6,16 +6,16 @@ import libcst as cst
 
 from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.value import device_text
+from torchlint.model.semantics.value import Device, named_device
 
 
-def moved_to(node: cst.Call, values: Evaluator) -> str:
-    """The device that ``x.to(...)``, ``x.cuda()``, ``x.type(...)`` moves to; "" if unknown or no move."""
+def moved_to(node: cst.Call, values: Evaluator) -> Device | None:
+    """The device that ``x.to(...)``, ``x.cuda()``, ``x.type(...)`` moves to; None if unknown or no move."""
     if not isinstance(node.func, cst.Attribute):
-        return ""
+        return None
     attr = node.func.attr.value
     if attr in ("cuda", "cpu", "xpu"):
-        return attr
+        return Device.named(attr)
     if attr == "to":
         target = keyword(node, "device")
         if target is None and node.args and node.args[0].keyword is None and node.args[0].star == "":
@@ -24,19 +24,19 @@ def moved_to(node: cst.Call, values: Evaluator) -> str:
     if attr == "type" and node.args:
         value = values.of(node.args[0].value)
         return value.device
-    return ""
+    return None
 
 
-def device_of(node: cst.CSTNode | None, values: Evaluator) -> str:
+def device_of(node: cst.CSTNode | None, values: Evaluator) -> Device | None:
     """The device that an expression names."""
     if node is None:
-        return ""
+        return None
     value = values.of(node)
     if value.kind is Kind.NUMBER:
-        return "cuda"
+        return Device.CUDA
     if value.kind in (Kind.TENSOR, Kind.MODULE):
         return value.device
-    return device_text(value)
+    return named_device(value)
 
 
 def keyword(node: cst.Call, *names: str) -> cst.BaseExpression | None:

@@ -11,6 +11,24 @@ import libcst as cst
 from torchlint.model.semantics.knowledge import Kind
 
 
+class Device(Enum):
+    """What a value is on, or names."""
+
+    CUDA = "cuda"
+    CPU = "cpu"
+    MPS = "mps"
+    XPU = "xpu"
+    OTHER = "other"
+
+    @classmethod
+    def named(cls, text: str) -> Device | None:
+        """The device that ``cuda:1`` or the like names; None for an empty text."""
+        name = text.partition(":")[0]
+        if not name:
+            return None
+        return next((device for device in cls if device.value == name), cls.OTHER)
+
+
 class Role(Enum):
     """What a tensor is to a training step."""
 
@@ -26,7 +44,7 @@ class Value:
     kind: Kind = Kind.UNKNOWN
     #: The calls that made it: a loader's constructor; for batches and their tensors the loaders they came from.
     origins: frozenset[cst.CSTNode] = frozenset()
-    device: str = ""  #: "cuda" (also where a condition picks it), "cpu", another device, or "" for unknown
+    device: Device | None = None  #: CUDA also where a condition picks it; None if unknown
     elements: tuple[Value, ...] = ()  #: of a sequence whose members are known one by one
     each: Value | None = None  #: of an iterable: what every item is
     constant: object = None  #: of a literal
@@ -81,7 +99,7 @@ def _join_two(a: Value, b: Value) -> Value | None:
     kind = a.kind if a.kind is b.kind else _RELATED.get(frozenset({a.kind, b.kind}))
     if kind is None:
         return None
-    device = _join_devices(device_text(a), device_text(b))
+    device = _join_devices(named_device(a), named_device(b))
     elements: tuple[Value, ...] = ()
     if a.elements and len(a.elements) == len(b.elements):
         elements = tuple(join(pair) for pair in zip(a.elements, b.elements, strict=True))
@@ -101,20 +119,20 @@ def _join_two(a: Value, b: Value) -> Value | None:
     )
 
 
-def device_text(value: Value) -> str:
+def named_device(value: Value) -> Device | None:
     """The device a value names, if it is a device or a string that names one."""
     if value.device:
         return value.device
     if value.kind is Kind.STRING and isinstance(value.constant, str):
-        return value.constant.partition(":")[0]
-    return ""
+        return Device.named(value.constant)
+    return None
 
 
-def _join_devices(a: str, b: str) -> str:
+def _join_devices(a: Device | None, b: Device | None) -> Device | None:
     """CUDA if one of the two is: ``"cuda" if available else "cpu"``, ``device or "cuda"``; of others, any will do."""
-    if "cuda" in (a, b):
-        return "cuda"
-    return a if b else ""
+    if Device.CUDA in (a, b):
+        return Device.CUDA
+    return a if b else None
 
 
 def iterated(value: Value) -> Value:

@@ -172,7 +172,7 @@ class Values:
             hint = self._guesses.of(name)
             if hint.kind is not Kind.LOADER or all(b.kind in ("assign", "with") for b in reached):
                 moves = [moved_to(b.value, self) for b in reached if isinstance(b.value, cst.Call) and not b.path]
-                return replace(hint, device=next((device for device in moves if device), ""))
+                return replace(hint, device=next((device for device in moves if device), None))
         return found
 
     def _attribute(self, node: cst.Attribute) -> Value:
