@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import libcst as cst
 
@@ -25,7 +26,7 @@ class Running:
     name: str
     loop: cst.For | cst.While  #: behind which it can be turned into numbers
     is_list: bool
-    kind: str  #: "int" or "float"
+    kind: Literal["int", "float"]  #: the builtin that makes such a number
     reads: tuple[cst.Name, ...]  #: where the loop reads it at some rounds
 
 
@@ -132,7 +133,7 @@ def _binds(use: cst.Name, bindings: list[Binding]) -> bool:
     return False
 
 
-def _number_kind(module: Module, read: HostRead) -> str:
+def _number_kind(module: Module, read: HostRead) -> Literal["int", "float", ""]:
     """Whether the number is whole: a count of matches, or not: a loss, a mean; "" if that cannot be seen."""
     name = module.name_of(read.call.func) or ""
     if name == "builtins.int":
