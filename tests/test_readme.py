@@ -45,5 +45,5 @@ def test_links_lead_somewhere() -> None:
 
 def test_the_architecture_names_every_file_of_the_model() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    files = {path.name for path in (ROOT / "torchlint" / "model").glob("*.py")} - {"__init__.py", "module.py"}
+    files = {path.name for path in (ROOT / "torchlint" / "model").rglob("*.py")} - {"__init__.py", "module.py"}
     assert {name for name in files if f"| `{name}` |" not in page} == set()

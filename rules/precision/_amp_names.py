@@ -10,6 +10,7 @@ from torchlint import edits
 from torchlint.edits import Edits
 from torchlint.model.module import Module
 from torchlint.model.semantics.gates import Gates
+from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.tree import Binding
 from torchlint.rule import Edit
@@ -185,7 +186,7 @@ def _movable(module: Module, binding: Binding, users: list[Use]) -> bool:
     known = [use for use in users if _arguments(module, use) is not None and not _is_kept(module, use)]
     covered = {part for use in known for part in module.tree.nodes_in(use.target)}
     for name in module.names.uses(binding):
-        if any(isinstance(above, cst.Annotation) for above in module.tree.ancestors(name)):
+        if nearest(module.tree, name, cst.Annotation) is not None:
             continue
         if name not in covered:
             return False

@@ -14,6 +14,7 @@ from torchlint.model.numerics.sizes import Sizes
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.tree import COMPREHENSIONS, dotted_name
 from torchlint.model.training.frozen import Frozen
 from torchlint.model.training.grad_mode import GradMode, GradModes
@@ -93,7 +94,7 @@ class Recasts:
             loops = module.fact(Loops).around(call)
             if loops and not _over_batches(loops[0]):
                 return True
-            if any(isinstance(above, COMPREHENSIONS) for above in module.tree.ancestors(call)):
+            if nearest(module.tree, call, *COMPREHENSIONS) is not None:
                 return True
         return False
 

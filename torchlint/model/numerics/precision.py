@@ -16,7 +16,7 @@ from torchlint.model.numerics.sizes import Sizes
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.calls import Call
-from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.tree import COMPREHENSIONS, dotted_name
 from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.loops import Loops
@@ -186,9 +186,7 @@ class Precision:
         ):
             return None
         for call in module.tree.calls:
-            repeated = module.fact(Loops).around(call) or any(
-                isinstance(above, COMPREHENSIONS) for above in module.tree.ancestors(call)
-            )
+            repeated = module.fact(Loops).around(call) or nearest(module.tree, call, *COMPREHENSIONS)
             if not repeated or not module.fact(Networks).runs_network(call):
                 continue
             owner = module.tree.class_of(module.function_of(call) or call)

@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.tree import Scope, dotted_name
@@ -175,16 +176,13 @@ class Gradients:
         for filled, _ in self._fillings.get(text, ()):
             yield filled
         if text.startswith("self.") and text.count(".") == 1:
-            owner = self._class_around(node)
+            owner = nearest(self._tree, node, cst.ClassDef)
             if owner is not None:
                 for binding in self._tree.scopes[owner].attributes.get(node.attr.value, ()):
                     if binding.value is not None:
                         yield binding.value
                     elif isinstance(binding.node, cst.AugAssign):
                         yield binding.node.value
-
-    def _class_around(self, node: cst.CSTNode) -> cst.ClassDef | None:
-        return next((above for above in self._tree.ancestors(node) if isinstance(above, cst.ClassDef)), None)
 
     @cached_property
     def _fillings(self) -> dict[str, list[tuple[cst.BaseExpression, Scope]]]:
