@@ -36,11 +36,11 @@ def start(size):
     ],
 )
 def test_a_file_by_its_folder(place: str, purpose: Purpose) -> None:
-    assert Module.parse("x = 1\n", project_path=place).fact(Purposes).of_file is purpose
+    assert of_file("x = 1\n", place) is purpose
 
 
 def test_a_test_library_makes_a_test() -> None:
-    assert Module.parse("import pytest\n", project_path="train.py").fact(Purposes).of_file is Purpose.TEST
+    assert of_file("import pytest\n", "train.py") is Purpose.TEST
 
 
 CODE = """\
@@ -83,9 +83,15 @@ def helper():
 GUARD = '\nif __name__ == "__main__":\n    main()\n'
 
 
+def of_file(text: str, place: str) -> Purpose:
+    """What a file is there for."""
+    module = Module.parse(text, place=place)
+    return module.fact(Purposes).of_file(module.root)
+
+
 def purposes(text: str, in_package: bool = False) -> dict[int, Purpose]:
     """What the code at each ``torch.zeros(number)`` of ``text`` is there for."""
-    module = Module.parse(text, project_path="train.py", in_package=in_package)
+    module = Module.parse(text, place="train.py", in_package=in_package)
     return {
         int(module.code(call.node.args[0])): module.fact(Purposes).of(call.node) for call in module.calls("torch.zeros")
     }

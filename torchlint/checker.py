@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -59,22 +60,18 @@ def check(
         rules, judged = [], set()
     try:
         around = _context(source, settings) if rules else None
-        known = "\n".join((source.text, *(file.known_text for file in around.files))) if around else source.text
+        known = around[0].known_text if around else source.text
         rules = [rule for rule in rules if rule.may_apply(known)]
         if rules:
-            with garbage_collection_paused():
-                module = _model(source, settings, rules, around)
-                try:
-                    for rule in rules:
-                        if is_cancelled():
-                            raise AbandonedError
-                        try:
-                            diagnostics += _ask(rule, module, source)
-                        except InternalError as crash:
-                            on_crash(crash)
-                            judged.discard(rule.code)
-                finally:
-                    module.release()
+            with garbage_collection_paused(), _model(source, settings, rules, around) as module:
+                for rule in rules:
+                    if is_cancelled():
+                        raise AbandonedError
+                    try:
+                        diagnostics += _ask(rule, module, source)
+                    except InternalError as crash:
+                        on_crash(crash)
+                        judged.discard(rule.code)
         elif syntax and settings.enabled(InvalidSyntax.code, source.path):
             check_syntax(source.code)
     except ParseError as error:
@@ -112,36 +109,52 @@ def unreadable(path: str, error: SourceError, settings: Settings) -> list[Diagno
     return [_invalid_syntax(Source.from_text("", path), ParseError(str(error)))]
 
 
-def _context(source: Source, settings: Settings) -> Context | None:
-    """What else of its project a file is analysed with."""
+def _context(source: Source, settings: Settings) -> tuple[Context, str] | None:
+    """What a file is analysed with, and its path in that."""
     if settings.isolated_files:
         return None
     from torchlint.project.context import context_around  # not needed, so not imported, for most files
 
+    def concerns(text: str) -> bool:
+        return any(rule.may_concern(text) for rule in settings.rules())
+
     try:
-        return context_around(source.path, source.code, settings.src)
+        return context_around(source.path, source.code, settings.src, concerns)
     except Exception as error:
         raise _internal_error(source, "the project", error) from error
 
 
-def _model(source: Source, settings: Settings, rules: Sequence[Rule], context: Context | None) -> Module:
-    from torchlint.model.module import Module  # not needed, so not imported, for most files
-    from torchlint.model.syntax.context import NO_CONTEXT
+@contextmanager
+def _model(
+    source: Source, settings: Settings, rules: Sequence[Rule], around: tuple[Context, str] | None
+) -> Iterator[Module]:
+    """The model of a file, within its forest if there is one."""
+    from torchlint.model import forests  # not needed, so not imported, for most files
+    from torchlint.model.module import Module
 
+    options = settings.options_of(rules)
     try:
-        return Module.parse(
-            source.code,
-            path=source.path,
-            options=settings.options_of(rules),
-            target_torch=settings.target_torch,
-            context=context or NO_CONTEXT,
-            project_path=in_project(source.path),
-            in_package=is_in_package(source.path),
-        )
+        forest = forests.of_context(around[0]) if around is not None else None
+        if forest is None or around is None or not forest.has(around[1]):
+            module = Module.parse(
+                source.code,
+                path=source.path,
+                place=in_project(source.path),
+                options=options,
+                target_torch=settings.target_torch,
+                in_package=is_in_package(source.path),
+            )
+            forest = module.forest
+        else:
+            module = Module(forest, around[1], options, settings.target_torch)
     except ParseError:
         raise
     except Exception as error:
         raise _internal_error(source, "the analysis", error) from error
+    try:
+        yield module
+    finally:
+        forests.done(forest)
 
 
 def _ask(rule: Rule, module: Module, source: Source) -> list[Diagnostic]:
@@ -149,21 +162,32 @@ def _ask(rule: Rule, module: Module, source: Source) -> list[Diagnostic]:
     from torchlint.model.training.purpose import Purposes
 
     try:
-        found = [item for item in dict.fromkeys(rule.check(module)) if not module.fact(Purposes).is_dead_at(item.start)]
+        found = [
+            _within(item, module)
+            for item in dict.fromkeys(rule.check(module))
+            if module.begin <= item.start <= module.end and not module.fact(Purposes).is_dead_at(item.start)
+        ]
     except Exception as error:
         raise _internal_error(source, rule.code, error) from error
-    return [
-        diagnostic if diagnostic.rows[0] else replace(diagnostic, rows=_rows(source, diagnostic))
-        for diagnostic in (_with_own_edits(one, module) for one in found if module.is_own(one.start))
-    ]
+    return [one if one.rows[0] else replace(one, rows=_rows(source, one)) for one in found]
 
 
-def _with_own_edits(diagnostic: Diagnostic, module: Module) -> Diagnostic:
-    """The diagnostic without a fix that would edit another file."""
+def _within(diagnostic: Diagnostic, module: Module) -> Diagnostic:
+    """The diagnostic with offsets and rows of its own file, and without a fix that would edit another one."""
+    base, first = module.begin, module.row_at(module.begin) - 1
     fix = diagnostic.fix
-    if fix is None or all(module.is_own(edit.end) for edit in fix.edits):
-        return diagnostic
-    return replace(diagnostic, fix=None)
+    if fix is not None:
+        inside = all(base <= edit.start and edit.end <= module.end for edit in fix.edits)
+        edits = tuple(replace(edit, start=edit.start - base, end=edit.end - base) for edit in fix.edits)
+        fix = replace(fix, edits=edits) if inside else None
+    rows = diagnostic.rows
+    return replace(
+        diagnostic,
+        start=diagnostic.start - base,
+        end=diagnostic.end - base,
+        fix=fix,
+        rows=(rows[0] - first, rows[1] - first) if rows[0] else rows,
+    )
 
 
 def _internal_error(source: Source, what: str, error: Exception) -> InternalError:

@@ -135,7 +135,7 @@ def import_module(module: Module, name: str, at: cst.CSTNode) -> Edits | None:
         bindings = scope.bindings[name]
         if any(binding.kind != "import" or binding.imported != name for binding in bindings):
             return None
-        if scope is not module.tree.module_scope:
+        if scope is not module.scope:
             return () if any(module.tree.dominates(binding.node, at) for binding in bindings) else None
         if all(
             isinstance(module.tree.parent(module.tree.parent(binding.node) or binding.node), cst.Module)
@@ -152,7 +152,7 @@ def _insert_import(module: Module, name: str, at: cst.CSTNode) -> Edits:
     import libcst as cst
 
     newline = newline_of(module)
-    behind = 0  # where it goes if there is no import before ``at``: behind the docstring
+    behind = module.begin  # where it goes if there is no import before ``at``: behind the docstring
     for position, statement in enumerate(module.root.body):
         start, end = module.span(statement)
         if start > module.span(at)[0]:
@@ -207,7 +207,7 @@ def insert_behind_imports(module: Module, name: str, line: str) -> Edits | None:
     """Put ``line`` behind the import of ``name`` at the top level and those that follow it, a blank row between."""
     import libcst as cst
 
-    scope = module.tree.module_scope
+    scope = module.scope
     imported = {binding.node for binding in scope.bindings.get(name, ()) if binding.imported == name}
     last = None
     for statement in module.root.body:
@@ -349,7 +349,7 @@ def unwrap(module: Module, call: cst.Call, argument: cst.BaseExpression) -> Edit
 
 def newline_of(module: Module) -> str:
     """The newline the file uses (that of its first row)."""
-    match = re.search(r"\r\n|\n|\r", module.text)
+    match = re.search(r"\r\n|\n|\r", module.own_text)
     return match.group() if match else "\n"
 
 
@@ -412,8 +412,8 @@ def _next_row(module: Module, offset: int) -> int:
 
 def _behind_opening_comments(module: Module) -> int:
     """Behind a shebang and the comments of a file's first rows."""
-    match = re.compile(r"(?:[ \t]*#[^\r\n]*(?:\r\n|\n|\r))*").match(module.text)
-    return match.end() if match else 0
+    match = re.compile(r"(?:[ \t]*#[^\r\n]*(?:\r\n|\n|\r))*").match(module.text, module.begin)
+    return match.end() if match else module.begin
 
 
 def _definition_start(module: Module, function: cst.FunctionDef) -> int:

@@ -73,11 +73,11 @@ class Piece:
         return self.parsed.tree
 
 
-def parse_pieces(text: str) -> list[Piece]:
+def parse_pieces(text: str, name: str = "") -> list[Piece]:
     """``text`` in pieces, each with its libcst tree. Raises ParseError; no input overflows the stack.
 
-    A piece that the text of the last call had too is not parsed again: of a file that is being typed or fixed, little
-    changes from one call to the next.
+    A piece that an earlier text of this name had too is not parsed again: of a file that is being typed or fixed,
+    little changes from one call to the next.
     """
     complaint: ParseError | None = None
     try:
@@ -88,30 +88,39 @@ def parse_pieces(text: str) -> list[Piece]:
         complaint, starts = error, [0]
     if sys.version_info < (3, 11) and _is_too_deep(text):
         raise ParseError(_TOO_DEEP)
-    ends = [*starts[1:], len(text)]
-    texts = [text[start:end] for start, end in zip(starts, ends, strict=True)]
-    known = dict(_last_parse)  # each tree serves one piece: nodes are told apart by identity
-    kept = [known.pop(piece, None) for piece in texts]
     try:
-        trees = iter(parse_texts([piece for piece, parsed in zip(texts, kept, strict=True) if parsed is None]))
+        pieces = parse_spans(text, list(zip(starts, [*starts[1:], len(text)], strict=True)), name)
     except ParseError:
         if complaint is None:
             parse_texts([text])  # says where in the file
         raise complaint or ParseError(_TOO_DEEP) from None
-    pieces = [
-        Piece(start, parsed or Parsed(piece, next(trees)))
-        for start, piece, parsed in zip(starts, texts, kept, strict=True)
-    ]
-    _remember({piece.text: piece.parsed for piece in pieces})
+    _parsed[name] = {piece.text: piece.parsed for piece in pieces}
     return pieces  # whatever the complaint: the file may be newer Python than the one that runs
 
 
-_last_parse: dict[str, Parsed] = {}
+def parse_spans(text: str, spans: Sequence[tuple[int, int]], name: str) -> list[Piece]:
+    """The pieces at some places of a text, in order. Raises ParseError.
+
+    What was parsed under this name is not parsed again.
+    """
+    texts = [text[start:end] for start, end in spans]
+    known = dict(_parsed.get(name, ()))  # each tree serves one piece: nodes are told apart by identity
+    kept = [known.pop(piece, None) for piece in texts]
+    trees = iter(parse_texts([piece for piece, parsed in zip(texts, kept, strict=True) if parsed is None]))
+    pieces = [
+        Piece(start, parsed or Parsed(piece, next(trees)))
+        for (start, _), piece, parsed in zip(spans, texts, kept, strict=True)
+    ]
+    if len(_parsed) > _MAX_NAMES:
+        _parsed.clear()
+    _parsed.setdefault(name, {}).update((piece.text, piece.parsed) for piece in pieces)
+    return pieces
 
 
-def _remember(parsed: dict[str, Parsed]) -> None:
-    global _last_parse
-    _last_parse = parsed
+#: By name what was parsed of a text.
+_parsed: dict[str, dict[str, Parsed]] = {}
+#: So many names are remembered.
+_MAX_NAMES = 500
 
 
 def piece_starts(text: str, tree: ast.Module) -> list[int]:

@@ -68,7 +68,7 @@ class ZeroedGradients(Rule):
 
         from ._zeroing import Zeroing
 
-        if module.fact(Purposes).is_test or module.fact(Zeroing).keeps_tensors:
+        if module.fact(Purposes).is_test(module.root) or module.fact(Zeroing).keeps_tensors:
             return
         for call in module.methods("zero_grad"):
             argument = _literal_false(module, call)

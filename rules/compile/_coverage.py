@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.object_parts import SEALED, Object, Objects, encloses, enclosing, prefixes
 from torchlint.model.semantics.objects import ObjectFlow
@@ -24,10 +24,10 @@ _SUBMODULE = re.compile(r"(layer|block|stage|trunk|head|body|stem|tower|attn|att
 Function: TypeAlias = cst.FunctionDef | cst.Lambda
 
 
-class Coverage:
+class Coverage(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._tree = module.tree
         self._values = module.values
         self._objects = module.fact(ObjectFlow)

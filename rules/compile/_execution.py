@@ -8,7 +8,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.gates import Gates
 from torchlint.model.semantics.object_parts import Object, Objects
 from torchlint.model.semantics.objects import ObjectFlow
@@ -20,10 +20,10 @@ _COMPILING = frozenset(
 )
 
 
-class Execution:
+class Execution(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._tree = module.tree
         self._names = module.names
         self._definitions = module.definitions

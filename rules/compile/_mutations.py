@@ -79,7 +79,7 @@ class Mutations:
         tree = self._module.tree
         if isinstance(target, cst.Name):
             scope = self._module.names.home_of(target)
-            if scope is not tree.module_scope:
+            if scope is None or not isinstance(scope.node, cst.Module):
                 return None
             bound = [item for item in scope.bindings[target.value] if item.kind == "assign"]
             outside = [item for item in bound if self._module.function_of(item.node) is None]
@@ -113,7 +113,8 @@ class Mutations:
         """Whether the compiled code, or for a list anything, sets it back: it then takes few values."""
         tree, name = self._module.tree, made.name
         if isinstance(target, cst.Name):
-            others = [item for item in tree.module_scope.bindings[name] if item.kind == "assign" and item is not made]
+            bound = tree.scopes[tree.root_of(made.node)].bindings[name]
+            others = [item for item in bound if item.kind == "assign" and item is not made]
             return any(not self._counts_on(item.node) for item in others)
         stores = [
             statement

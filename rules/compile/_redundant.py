@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.gates import Gates
 from torchlint.model.syntax.climbing import climb
 
@@ -15,10 +15,10 @@ from ._execution import Execution
 from ._sites import Compile
 
 
-class Redundant:
+class Redundant(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._tree = module.tree
         self._names = module.names
         self._definitions = module.definitions
@@ -98,7 +98,7 @@ class Redundant:
             if isinstance(above, (cst.FunctionDef, cst.Lambda)):
                 break
             if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test and not self._platform(above.test):
-                found.add((self._tree.root.code_for_node(above.test), child is above.body))
+                found.add((self._tree.roots[0].code_for_node(above.test), child is above.body))
         return frozenset(found)
 
     def _platform(self, test: cst.BaseExpression) -> bool:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 
 OPTIONS = frozenset({"fullgraph", "dynamic", "backend", "mode", "options", "disable"})
@@ -47,10 +47,10 @@ class Compile:
         return None
 
 
-class CompileSites:
+class CompileSites(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._tree = module.tree
         self._names = module.names
         self._definitions = module.definitions

@@ -75,7 +75,7 @@ class CompileInHotPath(Rule):
         from ._hot_path import repeated
         from ._sites import CompileSites
 
-        if module.fact(Purposes).is_test:
+        if module.fact(Purposes).is_test(module.root):
             return
         for site in module.fact(CompileSites).for_speed:
             if site.in_place:
@@ -119,7 +119,7 @@ def _hoist(module: Module, site: Compile, where: cst.CSTNode) -> Edits | None:
     target = statement.targets[0].target
     if not isinstance(target, cst.Name) or len(module.names.bindings(target)) != 1:
         return None
-    if goal is not where and target.value in module.tree.module_scope.bindings:
+    if goal is not where and target.value in module.scope.bindings:
         return None
     deleted = edits.delete_statement(module, statement)
     inserted = edits.insert_before(module, goal, f"{target.value} = {module.code(site.node)}", *_gap(goal, where))

@@ -88,7 +88,7 @@ class DebugCompileBackend(Rule):
         from ._debugging import in_test, is_meant, names_eager, switches
         from ._sites import CompileSites
 
-        if module.fact(Purposes).is_test or any(module.imports(name) for name in _TESTS):
+        if module.fact(Purposes).is_test(module.root) or any(module.imports(name) for name in _TESTS):
             return
         for site in module.fact(CompileSites).all:
             argument = site.debugging

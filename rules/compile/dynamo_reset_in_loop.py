@@ -68,7 +68,7 @@ class DynamoResetInLoop(Rule):
 
         from ._resets import loop_that_needs_it
 
-        if module.fact(Purposes).is_test:
+        if module.fact(Purposes).is_test(module.root):
             return
         for call in module.own_calls(*_RESETS):
             loop = loop_that_needs_it(module, call.node)

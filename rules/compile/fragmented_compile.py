@@ -71,7 +71,7 @@ class FragmentedCompile(Rule):
         from ._fragments import fragments
         from ._redundant import Redundant
 
-        if module.fact(Purposes).is_test:
+        if module.fact(Purposes).is_test(module.root):
             return
         least = module.option(self.name, "layers")
         covered = {inner for inner, _ in module.fact(Redundant).pairs()}

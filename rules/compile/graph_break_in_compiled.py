@@ -92,7 +92,7 @@ class GraphBreakInCompiled(Rule):
 
         from ._breaks import Breaks
 
-        if module.fact(Purposes).is_test:
+        if module.fact(Purposes).is_test(module.root):
             return
         for found in module.fact(Breaks).all():
             message, label = _MESSAGES[found.kind]

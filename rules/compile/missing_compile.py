@@ -74,7 +74,7 @@ class MissingCompile(Rule):
         from ._uncompiled import fixed_shape, is_shown, speaks_against, uses_gpu
 
         if (
-            module.fact(Purposes).is_test
+            module.fact(Purposes).is_test(module.root)
             or not uses_gpu(module)
             or module.fact(Devices).uses_trainer
             or speaks_against(module)

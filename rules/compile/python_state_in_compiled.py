@@ -81,7 +81,7 @@ class PythonStateInCompiled(Rule):
 
         from ._mutations import Mutations
 
-        if module.fact(Purposes).is_test:
+        if module.fact(Purposes).is_test(module.root):
             return
         for found in module.fact(Mutations).all():
             edited = _to_buffer(module, found)
@@ -131,7 +131,7 @@ def _to_buffer(module: Module, found: Mutation) -> edits.Edits | None:
 
 def _has_torch(module: Module) -> bool:
     """Whether `torch` is imported under that name."""
-    bound = module.tree.module_scope.bindings.get("torch", [])
+    bound = module.scope.bindings.get("torch", [])
     return bool(bound) and all(item.kind == "import" and item.imported == "torch" for item in bound)
 
 

@@ -75,7 +75,7 @@ class Epochs:
         for consumer in self._module.fact(Loading).consumers(loader):
             if self._goes_through(consumer.node, loader):
                 found.append(consumer.node)
-        if self._module.fact(Purposes).is_test:
+        if self._module.fact(Purposes).is_test(self._module.root):
             return found
         return [*found, *self._calls_of_one_pass.get(loader.node, ())]
 

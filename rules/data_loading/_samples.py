@@ -77,7 +77,7 @@ class Samples:
     @cached_property
     def loops(self) -> list[SampleLoop]:
         """The loops that run a network, or a pipeline, on one sample after the other; each loop once."""
-        if self._module.fact(Purposes).is_test:
+        if self._module.fact(Purposes).is_test(self._module.root):
             return []
         found: dict[cst.CSTNode, SampleLoop] = {}
         for call in self._tree.calls:

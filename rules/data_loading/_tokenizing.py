@@ -56,7 +56,7 @@ class Tokenizing:
     @cached_property
     def padded(self) -> list[Padding]:
         """The calls that pad training data to the maximum length, where no static shape is called for."""
-        if self._module.fact(Purposes).is_test or self._wants_one_shape:
+        if self._module.fact(Purposes).is_test(self._module.root) or self._wants_one_shape:
             return []
         return list(self._find())
 

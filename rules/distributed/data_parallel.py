@@ -67,7 +67,7 @@ class DataParallel(Rule):
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.training.purpose import Purposes
 
-        if module.fact(Purposes).is_test:
+        if module.fact(Purposes).is_test(module.root):
             return
         successor = next(module.calls(*_SUCCESSORS), None)
         note = Note("`DistributedDataParallel` runs one process per GPU; start the script with `torchrun`")
@@ -114,4 +114,4 @@ def _only_loads(module: Module, call: cst.Call) -> bool:
     bound = [binding.value for binding in module.names.bindings(target)] if isinstance(target, cst.Name) else []
     if any(value is not None and module.code(value) == f"{name}.module" for value in bound):
         return True
-    return "optim" not in module.own_text and not any(map(module.tree.is_own, module.methods("backward", "train")))
+    return "optim" not in module.own_text and not any(map(module.is_own, module.methods("backward", "train")))

@@ -63,7 +63,7 @@ class DeterministicMode(Rule):
         from torchlint.model.semantics.switches import Switches
         from torchlint.model.training.purpose import Purposes
 
-        if module.fact(Purposes).is_test or any(module.calls(*_COMPARISONS)):
+        if module.fact(Purposes).is_test(module.root) or any(module.calls(*_COMPARISONS)):
             return
         places: list[cst.CSTNode] = []
         for switch in module.fact(Switches).flags(_FLAG):

@@ -71,7 +71,7 @@ class ProfilerLeftOn(Rule):
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.training.purpose import Purposes
 
-        if module.fact(Purposes).is_test:
+        if module.fact(Purposes).is_test(module.root):
             return
         for call in module.own_calls(*_SCHEDULED, *_SWITCHED):
             block = _block_of(module, call)

@@ -48,7 +48,7 @@ class Recasts:
     def all(self) -> list[Recast]:
         """Such forwards, of networks that are made here in float32 and never trained; one for each autocast."""
         module = self._module
-        if module.fact(Purposes).is_test or module.fact(Gradients).backwards or self._casts_networks:
+        if module.fact(Purposes).is_test(module.root) or module.fact(Gradients).backwards or self._casts_networks:
             return []
         if any(module.value(call).kind is Kind.OPTIMIZER for call in module.tree.calls):
             return []

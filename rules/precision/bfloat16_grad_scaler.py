@@ -77,7 +77,7 @@ class Bfloat16GradScaler(Rule):
         entered = [found for found in module.fact(Autocasts).all if found.enabled is not False]
         if not entered or any(found.dtype != "torch.bfloat16" for found in entered):
             return
-        if module.fact(Purposes).is_test or module.fact(Autocasts).others or any(module.methods("half")):
+        if module.fact(Purposes).is_test(module.root) or module.fact(Autocasts).others or any(module.methods("half")):
             return
         if not any(module.methods("scale")):
             return

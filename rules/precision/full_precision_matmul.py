@@ -77,7 +77,9 @@ class FullPrecisionMatmul(Rule):
         from torchlint.model.training.purpose import Purposes
 
         precision = module.fact(Precision)
-        if module.fact(Purposes).is_test or (precision.float32_training and not precision.loses_on_probabilities):
+        if module.fact(Purposes).is_test(module.root) or (
+            precision.float32_training and not precision.loses_on_probabilities
+        ):
             return  # TL301 reports what autocast speeds up without other changes
         found = module.fact(Precision).float32_product
         if found is None:

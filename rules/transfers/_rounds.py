@@ -9,7 +9,7 @@ from operator import itemgetter
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import last_name, last_part
@@ -38,10 +38,10 @@ _TRAINER_STEPS = frozenset({"training_step", "compute_loss"})
 _TYPE_QUESTIONS = frozenset({"isinstance", "hasattr", "callable", "len", "is_tensor"})
 
 
-class Rounds:
+class Rounds(ForestFact):
     """Answers for one file."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._module = module
         self._tree = module.tree
         self._bound: dict[cst.CSTNode, set[str]] = {}

@@ -73,7 +73,7 @@ class AllocateThenMove(Rule):
         from torchlint.model.semantics.value import Device
         from torchlint.model.training.purpose import Purposes
 
-        if module.fact(Purposes).is_test:
+        if module.fact(Purposes).is_test(module.root):
             return
         for move in module.fact(Placement).moves:
             function = module.function_of(move.call)

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Collection, Sequence
-from functools import cache
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Protocol
 
 from torchlint.model.syntax.context import Context, ContextFile
-from torchlint.parsing import Parsed, ParseError, Piece, parse_texts
+from torchlint.parsing import ParseError, Piece, parse_pieces, parse_spans
 from torchlint.project.imports import DefinitionKind, Facts, Import
 from torchlint.project.project import Project
 from torchlint.project.roots import find_root
 
 #: Characters of other files that a file is analysed with.
 BUDGET = 100_000
+#: Characters of files that are analysed together as a whole.
+GROUP = 200_000
 #: A piece that is longer, such as a network's code that was generated, is left out.
 MAX_PIECE = 30_000
 #: A module that more files import is a public one: who calls it is unknown.
@@ -47,29 +50,33 @@ class Files(Protocol):
         """The files that import a file."""
 
 
-def context_around(path: str, text: str, sources: Sequence[str] = ()) -> Context | None:
-    """The pieces of other files that the file at `path`, with this text, is analysed with; None outside of a project.
+def context_around(
+    path: str, text: str, sources: Sequence[str] = (), concerns: Callable[[str], bool] = lambda text: True
+) -> tuple[Context, str] | None:
+    """What the file at `path`, with this text, is analysed with, and its path in that; None outside of a program.
 
-    `sources` are further folders of ``sys.path``, absolute. What was read of a project is kept until `forget`.
+    `sources` are further folders of ``sys.path``, absolute. `concerns` tells whether anything may be reported in a
+    text. What was read of a project is kept until `forget`.
     """
     if not os.path.isfile(path):
         return None  # no file imports what is not saved yet
     try:
         folder = os.path.dirname(os.path.abspath(path))
         root, deep = find_root(folder)
-        known = _projects.get((root, tuple(sources), deep or folder))
+        key = (root, tuple(sources), deep or folder)
+        known = _projects.get(key)
         if known is None:
-            known = Project.around(Path(path), Path(root) if deep else None, sources)
-            _projects[root, tuple(sources), deep or folder] = known
-        file = known.file_of(Path(path))
-        if file is None or known.text_of(file) != text:
-            known = known.with_text({Path(path): text})
-            file = known.file_of(Path(path))
+            project = Project.around(Path(path), Path(root) if deep else None, sources)
+            known = _projects[key] = _Known(project, root if os.path.isabs(path) else os.path.relpath(root), {})
+        file = known.project.file_of(Path(path))
+        if file is None or known.project.text_of(file) != text:
+            known = _Known(known.project.with_text({Path(path): text}), known.root, {})
+            file = known.project.file_of(Path(path))
     except OSError:
         return None
-    if file is None or not known.is_in_program(file):
+    if file is None or not known.project.is_in_program(file):
         return None  # of a library, nobody knows who calls it
-    return context_of(known, file, root if os.path.isabs(path) else os.path.relpath(root))
+    return known.context(file, concerns), file
 
 
 def forget() -> None:
@@ -77,29 +84,62 @@ def forget() -> None:
     _projects.clear()
 
 
-_projects: dict[tuple[str, tuple[str, ...], bool | str], Project] = {}
+@dataclass
+class _Known:
+    """A project, and the contexts that were asked for."""
+
+    project: Project
+    root: str
+    contexts: dict[tuple[str, ...], Context]
+
+    def context(self, file: str, concerns: Callable[[str], bool]) -> Context:
+        group = _group(self.project, file, concerns)
+        if group not in self.contexts:
+            self.contexts[group] = context_of(self.project, group, self.root)
+        return self.contexts[group]
 
 
-def context_of(files: Files, main: str, root: str = "") -> Context:
-    """The pieces of other files that `main` is analysed with."""
-    chosen = _Choice(files, main).run()
+_projects: dict[tuple[str, tuple[str, ...], bool | str], _Known] = {}
+
+
+def _group(project: Project, main: str, concerns: Callable[[str], bool]) -> tuple[str, ...]:
+    """The files that `main` is analysed with as a whole: of the same programs, up to `GROUP` characters."""
+    group: list[str] = []
+    size = 0
+    for file in project.companions(main):
+        text = project.text_of(file)
+        if text is None or (file != main and not concerns(text)):
+            continue
+        if size + len(text) > GROUP and group:
+            if main in group:
+                break
+            group, size = [], 0
+        group.append(file)
+        size += len(text)
+    return tuple(group)
+
+
+def context_of(files: Files, mains: Sequence[str], root: str = "") -> Context:
+    """The files `mains`, and the pieces of other files that they are analysed with."""
+    chosen = _Choice(files, mains).run()
     found = []
-    for file in sorted(chosen):
+    for file in sorted({*chosen, *mains}):
         text = files.text_of(file)
-        if text and chosen[file]:
+        if text is not None and (file in mains or (text and chosen[file])):
             starts = files.facts_of(file).pieces.starts
             ends = [*starts[1:], len(text)]
-            spans = tuple((starts[index], ends[index]) for index in sorted(chosen[file]))
-            found.append(ContextFile(file, text, spans, _parsed))
-    return Context(root, main, tuple(found), files.find_module)
+            indices = range(len(starts)) if file in mains else sorted(chosen[file])
+            spans = tuple((starts[index], ends[index]) for index in indices)
+            found.append(ContextFile(file, text, spans, file in mains, partial(_parsed, root)))
+    return Context(root, tuple(found), files.find_module)
 
 
 class _Choice:
     """One choice of pieces. A piece is a file and its index among the file's pieces."""
 
-    def __init__(self, files: Files, main: str) -> None:
+    def __init__(self, files: Files, mains: Sequence[str]) -> None:
         self._files = files
-        self._main = main
+        self._mains = frozenset(mains)
         self._facts = cache(files.facts_of)
         self._find_module = cache(files.find_module)
         self._chosen: dict[str, set[int]] = {}
@@ -109,8 +149,9 @@ class _Choice:
 
     def run(self) -> dict[str, set[int]]:
         """By file the chosen pieces."""
-        self._callers(self._main, self._defined(self._main))
-        self._needs(self._main, frozenset().union(*self._files.words_of(self._main)))
+        for main in sorted(self._mains):
+            self._callers(main, self._defined(main))
+            self._needs(main, frozenset().union(*self._files.words_of(main)))
         while self._waiting and self._size < BUDGET:
             file, index, is_caller = self._waiting.popleft()
             words = self._words(file, index)
@@ -121,7 +162,7 @@ class _Choice:
 
     def _add(self, file: str, index: int, *, is_caller: bool = False) -> None:
         """Choose a piece, and the imports of its file."""
-        if file == self._main or index in self._chosen.get(file, ()):
+        if file in self._mains or index in self._chosen.get(file, ()):
             return
         facts = self._facts(file)
         starts = facts.pieces.starts
@@ -135,7 +176,7 @@ class _Choice:
         self._waiting.append((file, index, is_caller))
 
     def _add_imports(self, file: str) -> None:
-        if file == self._main or file in self._chosen:
+        if file in self._mains or file in self._chosen:
             return
         facts = self._facts(file)
         rows = {item.row for bound in facts.bindings.values() for item in bound if item.imported is not None}
@@ -187,7 +228,7 @@ class _Choice:
         """Choose the pieces that use functions or classes of a file, in it and in the files that import it."""
         if not names:
             return
-        if file != self._main:
+        if file not in self._mains:
             names = {*names}
             for index in range(len(self._facts(file).pieces.starts)):
                 if not self._words(file, index).isdisjoint(names):
@@ -244,26 +285,10 @@ class _Choice:
         return self._files.words_of(file)[index]
 
 
-#: The trees of pieces, by file and offset: one that is used for several files is parsed once.
-_shelf: dict[tuple[str, int], Parsed] = {}
-_MAX_SHELF = 20_000
-
-
-def _parsed(file: ContextFile) -> tuple[Piece, ...]:
+def _parsed(root: str, file: ContextFile) -> Sequence[Piece]:
     """The pieces of a file with their trees; none if one of them cannot be parsed."""
-    wanted = [(start, file.text[start:end]) for start, end in file.spans]
-    if len(_shelf) > _MAX_SHELF:
-        _shelf.clear()
-    missing = [(start, part) for start, part in wanted if not _is_kept(file.path, start, part)]
+    name = f"{root}/{file.path}"
     try:
-        trees = parse_texts([part for _, part in missing])
+        return parse_pieces(file.text, name) if file.whole else parse_spans(file.text, file.spans, name)
     except ParseError:
         return ()
-    for (start, part), tree in zip(missing, trees, strict=True):
-        _shelf[file.path, start] = Parsed(part, tree)
-    return tuple(Piece(start, _shelf[file.path, start]) for start, _ in wanted)
-
-
-def _is_kept(file: str, start: int, text: str) -> bool:
-    kept = _shelf.get((file, start))
-    return kept is not None and kept.text == text

@@ -105,6 +105,17 @@ class Graph:
         mask = self._reach.masks.get(file, 0)
         return tuple(entry for index, entry in enumerate(self.entries) if mask >> index & 1)
 
+    def companions(self, file: str) -> tuple[str, ...]:
+        """The files that just the same entries reach, and itself, sorted."""
+        return self._companions.get(self._reach.masks.get(file, 0), (file,))
+
+    @cached_property
+    def _companions(self) -> dict[int, tuple[str, ...]]:
+        found: dict[int, list[str]] = {}
+        for file, mask in sorted(self._reach.masks.items()):
+            found.setdefault(mask, []).append(file)
+        return {mask: tuple(files) for mask, files in found.items()}
+
     def resolve(self, module: str, importer: str) -> str | None:
         """The file of an absolute module; None if there is none, or programs that import ``importer`` differ."""
         if self._resolver.is_certain(module):

@@ -264,6 +264,10 @@ class Project:
         """Whether a script imports a file, directly or not, or the file is one; it is given relative to the root."""
         return bool(self._all_imports().programs(file))
 
+    def companions(self, file: str) -> tuple[str, ...]:
+        """The files of just the same programs as a file, and itself, sorted; all relative to the root."""
+        return self._all_imports().companions(file)
+
     def importers_of(self, file: str) -> tuple[str, ...]:
         """The files that import a file, all relative to the root."""
         return self._all_imports().importers(file)

@@ -8,7 +8,7 @@ from enum import Enum
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of, moved_to
@@ -70,10 +70,10 @@ class CudaWork:
         return self.place.name.value if isinstance(self.place, cst.FunctionDef) else "lambda"
 
 
-class Datasets:
+class Datasets(ForestFact):
     """Answers about the datasets of one file, and about the functions that make their items into batches."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._module = module
         self._tree = module.tree
         self._work: dict[cst.CSTNode, tuple[CudaWork, ...]] = {}

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 
@@ -15,10 +15,10 @@ from torchlint.model.semantics.knowledge import Kind
 _TRAINER_LIBRARIES = ("pytorch_lightning", "lightning", "accelerate", "deepspeed", "composer", "colossalai", "ignite")
 
 
-class Devices:
+class Devices(ForestFact):
     """Signs of a device in a forest."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._module = module
 
     @cached_property

@@ -12,7 +12,7 @@ import libcst as cst
 
 from torchlint.model.data.datasets import CudaWork, Datasets, ItemRole
 from torchlint.model.data.devices import Devices
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import moved_to
 from torchlint.model.semantics.value import Device, Role, iterated, named_device
@@ -41,10 +41,10 @@ class Consumer:
     forward: cst.Call | None  #: a call that runs a network on them, or hands them to a trainer
 
 
-class Loading:
+class Loading(ForestFact):
     """Answers about the loaders of one file."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._module = module
         self._tree = module.tree
         self._values = module.values
@@ -60,7 +60,7 @@ class Loading:
         return self._consumers[loader.node]
 
     def _find_consumers(self, loader: Call) -> Iterator[Consumer]:
-        if not self._module.fact(Purposes).is_test:
+        if not self._module.fact(Purposes).is_test(loader.node):
             for node in self._taken.get(loader.node, ()):
                 if not self._is_preview(node):
                     yield self._consumer(loader.node, node)

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of
 from torchlint.model.semantics.value import Device, named_device
@@ -74,10 +74,10 @@ class Fresh:
     drawn: bool  #: whether it takes random numbers
 
 
-class Placement:
+class Placement(ForestFact):
     """Answers for one file."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._module = module
 
     @cached_property

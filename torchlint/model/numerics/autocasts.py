@@ -8,7 +8,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device
@@ -35,10 +35,10 @@ class Autocast:
     enabled: bool | str
 
 
-class Autocasts:
+class Autocasts(ForestFact):
     """Answers for one file."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._module = module
         self._running: set[cst.CSTNode] = set()
 

@@ -37,7 +37,7 @@ class Convolutions:
     def forwards(self) -> list[tuple[cst.Call, Layers]]:
         """The first forward of each convolutional network in each loop on CUDA, with what the network is made of."""
         module = self._module
-        if module.fact(Purposes).is_test or not module.fact(Devices).uses_cuda:
+        if module.fact(Purposes).is_test(module.root) or not module.fact(Devices).uses_cuda:
             return []
         found: list[tuple[cst.Call, Layers]] = []
         seen: set[tuple[cst.CSTNode, str]] = set()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.objects import ObjectFlow
 from torchlint.model.syntax.calls import Call
@@ -78,10 +78,10 @@ class Layers:
         return whole[0] if whole else found[0] if len(found) > 1 else None
 
 
-class NetworkLayers:
+class NetworkLayers(ForestFact):
     """Answers for one file."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._module = module
         self._known: dict[frozenset[cst.CSTNode], Layers] = {}
 

@@ -143,15 +143,17 @@ class Precision:
     def _words(self, *, own: bool = True) -> Iterator[str]:
         """Identifiers, attributes, keywords, imports and short strings of the file, or of the other files of its
         program, in lower snake case."""
-        tree, imported = self._module.tree, self._module.own_imported_names
-        found = {name for name, nodes in tree.names.items() if tree.is_own(nodes[0 if own else -1]) is own}
-        found.update(node.attr.value for node in tree.attributes if tree.is_own(node) is own)
-        calls = [call for call in tree.calls if tree.is_own(call) is own]
+        module, tree, imported = self._module, self._module.tree, self._module.own_imported_names
+        found: set[str] = set()
+        for root in tree.roots:
+            if (root is module.root) is own:
+                found |= module.words_of(root)
+        calls = [call for call in tree.calls if module.is_own(call) is own]
         found.update(item.keyword.value for call in calls for item in call.args if item.keyword is not None)
-        found.update(imported if own else self._module.imported_names - imported)
-        found.update(function.name.value for function in tree.functions if tree.is_own(function) is own)
+        found.update(imported if own else module.imported_names - imported)
+        found.update(function.name.value for function in tree.functions if module.is_own(function) is own)
         for string in tree.strings:
-            if _is_word(string) and tree.is_own(string) is own:
+            if _is_word(string) and module.is_own(string) is own:
                 found.add(string.value)
         for word in found:
             yield _snake(word)
@@ -160,7 +162,9 @@ class Precision:
     def float32_training(self) -> list[TrainingLoop]:
         """The training loops that compute in float32 on CUDA and that autocast would serve."""
         module = self._module
-        if module.fact(Purposes).is_test or not module.fact(Devices).uses_cuda or self.is_double or self.plays_games:
+        if module.fact(Purposes).is_test(module.root) or not module.fact(Devices).uses_cuda:
+            return []
+        if self.is_double or self.plays_games:
             return []
         if self.is_chosen and (self._uses_library or not self._is_chosen_for_inference):
             return []
@@ -227,13 +231,13 @@ class Precision:
     def is_double(self) -> bool:
         """Whether the file computes in double precision."""
         module = self._module
-        for attribute in filter(module.tree.is_own, module.tree.attributes):
+        for attribute in filter(module.is_own, module.tree.attributes):
             name = module.name_of(attribute) or ""
             if name in ("torch.float64", "torch.DoubleTensor", "torch.cuda.DoubleTensor"):
                 return True
             if name == "torch.double" and not isinstance(module.tree.parent(attribute), cst.Call):
                 return True
-        return any(self._is_double(call) for call in module.methods("double") if module.tree.is_own(call))
+        return any(self._is_double(call) for call in module.methods("double") if module.is_own(call))
 
     def _is_double(self, call: cst.Call) -> bool:
         """``model.double()``, or data on its way into a network; a count that is divided is not meant."""
@@ -262,14 +266,14 @@ class Precision:
 
     def _differentiates_twice(self, *, own: bool) -> bool:
         module = self._module
-        calls = [call for call in module.tree.calls if not own or module.tree.is_own(call)]
+        calls = [call for call in module.tree.calls if not own or module.is_own(call)]
         for call in calls:
             name = module.name_of(call.func) or ""
             if name == "torch.autograd.grad" or name.startswith(("torch.func.", "torch.autograd.functional.")):
                 return True
             if any(item.keyword is not None and item.keyword.value == "create_graph" for item in call.args):
                 return True
-        functions = [item for item in module.tree.functions if not own or module.tree.is_own(item)]
+        functions = [item for item in module.tree.functions if not own or module.is_own(item)]
         return any("gradient_penalty" in item.name.value for item in functions) or any(
             "gradient_penalty" in (dotted_name(call.func) or "") for call in calls
         )
@@ -278,12 +282,10 @@ class Precision:
     def needs_digits(self) -> bool:
         """Whether the file computes what has too few digits in 16 bits, or no 16-bit version: flows, decompositions."""
         module = self._module
-        tree = module.tree
-        words = {name for name, nodes in tree.names.items() if tree.is_own(nodes[0])} | module.own_imported_names
-        words |= {node.attr.value for node in tree.attributes if tree.is_own(node)}
+        words = module.words_of(module.root) | module.own_imported_names
         if any(_SUMS.search(word.lower()) for word in words):
             return True
-        names = (module.name_of(call.func) or "" for call in tree.calls if tree.is_own(call))
+        names = (module.name_of(call.func) or "" for call in module.tree.calls if module.is_own(call))
         return any(_DECOMPOSITIONS.match(name) for name in names)
 
     @cached_property
@@ -304,7 +306,7 @@ class Precision:
         return any(
             name == "torch.autograd.Function"
             for definition in tree.classes
-            if not own or tree.is_own(definition)
+            if not own or self._module.is_own(definition)
             for name in definitions.base_names(definition)
         )
 

@@ -6,7 +6,7 @@ import sys
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import last_part
@@ -25,10 +25,10 @@ _LIGHT_WORDS = ("Norm", "Loss", "Embedding")
 _HEAVY_FUNCTIONS = ("conv", "linear", "attention")
 
 
-class Sizes:
+class Sizes(ForestFact):
     """Answers for one file."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._module = module
 
     def is_tiny(self, network: cst.BaseExpression) -> bool:

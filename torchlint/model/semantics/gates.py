@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.syntax.climbing import climb
 
 #: Words of a test that asks for a version.
@@ -17,10 +17,10 @@ _ASKS_FOR_ATTRIBUTE = frozenset({"builtins.hasattr", "builtins.getattr"})
 _LACKING = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "TypeError", "NameError"})
 
 
-class Gates:
+class Gates(ForestFact):
     """Answers for one file."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._tree = module.tree
         self._names = module.names
         self._leaving: dict[cst.CSTNode, list[tuple[int, cst.BaseExpression]]] = {}

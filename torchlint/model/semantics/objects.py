@@ -10,7 +10,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.memo import CyclicMemo
@@ -66,10 +66,10 @@ _OPAQUE = (
 )
 
 
-class ObjectFlow:
+class ObjectFlow(ForestFact):
     """Answers for one file."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._tree = module.tree
         self._names = module.names
         self._definitions = module.definitions

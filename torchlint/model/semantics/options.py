@@ -6,13 +6,13 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 
 
-class Options:
+class Options(ForestFact):
     """The options that the file's own parsers define."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._module = module
 
     def default(self, node: cst.CSTNode | None) -> cst.BaseExpression | None:

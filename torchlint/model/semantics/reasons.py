@@ -8,7 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.lexemes import without_suppressions
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.switches import Switch, Switches
 from torchlint.model.syntax.climbing import nearest
 
@@ -20,10 +20,10 @@ _SEEDS = re.compile(r"seed", re.IGNORECASE)
 _NEAR = 6
 
 
-class Reasons:
+class Reasons(ForestFact):
     """Answers for one file."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._module = module
 
     @cached_property

@@ -7,15 +7,15 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 
 _PUTS = frozenset("append insert extend add_module register_module setdefault appendleft".split())
 
 
-class Stores:
+class Stores(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._tree = module.tree
         self._names = module.names
 

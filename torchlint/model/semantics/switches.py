@@ -9,7 +9,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.main_guard import is_main_guard
 from torchlint.model.syntax.tree import dotted_name
@@ -29,10 +29,10 @@ class Switch:
     conditional: bool  #: whether it hangs on a condition, or is there for when something fails
 
 
-class Switches:
+class Switches(ForestFact):
     """Answers for one file."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._tree = module.tree
         self._names = module.names
 
@@ -63,7 +63,7 @@ class Switches:
             name = self._names.resolve(target) if isinstance(target, cst.Attribute) else None
             if name is not None:
                 literal = isinstance(value, (cst.Name, cst.Integer, cst.SimpleString))
-                text = self._tree.root.code_for_node(value) if literal and value is not None else None
+                text = self._tree.roots[0].code_for_node(value) if literal and value is not None else None
                 found.append(Switch(statement, name, text, self.conditional(statement)))
         return found
 
@@ -97,7 +97,7 @@ class Switches:
 
     def _asks_for_device(self, test: cst.BaseExpression) -> bool:
         """``torch.cuda.is_available()``, ``args.cuda``: a condition that holds wherever it matters."""
-        words = re.findall(r"[A-Za-z_]\w*", self._tree.root.code_for_node(test))
+        words = re.findall(r"[A-Za-z_]\w*", self._tree.roots[0].code_for_node(test))
         return any("cuda" in word or word == "cudnn" for word in words) and set(words) <= _DEVICE_WORDS
 
     def conditional(self, node: cst.CSTNode) -> bool:

@@ -1,4 +1,4 @@
-"""The parts of other files that a file is analysed with."""
+"""The files of a project, or parts of them, that are analysed together."""
 
 from __future__ import annotations
 
@@ -16,28 +16,30 @@ class ContextFile:
     path: str
     text: str
     spans: tuple[tuple[int, int], ...]  #: where the pieces begin and end in the text, in order; at least one
+    whole: bool  #: whether these are all pieces
     parse: Callable[[ContextFile], Sequence[Piece]]
 
     @cached_property
     def pieces(self) -> Sequence[Piece]:
-        """The pieces with their trees, those that cannot be parsed left out."""
+        """The pieces with their trees; none if one of them cannot be parsed."""
         return self.parse(self)
 
     @property
     def known_text(self) -> str:
         """The text of the pieces."""
-        return "".join(self.text[start:end] for start, end in self.spans)
+        return self.text if self.whole else "".join(self.text[start:end] for start, end in self.spans)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Context:
-    """What else of its project a file is analysed with."""
+    """Files that are analysed together: some as a whole, and of others what these use and what uses them."""
 
-    root: str = ""  #: the folder that all paths here are relative to
-    path: str = ""  #: of the file itself
-    files: tuple[ContextFile, ...] = ()
+    root: str  #: the folder that all paths here are relative to
+    files: tuple[ContextFile, ...]
     #: the dotted name of a module, with leading dots if it is relative, and the file that imports it -> the file
-    resolve: Callable[[str, str], str | None] = lambda module, importer: None
+    resolve: Callable[[str, str], str | None]
 
-
-NO_CONTEXT = Context()
+    @cached_property
+    def known_text(self) -> str:
+        """The text of all pieces."""
+        return "\n".join(file.known_text for file in self.files)

@@ -136,9 +136,7 @@ class Tree:
     """The facts of one traversal; everything else about a file is asked of these."""
 
     def __init__(self, root: cst.Module, others: Sequence[cst.Module] = ()) -> None:
-        """`root` is the file that is checked, `others` are (parts of) files of its project."""
-        self.root = root
-        self.module_scope = Scope(root, None)
+        """`root` is a file, `others` are more files, or parts of them."""
         self.roots = (root, *others)
         self.nodes: list[cst.CSTNode] = []
         self._index: dict[cst.CSTNode, int] = {}
@@ -154,11 +152,12 @@ class Tree:
         self.imports: list[cst.Import | cst.ImportFrom] = []
         self.names: dict[str, list[cst.Name]] = {}
         self.stores: list[tuple[cst.BaseExpression, cst.BaseExpression | None, cst.CSTNode]] = []
-        self.scopes: dict[cst.CSTNode, Scope] = {root: self.module_scope}
-        self.scopes |= {other: Scope(other, None) for other in others}
+        self.scopes: dict[cst.CSTNode, Scope] = {each: Scope(each, None) for each in self.roots}
         self._name_scopes: dict[cst.CSTNode, Scope] = {}
         self._positions: dict[cst.CSTNode, dict[cst.CSTNode, int]] = {}
+        self._root_indices: list[int] = []
         for each in self.roots:
+            self._root_indices.append(len(self.nodes))
             self._walk(each)
 
     # -- questions about places
@@ -193,10 +192,6 @@ class Tree:
         """Whether ``node`` is ``outer`` or lies inside it."""
         return self._index[outer] <= self._index[node] <= self.last(outer)
 
-    def is_own(self, node: cst.CSTNode) -> bool:
-        """Whether ``node`` is in the file that is checked, not in its context."""
-        return self._index[node] <= self.last(self.root)
-
     def calls_in(self, node: cst.CSTNode) -> list[cst.Call]:
         """The calls inside ``node``, in order."""
         low = bisect.bisect_left(self.calls, self._index[node], key=self._index.__getitem__)
@@ -230,7 +225,7 @@ class Tree:
             ):
                 return scope
             child = above
-        return self.module_scope
+        return self.scopes[self.root_of(node)]
 
     def function_of(self, node: cst.CSTNode) -> cst.FunctionDef | cst.Lambda | None:
         """The function whose body holds ``node``, None at module or class level."""
@@ -268,10 +263,7 @@ class Tree:
 
     def root_of(self, node: cst.CSTNode) -> cst.CSTNode:
         """The file that holds ``node``."""
-        index = self._index[node]
-        while self._parents[index] >= 0:
-            index = self._parents[index]
-        return self.nodes[index]
+        return self.roots[bisect.bisect_right(self._root_indices, self._index[node]) - 1]
 
     def block_path(self, node: cst.CSTNode) -> list[tuple[cst.CSTNode, int, cst.CSTNode]]:
         """The blocks around ``node`` within its function, innermost first.

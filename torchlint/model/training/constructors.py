@@ -6,7 +6,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.syntax.dotted import last_name, last_part
 from torchlint.model.syntax.tree import dotted_name
@@ -27,10 +27,10 @@ _OTHER_ROOTS = frozenset(
 )
 
 
-class Constructors:
+class Constructors(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._tree = module.tree
         self._names = module.names
         self._definitions = module.definitions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.syntax.tree import dotted_name
 from torchlint.model.training.mode_switches import ModeSwitch, ModeSwitches, same_object
@@ -14,10 +14,10 @@ from torchlint.model.training.sources import Sources, element
 KEEPING_MODE = frozenset("to cuda cpu float half double bfloat16 train requires_grad_ apply share_memory xpu".split())
 
 
-class Evaluation:
+class Evaluation(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._tree = module.tree
         self._names = module.names
         self._definitions = module.definitions

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import last_name
@@ -25,10 +25,10 @@ _GRADIENT_PREFIXES = ("torch.func.", "torch.autograd.functional.", "functorch.")
 _FILLING = frozenset({"append", "extend", "insert", "add", "update", "push", "appendleft", "setdefault", "add_"})
 
 
-class Gradients:
+class Gradients(ForestFact):
     """Answers for one file."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._tree = module.tree
         self._names = module.names
         self._definitions = module.definitions

@@ -131,15 +131,12 @@ class Inference:
     @cached_property
     def _is_out_of_reach(self) -> bool:
         roots = {name.partition(".")[0] for name in self._module.own_imported_names}
-        return self._module.fact(Purposes).is_test or not roots.isdisjoint(_GRADIENT_LIBRARIES)
+        return self._module.fact(Purposes).is_test(self._module.root) or not roots.isdisjoint(_GRADIENT_LIBRARIES)
 
     @cached_property
     def _is_adversarial(self) -> bool:
         """Whether a generator plays against a discriminator: it is sampled in training mode by habit."""
-        tree = self._module.tree
-        words = [name for name, nodes in tree.names.items() if tree.is_own(nodes[0])]
-        words += [node.attr.value for node in tree.attributes if tree.is_own(node)]
-        return any(_ADVERSARIES.search(word) for word in words)
+        return any(map(_ADVERSARIES.search, self._module.words_of(self._module.root)))
 
     def _recorded(self, call: cst.Call, function: cst.FunctionDef | None) -> InferenceSite | None:
         module = self._module

@@ -9,7 +9,7 @@ from enum import Enum
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.value import UNKNOWN, Role, Value, iterated
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import last_part
@@ -58,10 +58,10 @@ def is_batch(value: Value) -> bool:
 _EPOCH_NAMES = re.compile(r"epoch|max_ep\b|n_ep\b", re.IGNORECASE)
 
 
-class Loops:
+class Loops(ForestFact):
     """The loops of one file."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._tree = module.tree
         self._values = module.values
         self._known: dict[cst.CSTNode, Loop] = {}

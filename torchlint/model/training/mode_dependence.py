@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.syntax.dotted import last_part
 
 
-class ModeDependence:
+class ModeDependence(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._tree = module.tree
         self._names = module.names
         self._definitions = module.definitions

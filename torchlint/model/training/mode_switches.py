@@ -8,7 +8,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.tree import dotted_name
 
@@ -22,10 +22,10 @@ class ModeSwitch:
     evaluation: bool | None  #: True for ``eval()``, False for ``train()``, None for ``train(flag)``
 
 
-class ModeSwitches:
+class ModeSwitches(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._tree = module.tree
         self._names = module.names
         self._definitions = module.definitions

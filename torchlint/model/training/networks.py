@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import last_name, last_part
@@ -12,10 +12,10 @@ from torchlint.model.syntax.tree import dotted_name
 from torchlint.model.training.grad_mode import GradModes
 
 
-class Networks:
+class Networks(ForestFact):
     """The forward calls of a forest."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._module = module
 
     def is_forward(self, node: cst.Call) -> bool:

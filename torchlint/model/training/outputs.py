@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.training.gradients import Gradients
@@ -38,10 +38,10 @@ _NO_TENSORS = (Kind.NUMBER, Kind.STRING, Kind.ARRAY, Kind.NONE)
 _CALL_DEPTH = 4
 
 
-class Outputs:
+class Outputs(ForestFact):
     """Answers for one file."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._module = module
 
     def runs(self, call: cst.Call) -> bool:

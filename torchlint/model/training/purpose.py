@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from enum import Enum
-from functools import cached_property
 
 import libcst as cst
 
 from torchlint.files import is_vendored
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.tree import COMPREHENSIONS
@@ -32,59 +32,72 @@ class Purpose(Enum):
     VENDORED = "vendored"  #: a copy of another project's code
 
 
-class Purposes:
+class Purposes(ForestFact):
     """Answers for one file."""
 
-    def __init__(self, module: Module) -> None:
-        self._module = module
-        self._tree = module.tree
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
+        self._tree = forest.tree
         self._once: dict[cst.FunctionDef, bool] = {}
+        self._dead: dict[cst.CSTNode, list[cst.FunctionDef]] = {}
+        self._files: dict[cst.CSTNode, Purpose] = {}
 
-    @cached_property
-    def of_file(self) -> Purpose:
-        """What the whole file is there for: WORK, TEST or VENDORED.
+    def of_file(self, root: cst.CSTNode) -> Purpose:
+        """What a whole file, given by its root, is there for: WORK, TEST or VENDORED.
 
-        The folders count from the root of the project, see ``torchlint.files.in_project``.
+        The folders count from the root of the project.
         """
-        place = self._module.project_path
+        known = self._files.get(root)
+        if known is None:
+            known = self._files[root] = self._of_file(root)
+        return known
+
+    def _of_file(self, root: cst.CSTNode) -> Purpose:
+        place = self._forest.file_of_root[root].place
         if is_vendored(place):
             return Purpose.VENDORED
-        if _TESTS.search(place) or any(map(self._module.itself_imports, knowledge.TEST_LIBRARIES)):
+        if _TESTS.search(place) or self._imports(root, knowledge.TEST_LIBRARIES):
             return Purpose.TEST
         return Purpose.WORK
 
-    @property
-    def is_test(self) -> bool:
-        """Whether the file tests code: it imports a test library, or is in a folder `tests`."""
-        return self.of_file is Purpose.TEST
+    def _imports(self, root: cst.CSTNode, libraries: Iterable[str]) -> bool:
+        """Whether a file imports one of these libraries, or something of them."""
+        imported = {name.partition(".")[0] for name in self._forest.imported_by(root)}
+        return not imported.isdisjoint(libraries)
+
+    def is_test(self, node: cst.CSTNode) -> bool:
+        """Whether the file of ``node`` tests code: it imports a test library, or is in a folder `tests`."""
+        return self.of_file(self._tree.root_of(node)) is Purpose.TEST
 
     def of(self, node: cst.CSTNode) -> Purpose:
         """What the code at ``node`` is there for."""
-        if self.of_file is not Purpose.WORK:
-            return self.of_file
-        if any(self._tree.within(node, function) for function in self._dead):
+        of_file = self.of_file(self._tree.root_of(node))
+        if of_file is not Purpose.WORK:
+            return of_file
+        if any(self._tree.within(node, function) for function in self.dead_functions(self._tree.root_of(node))):
             return Purpose.DEAD
         return Purpose.ONCE if self.runs_once(node) else Purpose.WORK
 
     def is_dead_at(self, offset: int) -> bool:
         """Whether the character at ``offset`` is in a function that nothing runs."""
-        return any(start <= offset < end for start, end in map(self._module.span, self._dead))
+        root = self._tree.roots[self._forest.file_index(offset)]
+        return any(start <= offset < end for start, end in map(self._forest.span, self.dead_functions(root)))
 
     def runs_once(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` runs when something is set up.
 
         That is in a constructor, or outside of loops at module level or in a function of a script that is called there.
         """
-        function = self._module.function_of(node)
+        function = self._forest.function_of(node)
         if function is None:
-            return not self._module.fact(Loops).around(node)
+            return not self._forest.fact(Loops).around(node)
         if self._tree.class_of(function) is not None:
             return function.name.value in ("__init__", "__post_init__")
         return not self._is_repeated(node) and self._is_called_once(function)
 
     def _is_repeated(self, node: cst.CSTNode) -> bool:
         """Whether a loop or a comprehension of the function around ``node`` repeats it, or a lambda may."""
-        if self._module.fact(Loops).around(node):
+        if self._forest.fact(Loops).around(node):
             return True
         around = nearest(self._tree, node, cst.FunctionDef, cst.Lambda, *COMPREHENSIONS)
         return around is not None and not isinstance(around, cst.FunctionDef)
@@ -94,10 +107,9 @@ class Purposes:
         known = self._once.get(function)
         if known is None:
             self._once[function] = False  # it may call itself
-            callers = self._module.callers(function)
+            callers = self._forest.callers(function)
             known = self._once[function] = (
-                self._is_script
-                and self._tree.is_own(function)
+                self._is_script(self._tree.root_of(function))
                 and callers.complete
                 and bool(callers.calls)
                 and self._tree.function_of(function) is None
@@ -105,33 +117,37 @@ class Purposes:
             )
         return known
 
-    @cached_property
-    def _is_script(self) -> bool:
-        """Whether the file is there to be run: it has a main guard, and is no part of a package."""
-        return self._module.has_main_guard and not self._module.in_package
+    def _is_script(self, root: cst.CSTNode) -> bool:
+        """Whether a file is there to be run, and is known as a whole: it has a main guard, and is in no package."""
+        file = self._forest.file_of_root[root]
+        return file.whole and self._forest.is_guarded(root) and not file.in_package
 
-    @cached_property
-    def _dead(self) -> list[cst.FunctionDef]:
-        """The functions of a script that nothing in it mentions, nor anything in its context calls.
+    def dead_functions(self, root: cst.CSTNode) -> list[cst.FunctionDef]:
+        """The functions of a script that nothing in it mentions, nor anything else in the forest calls.
 
         What only functions mention that are dead is dead as well.
         """
-        module = self._module
-        if not self._is_script or any(map(module.itself_imports, _COMMAND_LINES)):
+        known = self._dead.get(root)
+        if known is None:
+            known = self._dead[root] = self._find_dead(root)
+        return known
+
+    def _find_dead(self, root: cst.CSTNode) -> list[cst.FunctionDef]:
+        if not self._is_script(root) or self._imports(root, _COMMAND_LINES):
             return []
-        if any(module.name_of(call.func) in _DYNAMIC for call in self._tree.calls_in(module.root)):
+        if any(self._forest.name_of(call.func) in _DYNAMIC for call in self._tree.calls_in(root)):
             return []
-        named = {node.attr.value for node in self._tree.attributes if self._is_mention(node)}
-        named.update(str(node.evaluated_value) for node in self._tree.strings if self._tree.is_own(node))
+        named = {node.attr.value for node in self._tree.attributes if self._is_mention(node, root)}
+        named.update(str(node.evaluated_value) for node in self._tree.strings if self._tree.within(node, root))
         candidates = [
             function
             for function in self._tree.functions
-            if self._tree.is_own(function)
+            if self._tree.within(function, root)
             and not function.decorators
             and self._tree.function_of(function) is None
             and self._tree.class_of(function) is None
             and function.name.value not in named
-            and function not in module.links.aliases
+            and function not in self._forest.links.aliases
         ]
         dead: list[cst.FunctionDef] = []
         while True:
@@ -140,9 +156,9 @@ class Purposes:
                 return dead
             dead += found
 
-    def _is_mention(self, node: cst.Attribute) -> bool:
+    def _is_mention(self, node: cst.Attribute, root: cst.CSTNode) -> bool:
         """Whether an attribute may name a function of the file: any of the file, ``train.main`` in another one."""
-        return self._tree.is_own(node) or self._module.names.members(node) is not None
+        return self._tree.within(node, root) or self._forest.names.members(node) is not None
 
     def _is_unmentioned(self, function: cst.FunctionDef, within: list[cst.FunctionDef]) -> bool:
         return not any(
@@ -152,6 +168,6 @@ class Purposes:
 
     def _may_mean(self, use: cst.Name, function: cst.FunctionDef) -> bool:
         """Whether a name may stand for ``function``: any of the file does; in another one, what is imported."""
-        if self._tree.is_own(use):
+        if self._tree.root_of(use) is self._tree.root_of(function):
             return use is not function.name
-        return any(binding.node is function or binding.kind == "import" for binding in self._module.names.bindings(use))
+        return any(binding.node is function or binding.kind == "import" for binding in self._forest.names.bindings(use))

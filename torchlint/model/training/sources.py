@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.tree import Binding, dotted_name
 
 
-class Sources:
+class Sources(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._tree = module.tree
         self._names = module.names
         self._definitions = module.definitions

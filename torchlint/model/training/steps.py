@@ -9,7 +9,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.tree import dotted_name
 from torchlint.model.training.grad_mode import GradMode, GradModes
@@ -29,21 +29,23 @@ class TrainingLoop:
     backwards: tuple[cst.Call, ...]  #: the backward passes in ``body``
 
 
-class Steps:
+class Steps(ForestFact):
     """Answers for one file."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._module = module
 
     @cached_property
     def loops(self) -> list[TrainingLoop]:
         """The training loops of the file, in order."""
         found: dict[cst.CSTNode, TrainingLoop] = {}
-        if self._module.fact(Purposes).is_test or not any(self._is_optimizer(call) for call in self._module.tree.calls):
+        if not any(self._is_optimizer(call) for call in self._module.tree.calls):
             return []  # an attack, a saliency map
         if self._optimizes_inputs:
             return []
         for backward in self._module.fact(Gradients).backwards:
+            if self._module.fact(Purposes).is_test(backward):
+                continue
             if not is_backward(backward) and "scaler" not in (dotted_name(backward.func) or ""):
                 continue
             if self._module.name_of(backward.func) == "torch.distributed.autograd.backward":

@@ -1,0 +1,322 @@
+"""The trees of several files in one set of tables: what they mean, wherever it is written."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import libcst as cst
+
+from torchlint.lexemes import NEWLINE, without_suppressions
+from torchlint.model.semantics.definitions import Callers, Definitions
+from torchlint.model.semantics.links import Links, Resolve
+from torchlint.model.semantics.names import Names
+from torchlint.model.semantics.values import Value, Values
+from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.positions import Positions
+from torchlint.model.syntax.tree import Tree
+from torchlint.parsing import Piece
+
+_Fact = TypeVar("_Fact", bound="ForestFact")
+
+
+@dataclass(frozen=True, eq=False)
+class ForestFile:
+    """A file of a forest."""
+
+    path: str  #: as the user gave it, or relative to the working directory
+    place: str  #: relative to the root of the project, with slashes
+    text: str
+    pieces: Sequence[Piece]  #: at least one
+    whole: bool = True  #: False: some pieces are left out, and nothing is reported
+    in_package: bool = False  #: may be imported by code out of sight
+
+
+class ForestFact:
+    """Something that is known of a whole forest, whichever of its files is checked. Made once for it."""
+
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
+
+
+class Forest:
+    """Parsed files, and the questions about all of them."""
+
+    def __init__(self, files: Sequence[ForestFile], resolve: Resolve = lambda module, importer: None) -> None:
+        """``resolve`` gives the place of a module: of a dotted name, with leading dots if relative, and an importer."""
+        self.files = tuple(files)
+        #: the texts of all files, a newline between two of them; offsets count through
+        self.text = "\n".join(file.text for file in files)
+        self.bases: list[int] = []  #: where the text of each file begins
+        base = 0
+        for file in files:
+            self.bases.append(base)
+            base += len(file.text) + 1
+        moved = [
+            [replace(piece, start=base + piece.start) for piece in file.pieces] if base else file.pieces
+            for base, file in zip(self.bases, files, strict=True)
+        ]
+        self.positions = Positions(moved[0])
+        self.tree = Tree(self.positions.root, [self.positions.add(pieces) for pieces in moved[1:]])
+        self._whole = {file.place: file for file in files if file.whole}
+        self.file_of_root: dict[cst.CSTNode, ForestFile] = dict(zip(self.tree.roots, files, strict=True))
+        self.links = Links(self.tree, {root: file.place for root, file in self.file_of_root.items()}, resolve)
+        self.names = Names(self.tree, self.links)
+        self.definitions = Definitions(self.tree, self.names, self.links)
+        self.values = Values(self.tree, self.names, self.definitions)
+        self.tables = Tables(self.text, self.tree, self.names)
+        self._facts: dict[object, Any] = {}
+
+    def fact(self, kind: Callable[[Forest], _Fact]) -> _Fact:
+        """The fact of this class; made when it is first asked for."""
+        known: _Fact | None = self._facts.get(kind)
+        if known is None:
+            known = self._facts[kind] = kind(self)
+        return known
+
+    def has(self, place: str) -> bool:
+        """Whether the file at a place is part of the forest as a whole."""
+        return place in self._whole
+
+    def whole(self, place: str) -> ForestFile:
+        """The file at a place that is part of the forest as a whole. Raises KeyError."""
+        return self._whole[place]
+
+    def file_index(self, offset: int) -> int:
+        """The index of the file that holds the character at ``offset``."""
+        return bisect_right(self.bases, offset) - 1
+
+    def release(self) -> None:
+        """Give up all that is known: its parts refer to each other, and would wait for the garbage collector."""
+        vars(self).clear()
+
+    # -- text
+
+    def span(self, node: object) -> tuple[int, int]:
+        """Offsets ``[start, end)`` of ``node`` in the text, without the parentheses and white space around it."""
+        assert isinstance(node, cst.CSTNode)
+        return self.positions.span(node, self.tree.top_level(node))
+
+    def extent(self, node: object) -> tuple[int, int]:
+        """Offsets ``[start, end)`` of ``node``; of a compound statement, those of its first row."""
+        start, end = self.span(node)
+        if isinstance(node, cst.BaseCompoundStatement):
+            row = self.row_at(start)
+            end = min(end, self.row_start(row) + len(self.line(row).rstrip()))
+        return start, end
+
+    def code(self, node: cst.CSTNode) -> str:
+        """The source text of ``node``."""
+        start, end = self.span(node)
+        return self.text[start:end]
+
+    def row(self, node: cst.CSTNode) -> int:
+        """The row, from 1, on which ``node`` begins in its file."""
+        start = self.span(node)[0]
+        return self.row_at(start) - self.row_at(self.bases[self.file_index(start)]) + 1
+
+    def row_at(self, offset: int) -> int:
+        """The row, from 1, of the character at ``offset``."""
+        return bisect_right(self.tables.line_starts, offset)
+
+    def row_start(self, row: int) -> int:
+        """The offset of the first character of ``row`` (from 1)."""
+        return self.tables.line_starts[row - 1]
+
+    def line(self, row: int) -> str:
+        """The text of ``row`` (from 1), with its newline."""
+        stop = self.tables.line_starts[row] if row < len(self.tables.line_starts) else len(self.text)
+        return self.text[self.tables.line_starts[row - 1] : stop]
+
+    def line_start(self, offset: int) -> int:
+        """The offset of the first character of the row that holds ``offset``."""
+        return self.tables.line_starts[self.row_at(offset) - 1]
+
+    def statement_rows(self, node: object) -> tuple[int, int]:
+        """First and last row of the statement that holds ``node``; of a compound one, its header only."""
+        assert isinstance(node, cst.CSTNode)
+        if isinstance(node, cst.Decorator):
+            start, end = self.span(node)
+            return self.row_at(start), self.row_at(end)
+        statement = self.tree.statement_of(node)
+        start, end = self.span(statement)
+        body = getattr(statement, "body", None)
+        if isinstance(body, cst.CSTNode) and isinstance(statement, cst.BaseCompoundStatement):
+            end = self.span(body)[0]
+            last = self.row_at(max(start, end - 1))
+            if isinstance(body, cst.IndentedBlock) and last > self.row_at(start):
+                while last > self.row_at(start) and not self._header_ends(last):
+                    last -= 1
+            first = self.row_at(start)
+            return first, max(first, last, self.row_at(self.span(node)[1]))
+        return self.row_at(start), self.row_at(max(start, end - 1))
+
+    def _header_ends(self, row: int) -> bool:
+        start = self.tables.line_starts[row - 1]
+        end = self.tables.line_starts[row] if row < len(self.tables.line_starts) else len(self.text)
+        line = self.text[start:end].split("#")[0].rstrip()
+        return line.endswith(":")
+
+    def comment_on(self, node: cst.CSTNode) -> bool:
+        """Whether a comment that is no suppression stands on one of the rows of ``node``."""
+        start, end = self.span(node)
+        first, last = self.row_at(start), self.row_at(max(start, end - 1))
+        stop = self.tables.line_starts[last] if last < len(self.tables.line_starts) else len(self.text)
+        return "#" in without_suppressions(self.text[self.tables.line_starts[first - 1] : stop])
+
+    # -- meaning
+
+    def calls(self, *names: str) -> Iterator[Call]:
+        """The calls of anything with one of these canonical dotted names in the file and its context, in order."""
+        found = [call for name in dict.fromkeys(names) for call in self.tables.calls.get(name, ())]
+        yield from found if len(names) == 1 else sorted(found, key=lambda call: self.tree.index(call.node))
+
+    def makers(self, *names: str) -> Iterator[Call]:
+        """The calls of a class with one of these canonical names, or of a class of the file derived from one."""
+        derived = [item for item in self.tree.classes if not set(names).isdisjoint(self.definitions.base_names(item))]
+        for node in self.tree.calls:
+            name = self.names.resolve(node.func)
+            if name is not None and name in names:
+                yield Call(node, name)
+            elif derived:
+                made = [item for item in self.definitions.called(node, self.values) if item in derived]
+                if made:
+                    yield Call(node, made[0].name.value)
+
+    def methods(self, *names: str) -> Iterator[cst.Call]:
+        """The calls ``<anything>.name(...)`` with one of these method names, in order."""
+        found = [call for name in dict.fromkeys(names) for call in self.tables.methods.get(name, ())]
+        yield from found if len(names) == 1 else sorted(found, key=self.tree.index)
+
+    def decorators(self, *names: str) -> Iterator[tuple[cst.Decorator, str]]:
+        """The decorators ``@name`` (not called) with one of these canonical dotted names, in order."""
+        definitions: list[cst.FunctionDef | cst.ClassDef] = [*self.tree.functions, *self.tree.classes]
+        for definition in definitions:
+            for decorator in definition.decorators:
+                name = self.names.resolve(decorator.decorator)
+                if name is not None and name in names:
+                    yield decorator, name
+
+    def name_of(self, node: cst.CSTNode | None) -> str | None:
+        """The canonical dotted name that ``node`` refers to, if it comes from an import or is a builtin."""
+        return self.names.resolve(node)
+
+    def value(self, node: cst.CSTNode | None) -> Value:
+        """What the expression ``node`` is worth."""
+        return self.values.of(node)
+
+    def callee(self, node: cst.CSTNode) -> cst.CSTNode:
+        """What ``node`` calls; ``node`` itself if it is no call."""
+        return node.func if isinstance(node, cst.Call) else node
+
+    def callers(self, function: cst.FunctionDef) -> Callers:
+        """Where ``function`` is called in the file."""
+        return self.definitions.callers(function, self.values)
+
+    @property
+    def imported_names(self) -> frozenset[str]:
+        """Dotted names of everything that the files import, at any place."""
+        return self.tables.imported
+
+    def imported_by(self, root: cst.CSTNode) -> frozenset[str]:
+        """Dotted names of everything that one file, given by its root, imports at any place."""
+        return self.tables.imported_by[root]
+
+    def imports(self, root: str) -> bool:
+        """Whether the file imports ``root`` or something of it."""
+        return any(name == root or name.startswith(root + ".") for name in self.imported_names)
+
+    def function_of(self, node: cst.CSTNode) -> cst.FunctionDef | None:
+        """The ``def`` around ``node``, None at module level."""
+        found = self.tree.function_of(node)
+        while isinstance(found, cst.Lambda):
+            found = self.tree.function_of(found)
+        return found
+
+    def words_of(self, root: cst.CSTNode) -> frozenset[str]:
+        """The names and attributes in one file, given by its root."""
+        return self.tables.words_by[root]
+
+    # -- scripts
+
+    def is_guarded(self, root: cst.CSTNode) -> bool:
+        """Whether a file, given by its root, has an ``if __name__ == "__main__":`` at its top level."""
+        assert isinstance(root, cst.Module)
+        return any(map(_is_main_guard, root.body))
+
+    def under_main_guard(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` runs only when the file is run as a script (or inside a function)."""
+        return self.tree.function_of(node) is not None or any(map(_is_main_guard, self.tree.ancestors(node)))
+
+
+def _is_main_guard(node: cst.CSTNode) -> bool:
+    """``if __name__ == "__main__":``."""
+    return (
+        isinstance(node, cst.If)
+        and isinstance(node.test, cst.Comparison)
+        and isinstance(node.test.left, cst.Name)
+        and node.test.left.value == "__name__"
+    )
+
+
+class Tables:
+    """What is looked up often: made when it is first asked for, and shared by all files of a forest."""
+
+    def __init__(self, text: str, tree: Tree, names: Names) -> None:
+        self._text = text
+        self._tree = tree
+        self._names = names
+
+    @cached_property
+    def line_starts(self) -> list[int]:
+        """Where each row of the text begins."""
+        return [0, *(match.end() for match in re.finditer(NEWLINE, self._text))]
+
+    @cached_property
+    def calls(self) -> Mapping[str, list[Call]]:
+        """The calls of each canonical name, in order."""
+        found: dict[str, list[Call]] = {}
+        for node in self._tree.calls:
+            name = self._names.resolve(node.func)
+            if name is not None:
+                found.setdefault(name, []).append(Call(node, name))
+        return found
+
+    @cached_property
+    def methods(self) -> Mapping[str, list[cst.Call]]:
+        """The calls of each method name, in order."""
+        found: dict[str, list[cst.Call]] = {}
+        for node in self._tree.calls:
+            if isinstance(node.func, cst.Attribute):
+                found.setdefault(node.func.attr.value, []).append(node)
+        return found
+
+    @cached_property
+    def imported_by(self) -> Mapping[cst.CSTNode, frozenset[str]]:
+        """By the root of a file the dotted names of everything that it imports."""
+        found: dict[cst.CSTNode, set[str]] = {root: set() for root in self._tree.roots}
+        for node, scope in self._tree.scopes.items():
+            imported = found[self._tree.root_of(node)]
+            for bindings in scope.bindings.values():
+                imported.update(binding.imported for binding in bindings if binding.kind == "import")
+        return {root: frozenset(names) for root, names in found.items()}
+
+    @cached_property
+    def words_by(self) -> Mapping[cst.CSTNode, frozenset[str]]:
+        """By the root of a file the names and attributes in it."""
+        found: dict[cst.CSTNode, set[str]] = {root: set() for root in self._tree.roots}
+        for name, nodes in self._tree.names.items():
+            for node in nodes:
+                found[self._tree.root_of(node)].add(name)
+        for attribute in self._tree.attributes:
+            found[self._tree.root_of(attribute)].add(attribute.attr.value)
+        return {root: frozenset(words) for root, words in found.items()}
+
+    @cached_property
+    def imported(self) -> frozenset[str]:
+        """The dotted names of everything that any file imports."""
+        return frozenset().union(*self.imported_by.values())

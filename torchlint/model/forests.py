@@ -1,0 +1,41 @@
+"""The forests that are kept while a run goes from file to file."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+
+from torchlint.files import is_in_package
+from torchlint.model.forest import Forest, ForestFile
+from torchlint.model.syntax.context import Context
+
+#: So many are kept: the files of one folder may belong to several.
+_MAX_FORESTS = 4
+
+_forests: OrderedDict[Context, Forest] = OrderedDict()
+
+
+def of_context(context: Context) -> Forest | None:
+    """The forest of a context, without files that cannot be parsed; None if its trees are too deep."""
+    known = _forests.get(context)
+    if known is None:
+        while len(_forests) >= _MAX_FORESTS:
+            _forests.popitem(last=False)[1].release()
+        files = [
+            ForestFile(path, file.path, file.text, file.pieces, file.whole, is_in_package(path))
+            for file in context.files
+            if file.pieces
+            for path in (os.path.normpath(os.path.join(context.root, file.path)),)
+        ]
+        try:
+            known = _forests[context] = Forest(files, context.resolve)
+        except RecursionError:
+            return None
+    _forests.move_to_end(context)
+    return known
+
+
+def done(forest: Forest) -> None:
+    """Release a forest that is not kept."""
+    if all(kept is not forest for kept in _forests.values()):
+        forest.release()
