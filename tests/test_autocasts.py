@@ -25,7 +25,7 @@ CALLS = {
 def test_device_format_and_switch_are_read_off_the_call(call: str) -> None:
     module = Module.parse(f"import torch\ndevice = 'cuda'\nlow = torch.bfloat16\n{call}\n")
     (found,) = module.fact(Autocasts).all
-    assert (found.device, found.dtype, found.enabled) == CALLS[call]
+    assert (found.device.value if found.device else "", found.dtype, found.enabled) == CALLS[call]
 
 
 def test_the_format_of_a_parameter_is_unknown_whatever_its_default() -> None:

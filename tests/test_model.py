@@ -10,9 +10,10 @@ import pytest
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.calls import Presence
-from torchlint.model.training.loops import Guard, LoopKind, Loops, guards
-from torchlint.model.training.regions import GradMode, Regions
+from torchlint.model.training.grad_mode import GradMode, GradModes
+from torchlint.model.training.loops import LoopKind, Loops
 from torchlint.source.parsing import ParseError
 
 
@@ -137,7 +138,7 @@ def test_batches_are_followed_to_the_loader_they_come_from(loop: str) -> None:
     loop_found = module.fact(Loops).of(node)
     assert loop_found.kind is LoopKind.HOT
     used = module.tree.names["x"][-1]
-    assert module.value(used).role == "batch"
+    assert module.value(used).role is Role.BATCH
     assert [module.row(origin) for origin in module.value(used).origins] == [3]
 
 
@@ -167,7 +168,7 @@ def test_a_conditional_binding_hides_nothing() -> None:
 
 def test_a_device_picked_by_condition_is_cuda_where_there_is_one() -> None:
     module = model_of("import torch\nd = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\nd\n")
-    assert module.value(last_expression(module)).device == "cuda"
+    assert module.value(last_expression(module)).device is Device.CUDA
 
 
 @pytest.mark.parametrize(
@@ -189,21 +190,7 @@ def test_a_device_picked_by_condition_is_cuda_where_there_is_one() -> None:
 )
 def test_the_grad_mode_of_a_place_counts_its_callers(text: str, mode: GradMode) -> None:
     module = model_of("import torch\n" + text + "\n")
-    assert module.fact(Regions).grad_mode(call_named(module, "model")) is mode
-
-
-@pytest.mark.parametrize(
-    ("guard", "expected"),
-    [
-        ("if step % 100 == 0:", {Guard.COUNTER}),
-        ("if step % 2 == 0:", {Guard.CONDITION}),
-        ("if rank == 0:", {Guard.RANK}),
-        ("if verbose:", {Guard.CONDITION}),
-    ],
-)
-def test_what_guards_a_statement_in_a_loop(guard: str, expected: set[Guard]) -> None:
-    module = model_of(f"for step in range(9):\n    {guard}\n        report()\n")
-    assert guards(module.tree, call_named(module, "report"), module.tree.loops[0]) == expected
+    assert module.fact(GradModes).of(call_named(module, "model")) is mode
 
 
 def test_callers_are_complete_only_if_the_function_is_not_passed_on() -> None:

@@ -8,13 +8,14 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.numerics.autocasts import Autocasts
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.outputs import LEAVING, Outputs
-from torchlint.model.training.regions import GradMode, Regions
 
 #: Methods that change what outlives the region.
 _MUTATING = frozenset(
@@ -118,7 +119,7 @@ class NoGrad:
         function = module.function_of(body)
         return any(
             module.value(call.func).kind is Kind.MODULE
-            and module.fact(Regions).grad_mode(call) not in (GradMode.NO_GRAD, GradMode.INFERENCE)
+            and module.fact(GradModes).of(call) not in (GradMode.NO_GRAD, GradMode.INFERENCE)
             and any(module.fact(Outputs).carries(argument.value, runs, LEAVING) for argument in call.args)
             for call in module.tree.calls_in(function if function is not None else module.root)
             if module.tree.index(call) > end
@@ -141,10 +142,10 @@ class NoGrad:
     def _has_autocast(self, body: cst.CSTNode) -> bool:
         module = self._module
         first = next((node for node in module.tree.nodes_in(body) if isinstance(node, cst.BaseSmallStatement)), body)
-        if module.fact(Regions).autocast(first):
+        if module.fact(Autocasts).is_on(first):
             return True
         return any(_AUTOCAST.search(dotted_name(call.func) or "") for call in module.tree.calls_in(body)) or any(
-            isinstance(node, cst.With) and module.fact(Regions).autocast(node.body)
+            isinstance(node, cst.With) and module.fact(Autocasts).is_on(node.body)
             for node in module.tree.nodes_in(body)
         )
 

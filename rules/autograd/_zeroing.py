@@ -11,6 +11,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.syntax.climbing import climb
 from torchlint.model.training.loops import is_backward, is_step
 
 #: What a loop over parameters calls its items, or what it iterates: `p`, `param`, `self.vars`, `fp32_params`.
@@ -73,15 +74,13 @@ class Zeroing:
         match = _ZEROES.fullmatch(self._module.code(call.func))
         if match is None or call.args:
             return None
-        below: cst.CSTNode = call
-        for above in self._module.tree.ancestors(call):
+        for above, below in climb(self._module.tree, call):
             if isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef, cst.While)):
                 return None
             if isinstance(above, cst.If) and (below is not above.body or not self._asks_only_of(above.test, match[1])):
                 return None
             if isinstance(above, cst.For):
                 return ZeroedParameter(call, above, match[1]) if _over_parameters(above, match[1]) else None
-            below = above
         return None
 
     def _asks_only_of(self, test: cst.CSTNode, item: str) -> bool:

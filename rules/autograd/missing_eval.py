@@ -10,7 +10,7 @@ from ._words import GRADIENTLESS_WORDS
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
-    from torchlint.model.training.inference import Region
+    from torchlint.model.training.inference import InferenceSite
 
 
 class MissingEval(Rule):
@@ -65,28 +65,32 @@ class MissingEval(Rule):
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.training.inference import Inference
 
-        for region in module.fact(Inference).in_training_mode:
-            name = module.code(region.model)
-            what, where = region.evidence
+        for site in module.fact(Inference).in_training_mode:
+            name = module.code(site.model)
+            what, where = site.evidence
             yield self.diagnostic(
                 module,
-                region.forward,
+                site.forward,
                 f"inference on `{name}` in training mode",
                 label=f"`{name}.eval()` is never called",
                 notes=(Note.at(module, where, f"`{name}` is {what}"),),
-                fix=self._fix(module, region),
+                fix=self._fix(module, site),
             )
 
-    def _fix(self, module: Module, region: Region) -> Fix | None:
-        from torchlint.model.training.inference import Inference
+    def _fix(self, module: Module, site: InferenceSite) -> Fix | None:
+        from torchlint.model.training.inference_places import (
+            constructing_statement,
+            first_statement,
+            may_stay_in_evaluation,
+        )
 
-        line = f"{module.code(region.model)}.eval()"
-        construction = module.fact(Inference).construction(region)
+        line = f"{module.code(site.model)}.eval()"
+        construction = constructing_statement(module, site)
         if construction is not None:
             inserted, place = edits.insert_after(module, construction, line), "in `__init__`"
         else:
-            statement = module.fact(Inference).first_statement(region)
-            if statement is None or not module.fact(Inference).may_stay_in_evaluation(region):
+            statement = first_statement(module, site)
+            if statement is None or not may_stay_in_evaluation(module, site):
                 return None
             inserted, place = edits.insert_before(module, statement, line), "before"
         if inserted is None:

@@ -10,7 +10,7 @@ from ._words import INFERENCE_WORDS
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
-    from torchlint.model.training.inference import Region
+    from torchlint.model.training.inference import InferenceSite
 
 
 class MissingNoGrad(Rule):
@@ -64,31 +64,31 @@ class MissingNoGrad(Rule):
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.training.inference import Inference
 
-        for region in module.fact(Inference).recording:
-            what, where = region.evidence
+        for site in module.fact(Inference).recording:
+            what, where = site.evidence
             yield self.diagnostic(
                 module,
-                region.forward,
+                site.forward,
                 "inference without `torch.no_grad()` builds an autograd graph",
                 label="no `no_grad()` here, on the function or in its callers",
                 notes=(
                     Note.at(module, where, f"this is inference: {what}"),
                     Note("no output reaches a backward pass in this file"),
                 ),
-                fix=self._fix(module, region),
-                severity=Severity.INFO if module.fact(Inference).runs_once(region) else None,
+                fix=self._fix(module, site),
+                severity=Severity.INFO if module.fact(Inference).runs_once(site) else None,
             )
 
-    def _fix(self, module: Module, region: Region) -> Fix | None:
-        from torchlint.model.training.inference import Inference
+    def _fix(self, module: Module, site: InferenceSite) -> Fix | None:
+        from torchlint.model.training.inference_places import function_to_decorate, statement_to_wrap
 
-        imported = edits.import_module(module, "torch", region.node)
-        function = module.fact(Inference).function_to_decorate(region)
+        imported = edits.import_module(module, "torch", site.node)
+        function = function_to_decorate(module, site)
         if function is not None:
             changed = edits.decorate(module, function, "torch.no_grad()")
             message = f"decorate `{function.name.value}` with `@torch.no_grad()`"
         else:
-            statement = module.fact(Inference).statement_to_wrap(region)
+            statement = statement_to_wrap(module, site)
             changed = edits.wrap_in_with(module, [statement], "torch.no_grad()") if statement is not None else None
             message = "wrap it in `with torch.no_grad():`"
         if changed is None or imported is None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -8,26 +7,9 @@ from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Rule
 
 if TYPE_CHECKING:
-    import libcst as cst
-
     from torchlint.model.module import Module
-    from torchlint.model.semantics.switches import Switch
 
-    from ._compiled import Compile
 
-#: What each variable or flag does when it is on, and the value that turns it on (None: any).
-_VARIABLES = {
-    "TORCHDYNAMO_DISABLE": ("1", "nothing is compiled"),
-    "TORCH_COMPILE_DISABLE": ("1", "nothing is compiled"),
-    "TORCH_COMPILE_DEBUG": ("1", "every compile writes its traces to disk"),
-    "TORCHDYNAMO_SUPPRESS_ERRORS": (None, "what fails to compile runs eagerly, without an error"),
-}
-_FLAGS = {
-    "torch._dynamo.config.disable": ("True", "nothing is compiled"),
-    "torch._dynamo.config.suppress_errors": ("True", "what fails to compile runs eagerly, without an error"),
-}
-#: Conditions that pick a debugging back end knowingly.
-_KNOWING = re.compile(r"debug|eager|backend|test|mps|win32|windows|darwin|platform|cpu|triton|version|capab", re.I)
 _TESTS = ("torch._dynamo.testing", "torch._dynamo.test_case")
 
 
@@ -103,13 +85,14 @@ class DebugCompileBackend(Rule):
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.training.purpose import Purposes
 
-        from ._compiled import Compiled
+        from ._debugging import in_test, is_meant, names_eager, switches
+        from ._sites import CompileSites
 
         if module.fact(Purposes).is_test(module.root) or any(module.imports(name) for name in _TESTS):
             return
-        for site in module.fact(Compiled).all_sites:
+        for site in module.fact(CompileSites).all:
             argument = site.debugging
-            if argument is None or _is_meant(module, site):
+            if argument is None or is_meant(module, site):
                 continue
             text = f"{argument.keyword.value}={module.code(argument.value)}" if argument.keyword else ""
             edited = edits.remove_argument(module, site.call, argument) if site.call is not None else None
@@ -121,14 +104,14 @@ class DebugCompileBackend(Rule):
                 fix=_fix(f"remove `{text}`", edited),
             )
         for call in module.own_calls("torch._dynamo.optimize"):
-            if _names_eager(call.node) and not _in_test(module, call.node):
+            if names_eager(call.node) and not in_test(module, call.node):
                 yield self.diagnostic(
                     module,
                     call.node,
                     f"compiled with {module.code(call.node.args[0].value)}, which leaves the code as it is",
                     label="for debugging only",
                 )
-        for switch, effect in _switches(module):
+        for switch, effect in switches(module):
             yield self.diagnostic(
                 module,
                 switch.node,
@@ -141,57 +124,3 @@ class DebugCompileBackend(Rule):
 def _fix(message: str, edited: edits.Edits | None) -> Fix | None:
     caution = "the code is then really compiled: a longer first call, other rounding, errors that were hidden"
     return None if edited is None else Fix(message, edited, Applicability.UNSAFE, caution)
-
-
-def _switches(module: Module) -> Iterator[tuple[Switch, str]]:
-    from torchlint.model.semantics.switches import Switches
-
-    for switch in (*module.fact(Switches).variables(*_VARIABLES), *module.fact(Switches).flags(*_FLAGS)):
-        wanted, effect = {**_VARIABLES, **_FLAGS}[switch.name]
-        if switch.value and wanted in (None, switch.value) and not switch.conditional:
-            if not _in_test(module, switch.node):
-                yield switch, effect
-
-
-def _names_eager(call: cst.Call) -> bool:
-    import libcst as cst
-
-    from ._compiled import EAGER_BACKENDS
-
-    first = call.args[0].value if call.args else None
-    text = first.evaluated_value if isinstance(first, cst.SimpleString) else None
-    return isinstance(text, str) and EAGER_BACKENDS.fullmatch(text) is not None
-
-
-def _is_meant(module: Module, site: Compile) -> bool:
-    """Whether the debugging back end was chosen knowingly: by a condition, for comparison, with a reason given."""
-    import libcst as cst
-
-    from ._compiled import Compiled
-
-    if _in_test(module, site.node):
-        return True
-    if site.option("disable") is site.debugging and module.comment_on(site.node):
-        return True  # `disable=True  # LSTMs do not compile`
-    if not isinstance(site.target, cst.FunctionDef) and module.value(site.target).device == "mps":
-        return True
-    for above in module.tree.ancestors(site.node):
-        if isinstance(above, (cst.If, cst.IfExp)) and _KNOWING.search(module.code(above.test)):
-            return True
-        if isinstance(above, cst.ExceptHandler):
-            return True
-    for other in module.fact(Compiled).sites:
-        if module.tree.exclusive(site.node, other.node) or _target(module, site) == _target(module, other):
-            return True
-    return False
-
-
-def _target(module: Module, site: Compile) -> str:
-    import libcst as cst
-
-    return site.target.name.value if isinstance(site.target, cst.FunctionDef) else module.code(site.target)
-
-
-def _in_test(module: Module, node: cst.CSTNode) -> bool:
-    function = module.function_of(node)
-    return function is not None and function.name.value.startswith("test")

@@ -1,29 +1,15 @@
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import edits
-from torchlint.model.semantics.knowledge import Kind
 from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
 if TYPE_CHECKING:
-    import libcst as cst
-
     from torchlint.model.module import Module
 
 _RESETS = ("torch._dynamo.reset", "torch._dynamo.reset_code_caches", "torch.compiler.reset")
-#: Functions that measure or compare, and want every round to start anew.
-_MEASURES = re.compile(r"bench|profil|time|timing|warm|test|sweep|measur|compar|autotune|repro|accuracy", re.I)
-#: Loop variables that stand for one configuration a round.
-_CONFIGURATIONS = re.compile(
-    r"size|len|dim|width|depth|mode|backend|dtype|config|cfg|model|device|fold|trial|seed|case|arm|variant|shape|bs$|"
-    r"opt|name|setting|param|fn|func|run",
-    re.I,
-)
-#: Conditions that are true whenever compiling is on.
-_COMPILING = re.compile(r"compil|dynamo|hasattr|is_available", re.I)
 
 
 class DynamoResetInLoop(Rule):
@@ -80,10 +66,12 @@ class DynamoResetInLoop(Rule):
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.training.purpose import Purposes
 
+        from ._resets import loop_that_needs_it
+
         if module.fact(Purposes).is_test(module.root):
             return
         for call in module.own_calls(*_RESETS):
-            loop = _loop_that_needs_it(module, call.node)
+            loop = loop_that_needs_it(module, call.node)
             if loop is None:
                 continue
             statement = module.tree.statement_of(call.node)
@@ -98,71 +86,3 @@ class DynamoResetInLoop(Rule):
                 if edited is None
                 else Fix("remove the reset", edited, Applicability.UNSAFE, "compiled code stays in memory"),
             )
-
-
-def _loop_that_needs_it(module: Module, reset: cst.Call) -> cst.For | cst.While | None:
-    """The loop that resets in every round and runs the same compiled code in the next one."""
-    from torchlint.model.training.loops import Loops
-
-    places = [reset]
-    function = module.function_of(reset)
-    if function is not None and not module.fact(Loops).around(reset) and _always_runs(module, reset, function):
-        places += module.callers(function).calls
-    for place in places:
-        around = module.fact(Loops).around(place)
-        if around and _always_runs(module, place, around[0].node) and not _measures(module, place):
-            if _needs_what_it_had(module, around[0].node):
-                return around[0].node
-    return None
-
-
-def _needs_what_it_had(module: Module, loop: cst.For | cst.While) -> bool:
-    import libcst as cst
-
-    from torchlint.model.training.loops import LoopKind, Loops
-
-    from ._compiled import Compiled
-
-    if any(module.tree.within(site.node, loop) for site in module.fact(Compiled).all_sites):
-        return False
-    if any(module.value(call).kind is Kind.MODULE and module.value(call).origins for call in _made_in(module, loop)):
-        return False  # a new model in every round
-    if module.fact(Loops).of(loop).kind is not LoopKind.OTHER:
-        return True
-    if isinstance(loop, cst.For):
-        names = [node.value for node in module.tree.nodes_in(loop.target) if isinstance(node, cst.Name)]
-        if isinstance(loop.iter, (cst.List, cst.Tuple)) or any(_CONFIGURATIONS.search(name) for name in names):
-            return False
-    return any(module.fact(Compiled).run_in(loop))
-
-
-def _made_in(module: Module, loop: cst.For | cst.While) -> list[cst.Call]:
-    """The calls in a loop whose result is assigned."""
-    import libcst as cst
-
-    return [call for call in module.tree.calls_in(loop.body) if isinstance(module.tree.parent(call), cst.Assign)]
-
-
-def _always_runs(module: Module, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
-    """Whether only conditions about compiling stand between ``outer`` and ``node``."""
-    import libcst as cst
-
-    child = node
-    for above in module.tree.ancestors(node):
-        if above is outer:
-            return True
-        if isinstance(above, (cst.ExceptHandler, cst.Finally, cst.MatchCase, cst.Else)):
-            return False
-        if isinstance(above, cst.If) and child is not above.test and not _COMPILING.search(module.code(above.test)):
-            return False
-        child = above
-    return False
-
-
-def _measures(module: Module, node: cst.CSTNode) -> bool:
-    function = module.function_of(node)
-    while function is not None:
-        if _MEASURES.search(function.name.value):
-            return True
-        function = module.function_of(function)
-    return False

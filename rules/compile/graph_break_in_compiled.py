@@ -6,22 +6,29 @@ from typing import TYPE_CHECKING
 from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
+from ._kinds import BreakKind
 from ._words import COMPILES
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
 
-    from ._traced import Break
+    from ._breaks import Break
 
 #: What is wrong, and what to do about it.
 _MESSAGES = {
-    "read": ("`{code}` reads a value off a tensor in compiled code", "keep it a tensor"),
-    "branch": ("compiled code branches on the values of a tensor", "`torch.where` or `torch.cond` stay in the graph"),
-    "shape": ("the shape of `{code}` depends on the values, in compiled code", "a mask keeps the shape"),
-    "output": ("compiled code prints or logs", "move it out of the compiled code"),
-    "python": ("compiled code calls `{name}`, which no graph can hold", "call it outside, pass the result in"),
-    "layer": ("compiled code makes a layer with parameters", "make it in the constructor"),
-    "recurrent": ("compiled code runs a recurrent layer, which no graph takes in", "what follows may stay eager too"),
+    BreakKind.READ: ("`{code}` reads a value off a tensor in compiled code", "keep it a tensor"),
+    BreakKind.BRANCH: (
+        "compiled code branches on the values of a tensor",
+        "`torch.where` or `torch.cond` stay in the graph",
+    ),
+    BreakKind.SHAPE: ("the shape of `{code}` depends on the values, in compiled code", "a mask keeps the shape"),
+    BreakKind.OUTPUT: ("compiled code prints or logs", "move it out of the compiled code"),
+    BreakKind.PYTHON: ("compiled code calls `{name}`, which no graph can hold", "call it outside, pass the result in"),
+    BreakKind.LAYER: ("compiled code makes a layer with parameters", "make it in the constructor"),
+    BreakKind.RECURRENT: (
+        "compiled code runs a recurrent layer, which no graph takes in",
+        "what follows may stay eager too",
+    ),
 }
 
 
@@ -83,11 +90,11 @@ class GraphBreakInCompiled(Rule):
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.training.purpose import Purposes
 
-        from ._traced import TracedCode
+        from ._breaks import Breaks
 
         if module.fact(Purposes).is_test(module.root):
             return
-        for found in module.fact(TracedCode).breaks():
+        for found in module.fact(Breaks).all():
             message, label = _MESSAGES[found.kind]
             text = " ".join(module.code(found.node).split())
             shown = text if len(text) <= 40 else f"{text[:37]}..."
@@ -117,7 +124,7 @@ def _fix(module: Module, found: Break) -> Fix | None:
     import libcst as cst
 
     statement = module.tree.statement_of(found.node)
-    if found.kind != "output" or not (isinstance(statement, cst.Expr) and statement.value is found.node):
+    if found.kind is not BreakKind.OUTPUT or not (isinstance(statement, cst.Expr) and statement.value is found.node):
         return None
     edited = edits.delete_statement(module, statement)
     return None if edited is None else Fix("delete it", edited, Applicability.UNSAFE, "it is no longer shown")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from torchlint.model.module import Module
 
-    from ._compiled import Compile
+    from ._sites import Compile
 
 #: What decides how the generated code runs; given to the inner compile only, it is lost.
 _SETTINGS = ("mode", "options", "backend")
@@ -77,9 +77,9 @@ class NestedCompile(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from ._compiled import Compiled
+        from ._redundant import Redundant
 
-        for inner, outer in module.fact(Compiled).redundant():
+        for inner, outer in module.fact(Redundant).pairs():
             lost = [f"`{_code(module, item)}`" for item in inner.options if _name(item) in _SETTINGS]
             changes = _change(module, inner, outer)
             yield self.diagnostic(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
+from ._kinds import StateKind
 from ._words import COMPILES
 
 if TYPE_CHECKING:
@@ -13,9 +14,9 @@ if TYPE_CHECKING:
 
     from torchlint.model.module import Module
 
-    from ._traced import Mutation
+    from ._mutations import Mutation
 
-_CHANGES = {"number": "counts", "list": "adds to", "dict": "counts in"}
+_CHANGES = {StateKind.NUMBER: "counts", StateKind.LIST: "adds to", StateKind.DICT: "counts in"}
 
 
 class PythonStateInCompiled(Rule):
@@ -78,11 +79,11 @@ class PythonStateInCompiled(Rule):
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.training.purpose import Purposes
 
-        from ._traced import TracedCode
+        from ._mutations import Mutations
 
         if module.fact(Purposes).is_test(module.root):
             return
-        for found in module.fact(TracedCode).mutations():
+        for found in module.fact(Mutations).all():
             edited = _to_buffer(module, found)
             yield self.diagnostic(
                 module,
@@ -111,7 +112,7 @@ def _to_buffer(module: Module, found: Mutation) -> edits.Edits | None:
     from ._traced import TracedCode
 
     made = found.made.node
-    if found.kind != "number" or not isinstance(made, cst.Assign) or len(made.targets) != 1:
+    if found.kind is not StateKind.NUMBER or not isinstance(made, cst.Assign) or len(made.targets) != 1:
         return None
     target = made.targets[0].target
     if not isinstance(target, cst.Attribute) or not _has_torch(module):

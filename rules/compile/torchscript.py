@@ -96,9 +96,9 @@ def _uses(module: Module) -> Iterator[tuple[cst.Call | cst.Decorator, str]]:
 
 def _is_one_of_two(module: Module, node: cst.CSTNode) -> bool:
     """Whether another branch compiles."""
-    from ._compiled import Compiled
+    from ._sites import CompileSites
 
-    return any(module.tree.exclusive(node, site.node) for site in module.fact(Compiled).all_sites)
+    return any(module.tree.exclusive(node, site.node) for site in module.fact(CompileSites).all)
 
 
 def _is_saved(module: Module, node: cst.CSTNode) -> bool:

@@ -11,10 +11,11 @@ from torchlint.model.data.loading import Loading
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.options import Options
-from torchlint.model.semantics.values import Value
+from torchlint.model.semantics.value import Value, iterated
 from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.tree import COMPREHENSIONS, dotted_name
-from torchlint.model.training.inference import words_of
+from torchlint.model.training.function_words import words_of
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.purpose import Purposes
 
@@ -104,7 +105,7 @@ class Epochs:
             return _binds_batch(self._module.fact(Loops).of(node).over, loader)
         if isinstance(node, COMPREHENSIONS):
             values = self._module.values
-            return _binds_batch(values.iterated(values.of(node.for_in.iter)), loader)
+            return _binds_batch(iterated(values.of(node.for_in.iter)), loader)
         return False
 
     def _is_kept_iterator(self, call: cst.Call) -> bool:
@@ -116,10 +117,10 @@ class Epochs:
     def _is_handed_on(self, call: cst.Call) -> bool:
         """``train_one_epoch(model, loader, epoch)``, a function of another file."""
         name = self._module.name_of(call.func) or ""
-        words = words_of(name.rpartition(".")[2])
+        words = words_of(last_part(name))
         if not words & _ONE_PASS or words & _MAKING or name.startswith(("torch.", "builtins.")):
             return False
-        return name.rpartition(".")[2].islower()
+        return last_part(name).islower()
 
     def _is_loader(self, node: cst.BaseExpression, loader: Call) -> bool:
         value = self._module.value(node)

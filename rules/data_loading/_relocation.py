@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from torchlint.model.data.datasets import CudaWork, Datasets
+from torchlint.model.data.datasets import CudaWork, Datasets, ItemRole
 from torchlint.model.data.loading import Loading
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.values import device_text, join
+from torchlint.model.semantics.value import Device, join, named_device
 from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.tree import dotted_name
 from torchlint.model.training.loops import Loops
 
@@ -28,10 +29,14 @@ class Relocation:
 def relocation(module: Module, work: CudaWork) -> Relocation | None:
     """The plan for all moves of the ``__getitem__`` that ``work`` belongs to; None where too little is seen."""
     method = work.place
-    if not isinstance(method, cst.FunctionDef) or method.name.value != "__getitem__" or work.role != "dataset":
+    if (
+        not isinstance(method, cst.FunctionDef)
+        or method.name.value != "__getitem__"
+        or work.role is not ItemRole.DATASET
+    ):
         return None
     owner = module.tree.class_of(method)
-    all_work = module.fact(Datasets).cuda_work(method, "dataset")
+    all_work = module.fact(Datasets).cuda_work(method, ItemRole.DATASET)
     if owner is None or not all(item.moves and _is_plain(item.node) for item in all_work):
         return None
     moves = tuple(item.node for item in all_work)
@@ -93,15 +98,13 @@ def _moved_elements(module: Module, method: cst.FunctionDef, moves: tuple[cst.Ca
 
 def _is_whole(module: Module, move: cst.Call) -> bool:
     """Whether ``move`` is the value itself, or only ever converted: `x.to(device).float()`, not `f(x.to(device))`."""
-    node: cst.CSTNode = move
-    for above in module.tree.ancestors(move):
+    for above, node in climb(module.tree, move):
         if isinstance(above, (cst.Return, cst.Assign, cst.AnnAssign, cst.Tuple)):
             return True
         if not (
             isinstance(above, (cst.Attribute, cst.Element)) or (isinstance(above, cst.Call) and above.func is node)
         ):
             return False
-        node = above
     return False
 
 
@@ -162,4 +165,4 @@ def _suffix(module: Module, move: cst.Call, loop: cst.For) -> str | None:
     if scope is here and any(item.order > module.tree.index(loop) for item in bindings):
         return None
     value = join([module.values.binding_value(item) for item in bindings])
-    return f".to({name}, non_blocking=True)" if device_text(value) == "cuda" else None
+    return f".to({name}, non_blocking=True)" if named_device(value) is Device.CUDA else None

@@ -11,13 +11,15 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.value import Role
+from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.training.evaluation import Evaluation
+from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
-from torchlint.model.training.regions import GradMode, Regions
-from torchlint.model.training.training import Training
 
 #: Methods and functions that give the same sample, elsewhere or in another form.
 _SAME = frozenset(
@@ -112,7 +114,7 @@ class Samples:
             return _Run(one, None, "a pipeline makes batches of a list, with `batch_size=`", None) if one else None
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "generate":
             model = self._module.value(call.func.value)
-            named = (dotted_name(call.func.value) or "").rpartition(".")[2].lower()
+            named = last_name(call.func.value).lower()
             if model.kind is not Kind.MODULE or not (model.sure or named.endswith("model")):
                 return None
             text = self._tokenized(given, body)
@@ -126,16 +128,16 @@ class Samples:
     def _is_inference(self, call: cst.Call) -> bool:
         if self._module.fact(Gradients).reaches_backward(call):
             return False
-        if self._module.fact(Regions).grad_mode(call) in (GradMode.NO_GRAD, GradMode.INFERENCE):
+        if self._module.fact(GradModes).of(call) in (GradMode.NO_GRAD, GradMode.INFERENCE):
             return True
-        return self._module.fact(Training).evaluation(call, self._module.fact(Networks).network_of(call)) is not None
+        return self._module.fact(Evaluation).of(call, self._module.fact(Networks).network_of(call)) is not None
 
     # -- texts
 
     def _is_one(self, node: cst.CSTNode, body: cst.CSTNode) -> bool:
         """Whether ``node`` may be a single text: no list of them, no slice, nothing called a batch."""
         value = self._module.value(node)
-        if value.kind in (Kind.BATCH, Kind.LOADER, Kind.SEQUENCE) or value.role == "batch":
+        if value.kind in (Kind.BATCH, Kind.LOADER, Kind.SEQUENCE) or value.role is Role.BATCH:
             return False
         parts = [part for source in self._sources(node, body) for part in self._tree.nodes_in(source)]
         return not any(
@@ -159,7 +161,7 @@ class Samples:
                 owner, method = call.func, ""
                 if isinstance(call.func, cst.Attribute) and call.func.attr.value in _ENCODING:
                     owner, method = call.func.value, call.func.attr.value
-                name = (dotted_name(owner) or "").rpartition(".")[2].lower()
+                name = last_name(owner).lower()
                 if not call.args or not (name.endswith("tokenizer") or "Tokenizer" in self._module.value(owner).name):
                     continue
                 text = call.args[0].value
@@ -199,7 +201,7 @@ class Samples:
                 return False  # what an earlier round gave
         for inner in self._tree.calls_in(loop.body):
             owner = dotted_name(inner.func.value) if isinstance(inner.func, cst.Attribute) else None
-            if owner in kept and (dotted_name(inner.func) or "").rpartition(".")[2] in _KEEPING:
+            if owner in kept and last_name(inner.func) in _KEEPING:
                 return False
         return not any(
             isinstance(target, cst.Subscript) and dotted_name(target.value) in kept
@@ -224,7 +226,7 @@ class Samples:
 
     def _is_one_by_one(self, body: cst.CSTNode) -> bool:
         """Whether samples come one by one, or single ones are measured or shown."""
-        names = ((dotted_name(call.func) or "").rpartition(".")[2] for call in self._tree.calls_in(body))
+        names = (last_name(call.func) for call in self._tree.calls_in(body))
         return any(_ONE_BY_ONE.match(name) for name in names)
 
     # -- a batch of one
@@ -234,8 +236,7 @@ class Samples:
         if node is None or depth <= 0:
             return None
         if isinstance(node, cst.Name):
-            scope = self._module.names.scope_with(node.value, self._tree.scope_of(node))
-            reached = self._module.values.reaching(scope.bindings[node.value], node, scope) if scope is not None else []
+            reached = self._module.values.reaching.of(node)
             inside = [item for item in reached if self._tree.within(item.node, body)]
             found = [self._single(item.value, body, depth - 1) for item in inside if not item.path]
             return next((item for item in found if item is not None), None)
@@ -273,7 +274,7 @@ class Samples:
                     return "all samples are brought to one size", resize
         rows = self._rows(single)
         value = self._module.value(rows)
-        if value.kind is Kind.TENSOR and (value.sure or value.role == "batch"):
+        if value.kind is Kind.TENSOR and (value.sure or value.role is Role.BATCH):
             return "the samples are rows of a tensor", rows
         return None
 
@@ -311,7 +312,7 @@ class Samples:
             yield from (inner for inner in self._tree.calls_in(values[0]) if self._resizes(inner, body))
 
     def _resizes(self, call: cst.Call, body: cst.CSTNode) -> bool:
-        last = (dotted_name(call.func) or "").rpartition(".")[2]
+        last = last_name(call.func)
         if isinstance(call.func, cst.Attribute) and not last:
             last = call.func.attr.value
         if last not in _RESIZERS:

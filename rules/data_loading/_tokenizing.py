@@ -12,10 +12,13 @@ import libcst as cst
 from torchlint.model.data.datasets import Datasets
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.tree import COMPREHENSIONS, dotted_name
+from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.tree import COMPREHENSIONS
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.purpose import Purposes
+
+from ._kinds import TokenizedIn
 
 #: Methods that only tokenizers have.
 _ENCODERS = frozenset({"encode_plus", "batch_encode_plus"})
@@ -38,7 +41,7 @@ class Padding:
 
     call: cst.Call
     argument: cst.Arg  #: ``padding="max_length"`` or ``pad_to_max_length=True``
-    place: str  #: "step", "collate", "item", "map" or "dataset": where the texts become tokens
+    place: TokenizedIn
     batch: bool  #: the call is given all the texts of a batch, and nothing else is
     length: int | None  #: the maximum length, where it is seen
 
@@ -69,7 +72,7 @@ class Tokenizing:
             if place is None or self._is_measured(given):
                 continue
             length = self._module.value(given).constant
-            batch = place in ("step", "collate") and not self._is_repeated(call)
+            batch = place in (TokenizedIn.STEP, TokenizedIn.COLLATE) and not self._is_repeated(call)
             yield Padding(call, argument, place, batch, length if isinstance(length, int) else None)
 
     @cached_property
@@ -109,7 +112,7 @@ class Tokenizing:
         if isinstance(func, cst.Attribute) and func.attr.value in _ENCODERS:
             return True
         owner = func.value if isinstance(func, cst.Attribute) and func.attr.value in ("encode", "pad") else func
-        if "tokeni" in (dotted_name(owner) or "").rpartition(".")[2].lower():
+        if "tokeni" in last_name(owner).lower():
             return True
         return "Tokenizer" in self._module.value(owner).name
 
@@ -126,35 +129,35 @@ class Tokenizing:
 
     # -- where it stands
 
-    def _place(self, call: cst.Call, depth: int = 2) -> str | None:
+    def _place(self, call: cst.Call, depth: int = 2) -> TokenizedIn | None:
         home = self._tree.function_of(call)
         if home is not None and self._is_collate(home):
-            return "collate"
+            return TokenizedIn.COLLATE
         if home is not None and self._is_mapped(home):
-            return "map"
+            return TokenizedIn.MAP
         if self._is_step(call):
-            return "step"
+            return TokenizedIn.STEP
         if isinstance(home, cst.FunctionDef):
             owner = self._tree.class_of(home)
             if owner is not None:
                 return self._place_in_class(home, owner)
             callers = self._module.callers(home).calls if depth > 0 else ()
             return next((place for caller in callers if (place := self._place(caller, depth - 1)) is not None), None)
-        return "dataset" if self._feeds_dataset(call) else None
+        return TokenizedIn.DATASET if self._feeds_dataset(call) else None
 
     def _is_step(self, call: cst.Call) -> bool:
         loop = self._module.fact(Loops).hot(call)
         return loop is not None and self._module.fact(Gradients).trains(loop.node)
 
-    def _place_in_class(self, method: cst.FunctionDef, owner: cst.ClassDef) -> str | None:
+    def _place_in_class(self, method: cst.FunctionDef, owner: cst.ClassDef) -> TokenizedIn | None:
         named = owner.name.value.endswith("Dataset") and "__getitem__" in self._tree.scopes[owner].bindings
         if not named and self._module.values.instance(owner).kind is not Kind.DATASET:
             return None
         if method.name.value in ("__init__", "__getitem__"):
-            return "dataset" if method.name.value == "__init__" else "item"
+            return TokenizedIn.DATASET if method.name.value == "__init__" else TokenizedIn.ITEM
         callers = [self._module.function_of(call) for call in self._module.callers(method).calls]
         names = {caller.name.value for caller in callers if caller is not None}
-        return "item" if "__getitem__" in names else "dataset" if "__init__" in names else None
+        return TokenizedIn.ITEM if "__getitem__" in names else TokenizedIn.DATASET if "__init__" in names else None
 
     def _is_collate(self, function: cst.CSTNode) -> bool:
         if function in self._collates:

@@ -88,11 +88,10 @@ def _counted(module: Module, node: cst.Call, depth: int) -> Workers:
 
 
 def _named(module: Module, node: cst.Name, depth: int) -> Workers:
-    scope = module.names.scope_with(node.value, module.tree.scope_of(node))
-    if scope is None:
+    if module.names.home_of(node) is None:
         return Workers.UNKNOWN
     found: set[Workers] = set()
-    for binding in module.values.reaching(scope.bindings[node.value], node, scope):
+    for binding in module.values.reaching.of(node):
         if binding.kind == "assign" and not binding.path:
             found.add(count(module, binding.value, depth - 1))
         elif isinstance(binding.node, cst.Param):

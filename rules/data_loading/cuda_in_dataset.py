@@ -64,10 +64,11 @@ class CudaInDataset(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
+        from torchlint.model.data.datasets import ItemRole
         from torchlint.model.data.loading import Loading
 
         for work in module.fact(Loading).all_cuda_work():
-            unit = "batch" if work.role == "collate" else "item"
+            unit = "batch" if work.role is ItemRole.COLLATE else "item"
             yield self.diagnostic(
                 module,
                 work.node,

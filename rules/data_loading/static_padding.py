@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING
 from torchlint import edits
 from torchlint.rule import Applicability, Default, Diagnostic, Fix, Note, Rule
 
+from ._kinds import TokenizedIn
+
 if TYPE_CHECKING:
     from torchlint.model.module import Module
 
     from ._tokenizing import Padding
 
 _PLACES = {
-    "step": "here each batch could be as long as its longest text",
-    "collate": "a collate function sees the batch: it could pad to the longest text of it",
-    "item": "the dataset pads every text by itself; a collate function could pad the batch instead",
-    "map": "the texts are padded once for all; a data collator could pad each batch instead",
-    "dataset": "all texts are padded in advance; a collate function could pad each batch instead",
+    TokenizedIn.STEP: "here each batch could be as long as its longest text",
+    TokenizedIn.COLLATE: "a collate function sees the batch: it could pad to the longest text of it",
+    TokenizedIn.ITEM: "the dataset pads every text by itself; a collate function could pad the batch instead",
+    TokenizedIn.MAP: "the texts are padded once for all; a data collator could pad each batch instead",
+    TokenizedIn.DATASET: "all texts are padded in advance; a collate function could pad each batch instead",
 }
 
 

@@ -92,12 +92,13 @@ class ChannelsFirstConvolution(Rule):
 
 def _fix(module: Module, call: cst.Call, network: cst.BaseExpression) -> Fix | None:
     """Turn the network before the loop."""
-    from torchlint.model.training.inference import Inference, Region
+    from torchlint.model.training.inference import InferenceSite
+    from torchlint.model.training.inference_places import first_statement
 
     if any(module.methods("view")) or any(module.calls("torch.nn.parallel.DistributedDataParallel")):
         return None
-    region = Region(call, network, module.function_of(call) or module.root, ("", None))
-    place = module.fact(Inference).first_statement(region)
+    site = InferenceSite(call, network, module.function_of(call) or module.root, ("", None))
+    place = first_statement(module, site)
     changed = edits.insert_before(module, place, f"{module.code(network)}.to({_FORMAT})") if place is not None else None
     if not changed or edits.import_module(module, "torch", call) != ():
         return None

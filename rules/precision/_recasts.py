@@ -12,14 +12,17 @@ from torchlint.model.numerics.autocasts import Autocast, Autocasts
 from torchlint.model.numerics.layers import NetworkLayers
 from torchlint.model.numerics.sizes import Sizes
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.tree import COMPREHENSIONS, dotted_name
+from torchlint.model.training.frozen import Frozen
+from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.gradients import Gradients
-from torchlint.model.training.inference import Inference, Region
+from torchlint.model.training.inference import InferenceSite
 from torchlint.model.training.loops import Loop, LoopKind, Loops, is_batch
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
-from torchlint.model.training.regions import GradMode, Regions
 
 _LOW = frozenset({"torch.bfloat16", "torch.float16", "torch.half"})
 _FORMATS = _LOW | {"torch.float64", "torch.double"}
@@ -29,7 +32,7 @@ _FORMATS = _LOW | {"torch.float64", "torch.double"}
 class Recast:
     """A forward for which autocast rounds weights that it has rounded before."""
 
-    region: Region  #: the forward, its network, and the function that runs it
+    site: InferenceSite  #: the forward, its network, and the function that runs it
     autocast: Autocast
     layer: Call  #: a layer whose weights are rounded
     reason: str  #: why the rounded weights are not kept
@@ -59,8 +62,8 @@ class Recasts:
             layers = module.fact(NetworkLayers).of(network) if reason is not None else None
             if reason is None or layers is None or layers.product is None or module.fact(Sizes).is_tiny(network):
                 continue
-            region = Region(call, network, module.function_of(call) or module.root, (reason, None))
-            found[autocast] = Recast(region, autocast, layers.product, reason)
+            site = InferenceSite(call, network, module.function_of(call) or module.root, (reason, None))
+            found[autocast] = Recast(site, autocast, layers.product, reason)
         return list(found.values())
 
     def _reason(self, call: cst.Call, autocast: Autocast) -> str | None:
@@ -76,9 +79,9 @@ class Recasts:
         entered = entered or self._is_called_again(module.function_of(call))
         if not loops and not entered:
             return None
-        if module.fact(Regions).grad_mode(call) is GradMode.INFERENCE:
+        if module.fact(GradModes).of(call) is GradMode.INFERENCE:
             return "inference mode keeps no rounded weights"
-        if module.fact(Inference).is_frozen(module.fact(Networks).network_of(call)):
+        if module.fact(Frozen).has(module.fact(Networks).network_of(call)):
             return "rounded weights are kept only of parameters that require gradients"
         return "each entry into autocast rounds them anew" if entered else None
 
@@ -86,12 +89,12 @@ class Recasts:
         """Whether the file calls ``function`` in a loop that is not over batches, and not under an autocast."""
         module = self._module
         for call in module.callers(function).calls if function is not None else ():
-            if module.fact(Regions).autocast(call):
+            if module.fact(Autocasts).is_on(call):
                 continue
             loops = module.fact(Loops).around(call)
             if loops and not _over_batches(loops[0]):
                 return True
-            if any(isinstance(above, COMPREHENSIONS) for above in module.tree.ancestors(call)):
+            if nearest(module.tree, call, *COMPREHENSIONS) is not None:
                 return True
         return False
 
@@ -102,7 +105,7 @@ class Recasts:
         moved = {module.code(item.value) for call in module.methods("to") for item in call.args[:1]}
         if given is not None and not isinstance(given, cst.SimpleString):
             return module.code(given).removesuffix(".type") in moved
-        if recast.autocast.device != "cuda" or any(module.calls("torch.cuda.is_available")):
+        if recast.autocast.device is not Device.CUDA or any(module.calls("torch.cuda.is_available")):
             return False
         return any(module.methods("cuda")) or bool(moved & {'"cuda"', "'cuda'"})
 

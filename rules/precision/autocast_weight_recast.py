@@ -70,10 +70,10 @@ class AutocastWeightRecast(Rule):
         from ._recasts import Recasts
 
         for recast in module.fact(Recasts).all:
-            model = module.code(recast.region.model)
+            model = module.code(recast.site.model)
             yield self.diagnostic(
                 module,
-                recast.region.forward,
+                recast.site.forward,
                 f"`{model}` is never trained here, yet autocast casts its weights at every call",
                 label="casts the same float32 weights again",
                 notes=(
@@ -88,21 +88,21 @@ def _fix(module: Module, recast: Recast) -> Fix | None:
     """Put the network into the format of autocast: in the constructor that makes it, or before it is used."""
     import libcst as cst
 
-    from torchlint.model.training.inference import Inference
+    from torchlint.model.training.inference_places import constructing_statement, first_statement
 
     from ._recasts import Recasts
 
-    region, dtype = recast.region, recast.autocast.dtype
-    cast = f"{module.code(region.model)}.to({dtype})"
-    place = module.fact(Inference).construction(region)
+    site, dtype = recast.site, recast.autocast.dtype
+    cast = f"{module.code(site.model)}.to({dtype})"
+    place = constructing_statement(module, site)
     if place is not None:
         changed = edits.insert_after(module, place, cast)
     else:
-        place = module.fact(Inference).first_statement(region) if isinstance(region.model, cst.Name) else None
+        place = first_statement(module, site) if isinstance(site.model, cst.Name) else None
         changed = edits.insert_before(module, place, cast) if place is not None else None
     if not changed or not module.fact(Recasts).is_beside_network(recast):
         return None
-    if edits.import_module(module, "torch", region.forward) != ():
+    if edits.import_module(module, "torch", site.forward) != ():
         return None
     return Fix(
         f"put the network into {dtype.rpartition('.')[2]} once",

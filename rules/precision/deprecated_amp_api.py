@@ -1,42 +1,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchlint import edits
-from torchlint.edits import Edits
-from torchlint.rule import Applicability, Cause, Diagnostic, Edit, Fix, Rule
+from torchlint.rule import Applicability, Cause, Diagnostic, Fix, Rule
 
 if TYPE_CHECKING:
-    import libcst as cst
-
     from torchlint.model.module import Module
-    from torchlint.model.syntax.tree import Binding
-
-_WRAPPERS = ("torch.cuda.amp.custom_fwd", "torch.cuda.amp.custom_bwd")
-_DEPRECATED = tuple(f"torch.{device}.amp.{name}" for device in ("cuda", "cpu") for name in ("autocast", "GradScaler"))
-#: What ``autocast`` takes by position, now behind the device.
-_AUTOCAST = ("enabled", "dtype", "cache_enabled")
-#: What can be imported from `torch.amp` instead: the names, and the modules they are in.
-_IMPORTED = ("amp", "autocast", "GradScaler", "custom_fwd", "custom_bwd", "autocast_mode", "grad_scaler")
-
-
-@dataclass(frozen=True, eq=False)
-class _Use:
-    """One call of a deprecated name, or a decorator without a call."""
-
-    node: cst.Call | cst.Decorator
-    target: cst.BaseExpression  #: the dotted expression that is called
-    name: str
-
-    @property
-    def device(self) -> str:
-        return self.name.split(".")[1]
-
-    @property
-    def successor(self) -> str:
-        return f"torch.amp.{self.name.rpartition('.')[2]}"
 
 
 class DeprecatedAmpApi(Rule):
@@ -86,10 +56,12 @@ class DeprecatedAmpApi(Rule):
     since = (2, 4)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        uses = [use for use in _uses(module) if _is_current(module, use)]
-        imports = _Imports(module, uses)
-        for use in uses:
-            changes = _change(module, use, imports)
+        from ._amp_names import Imports, change, is_current, uses
+
+        current = [use for use in uses(module) if is_current(module, use)]
+        imports = Imports(module, current)
+        for use in current:
+            changes = change(module, use, imports)
             yield self.diagnostic(
                 module,
                 use.node,
@@ -98,176 +70,3 @@ class DeprecatedAmpApi(Rule):
                 fix=Fix(f"use `{use.successor}`", changes, Applicability.SAFE) if changes else None,
                 cause=Cause(use.name, "also used"),
             )
-
-
-def _uses(module: Module) -> list[_Use]:
-    found = [_Use(call.node, call.node.func, call.name) for call in module.own_calls(*_DEPRECATED, *_WRAPPERS)]
-    found += [_Use(node, node.decorator, name) for node, name in module.decorators(*_WRAPPERS)]
-    return found
-
-
-def _is_current(module: Module, use: _Use) -> bool:
-    """Whether the name was imported, and neither the import nor the use is there for older versions."""
-    from torchlint.model.semantics.gates import Gates
-
-    imports = module.names.imports_of(use.target)
-    if imports is None or module.fact(Gates).for_other_versions(use.node):
-        return False
-    return not any(
-        binding.imported != "torch" and module.fact(Gates).for_other_versions(binding.node) for binding in imports
-    )
-
-
-class _Imports:
-    """What becomes of each import, with all that hang on it; worked out once for all uses."""
-
-    def __init__(self, module: Module, uses: list[_Use]) -> None:
-        self._module = module
-        self._uses = uses
-        self._users: dict[Binding, list[_Use]] = {}
-        for use in uses:
-            for binding in module.names.imports_of(use.target) or ():
-                self._users.setdefault(binding, []).append(use)
-        self._siblings: dict[cst.CSTNode, list[Binding]] = {}
-        self._movable: dict[Binding, bool] = {}
-        self._moved: dict[cst.CSTNode, Edits | None] = {}
-        self._dropped: dict[Binding, Edits | None] = {}
-
-    def siblings(self, binding: Binding) -> list[Binding]:
-        """All that the same import statement binds."""
-        if binding.node not in self._siblings:
-            scope = self._module.tree.scope_of(binding.node)
-            bound = [other for bindings in scope.bindings.values() for other in bindings if other.kind == "import"]
-            for other in bound:
-                self._siblings.setdefault(other.node, []).append(other)
-        return self._siblings.get(binding.node, [])
-
-    def is_movable(self, binding: Binding) -> bool:
-        """Whether nothing but calls that can be rewritten, and annotations, sees what the import binds."""
-        if binding not in self._movable:
-            self._movable[binding] = _movable(self._module, binding, self._users.get(binding, []))
-        return self._movable[binding]
-
-    def moved(self, statement: cst.CSTNode, bindings: list[Binding]) -> Edits | None:
-        """The edits that import the same names from elsewhere, and adapt what uses them."""
-        if statement not in self._moved:
-            users = {use for binding in bindings for use in self._users.get(binding, ())}
-            group = [use for use in self._uses if use in users]
-            parts = (_arguments(self._module, use) for use in group)
-            self._moved[statement] = _joined(_without_device(self._module, statement), *parts)
-        return self._moved[statement]
-
-    def dropped(self, binding: Binding) -> Edits | None:
-        """The edits that drop the import, and spell out what uses it."""
-        if binding not in self._dropped:
-            dropped = edits.remove_imported_name(self._module, binding.node, binding.name)  # type: ignore[arg-type]
-            group = self._users.get(binding, [])
-            self._dropped[binding] = _joined(dropped, *(_spelled_out(self._module, use) for use in group))
-        return self._dropped[binding]
-
-
-def _change(module: Module, use: _Use, imported: _Imports) -> Edits | None:
-    """The edits that put the new name in the place of ``use``, with all that hang on the same import."""
-    own = _arguments(module, use)
-    if own is None:
-        return None
-    short = _without_device(module, use.target)
-    if short is not None:
-        return short + own
-    imports = module.names.imports_of(use.target) or []
-    if len(imports) != 1 or ".amp" not in imports[0].imported:
-        return None
-    binding = imports[0]
-    siblings = imported.siblings(binding)
-    if all(map(imported.is_movable, siblings)):
-        return imported.moved(binding.node, siblings)
-    if imported.is_movable(binding):
-        return imported.dropped(binding)
-    return _spelled_out(module, use)
-
-
-def _arguments(module: Module, use: _Use) -> Edits | None:
-    """Pass the device."""
-    import libcst as cst
-
-    if isinstance(use.node, cst.Decorator):
-        end = module.span(use.target)[1]
-        return (Edit(end, end, f'(device_type="{use.device}")'),)
-    arguments = use.node.args
-    if use.target.lpar or any(
-        a.keyword is not None and a.keyword.value in ("device", "device_type") for a in arguments
-    ):
-        return None
-    if use.name in _WRAPPERS:
-        return edits.add_keyword(module, use.node, "device_type", f'"{use.device}"')
-    named: Edits = ()
-    if use.name.endswith("autocast"):
-        positional = [argument for argument in arguments if argument.keyword is None and argument.star != "**"]
-        if len(positional) > len(_AUTOCAST) or any(argument.star for argument in positional):
-            return None
-        for argument, name in zip(positional, _AUTOCAST, strict=False):
-            named += edits.name_argument(module, argument, name)
-    device = edits.prepend_argument(module, use.node, f'"{use.device}"')
-    if named and device[0].start == named[0].start:  # one insertion, so that their order is beyond doubt
-        return (Edit(device[0].start, device[0].end, device[0].content + named[0].content), *named[1:])
-    return device + named
-
-
-def _without_device(module: Module, node: cst.CSTNode) -> Edits | None:
-    """Drop `.cuda` from `torch.cuda.amp`, in an expression or in an import."""
-    import libcst as cst
-
-    if isinstance(node, cst.ImportFrom):
-        part: cst.CSTNode | None = node.module
-    elif isinstance(node, cst.Import):
-        part = node.names[0].name if len(node.names) == 1 else None
-    else:
-        part = node
-    while isinstance(part, cst.Attribute):
-        root = part.value
-        imported = not isinstance(node, cst.BaseExpression) and isinstance(root, cst.Name) and root.value == "torch"
-        if part.attr.value in ("cuda", "cpu") and (imported or module.name_of(root) == "torch"):
-            start, end = module.span(root)[1], module.span(part)[1]
-            return (Edit(start, end, ""),) if module.text[start:end] == f".{part.attr.value}" else None
-        part = root
-    return None
-
-
-def _spelled_out(module: Module, use: _Use) -> Edits | None:
-    """`torch.amp.autocast("cuda")` in full."""
-    return _joined(
-        edits.import_module(module, "torch", use.target),
-        edits.replace(module, use.target, use.successor),
-        _arguments(module, use),
-    )
-
-
-def _movable(module: Module, binding: Binding, users: list[_Use]) -> bool:
-    """Whether nothing but calls that can be rewritten, of ``users``, and annotations sees what the import binds."""
-    import libcst as cst
-
-    if module.is_exported(binding) or binding.imported.rpartition(".")[2] not in _IMPORTED:
-        return False
-    known = [use for use in users if _arguments(module, use) is not None and not _is_kept(module, use)]
-    covered = {part for use in known for part in module.tree.nodes_in(use.target)}
-    for name in module.names.uses(binding):
-        if any(isinstance(above, cst.Annotation) for above in module.tree.ancestors(name)):
-            continue
-        if name not in covered:
-            return False
-    return True
-
-
-def _is_kept(module: Module, use: _Use) -> bool:
-    """Whether a comment asks to leave the row alone."""
-    first, last = module.statement_rows(use.node)
-    return any("noqa" in module.line(row) for row in range(first, last + 1))
-
-
-def _joined(*parts: Edits | None) -> Edits | None:
-    joined: Edits = ()
-    for part in parts:
-        if part is None:
-            return None
-        joined += part
-    return tuple(dict.fromkeys(joined))

@@ -75,11 +75,12 @@ class DeprecatedQuantizationApi(Rule):
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.semantics.gates import Gates
+        from torchlint.model.syntax.dotted import last_part
 
         for call in module.own_calls(*_NAMES):
             if module.fact(Gates).for_other_versions(call.node):
                 continue
-            name = call.name.rpartition(".")[2]
+            name = last_part(call.name)
             yield self.diagnostic(
                 module,
                 call.node,

@@ -14,7 +14,11 @@ from torchlint.model.data.placement import Placement
 from torchlint.model.module import Module
 from torchlint.model.numerics.precision import Precision
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.tree import COMPREHENSIONS, Binding, dotted_name
+from torchlint.model.semantics.moves import device_of
+from torchlint.model.semantics.value import Device, Role
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.tree import COMPREHENSIONS, dotted_name
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import is_backward
 from torchlint.model.training.outputs import Outputs
@@ -129,11 +133,11 @@ class HostReads:
             name = module.name_of(node) or ""
             if name.startswith("torch.cuda.") and name not in _NO_EVIDENCE:
                 return True
-        return any(move.device != "cpu" for move in module.fact(Placement).moves) or any(
+        return any(move.device is not Device.CPU for move in module.fact(Placement).moves) or any(
             item.keyword is not None
             and item.keyword.value == "device"
             and module.fact(Placement).is_device(item.value)
-            and module.values.device_of(item.value) != "cpu"
+            and device_of(item.value, module.values) is not Device.CPU
             for call in self._tree.calls
             for item in call.args
         )
@@ -194,7 +198,7 @@ class HostReads:
         if isinstance(call.func, cst.Attribute):  # a number has no `item()`, an array has
             return self._is_term(tensor) or (value.kind is not Kind.ARRAY and self._is_tensor_of_step(tensor))
         # `float(x)` may as well read a text or a number: `x` must be a tensor beyond doubt
-        is_part = self._is_term(tensor) and value.role in ("output", "loss")
+        is_part = self._is_term(tensor) and value.role in (Role.OUTPUT, Role.LOSS)
         if not self.is_loss(tensor) and not (value.kind is Kind.TENSOR and (value.sure or is_part)):
             return False
         return self._is_tensor_of_step(tensor)
@@ -247,7 +251,9 @@ class HostReads:
             if self._module.fact(Outputs).runs(part):
                 return True
             value = self._module.value(part)
-            return value.kind is Kind.TENSOR and value.role in ("output", "loss") and value.device != "cpu"
+            return (
+                value.kind is Kind.TENSOR and value.role in (Role.OUTPUT, Role.LOSS) and value.device is not Device.CPU
+            )
         return isinstance(part, (cst.Name, cst.Attribute)) and self._is_term(part)
 
     def is_loss(self, node: cst.CSTNode) -> bool:
@@ -326,18 +332,13 @@ class HostReads:
         if isinstance(tensor, cst.Call) and isinstance(tensor.func, cst.Attribute):
             if tensor.func.attr.value in _CHOOSING:
                 return True
-        return bool(_CHOICES.search((dotted_name(tensor) or "").rpartition(".")[2]))
+        return bool(_CHOICES.search(last_name(tensor)))
 
     def _sees(self, use: cst.Name, statement: cst.CSTNode) -> bool:
-        scope = self._module.names.scope_with(use.value, self._tree.scope_of(use))
-        if scope is None:
-            return False
-        reached: list[Binding] = self._module.values.reaching(scope.bindings[use.value], use, scope)
-        return any(binding.node is statement for binding in reached)
+        return any(binding.node is statement for binding in self._module.values.reaching.of(use))
 
     def _is_asked(self, node: cst.CSTNode) -> bool:
-        child = node
-        for above in self._tree.ancestors(node):
+        for above, child in climb(self._tree, node):
             if isinstance(above, (cst.If, cst.While, cst.IfExp)):
                 return above.test is child
             if isinstance(above, cst.Assert):
@@ -352,5 +353,4 @@ class HostReads:
                     return True
             if isinstance(above, (cst.BaseSmallStatement, cst.BaseCompoundStatement, cst.Lambda, *COMPREHENSIONS)):
                 return False
-            child = above
         return False

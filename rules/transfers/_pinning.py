@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.model.data.placement import Move, Placement
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import DATA_LOADER, Kind
+from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import Call, Presence
 from torchlint.model.syntax.tree import Binding
 from torchlint.model.training.gradients import Gradients
@@ -41,7 +42,7 @@ class Pinning:
     def blocking_copies(self) -> Iterator[BlockingCopy]:
         """The copies to a device without ``non_blocking`` of batches whose loaders are all known to pin them."""
         for move in self._module.fact(Placement).moves:
-            if move.device == "cpu" or move.may_not_block:
+            if move.device is Device.CPU or move.may_not_block:
                 continue
             origins = self._origins(move.source)
             loaders = tuple(Call(node, DATA_LOADER) for node in origins if isinstance(node, cst.Call))
@@ -149,10 +150,7 @@ class Pinning:
             return isinstance(node.func, cst.Attribute) and node.func.attr.value in _PARTS
         if not isinstance(node, cst.Name):
             return False
-        scope = self._module.names.scope_with(node.value, self._module.tree.scope_of(node))
-        if scope is None:
-            return False
-        reached = self._module.values.reaching(scope.bindings[node.value], node, scope)
+        reached = self._module.values.reaching.of(node)
         return bool(reached) and all(
             binding.kind == "for"
             or (depth > 0 and binding.kind == "assign" and self._is_taken(self._unpacked(binding), depth - 1))

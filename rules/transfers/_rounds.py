@@ -11,6 +11,8 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.dotted import last_name, last_part
 from torchlint.model.syntax.tree import dotted_name
 from torchlint.model.training.loops import Loops, is_backward, is_batch, is_step
 from torchlint.model.training.purpose import Purposes
@@ -124,8 +126,7 @@ class Rounds(ForestFact):
     def at_every_round(self, node: cst.CSTNode, step: cst.CSTNode) -> bool:
         """Whether nothing between ``step`` and ``node`` lets some rounds pass by."""
         tree = self._tree
-        child = node
-        for above in tree.ancestors(node):
+        for above, child in climb(tree, node):
             if isinstance(above, (cst.FunctionDef, cst.Lambda)) and above is not step and child is above.body:
                 return self._is_closure(above)
             if isinstance(above, (cst.ExceptHandler, cst.Match)):
@@ -139,18 +140,15 @@ class Rounds(ForestFact):
                 return False
             if above is step:
                 return True
-            child = above
         return False
 
     def is_counted(self, node: cst.CSTNode, step: cst.CSTNode) -> bool:
         """Whether ``node`` runs at every so many rounds of ``step`` only: under ``if i % 100 == 0``."""
-        child = node
-        for above in self._tree.ancestors(node):
+        for above, child in climb(self._tree, node):
             if above is step:
                 return False
             if isinstance(above, cst.If) and child is above.body and self._counts(above.test):
                 return True
-            child = above
         return False
 
     def _counts(self, test: cst.BaseExpression) -> bool:
@@ -188,14 +186,14 @@ class Rounds(ForestFact):
         bound = test.comparisons[0]
         if not isinstance(bound.operator, (cst.GreaterThan, cst.GreaterThanEqual)):
             return False
-        counter = (dotted_name(test.left) or "").rpartition(".")[2]
+        counter = last_name(test.left)
         if not _COUNTERS.fullmatch(counter) or (isinstance(branch, cst.If) and self._leaves(branch.body)):
             return False
         if isinstance(bound.comparator, cst.Integer):
             return True
         text = dotted_name(bound.comparator) or ""
         return (
-            _STARTS.search(text.rpartition(".")[2]) is not None
+            _STARTS.search(last_part(text)) is not None
             and text not in self._bound_in(step)
             and not any(
                 dotted_name(target) == text and self._tree.within(statement, step)
@@ -213,7 +211,7 @@ class Rounds(ForestFact):
         if isinstance(parent, cst.Arg):
             call = self._tree.parent(parent)
             asked = self._module.name_of(call.func) if isinstance(call, cst.Call) else None
-            return (asked or "").rpartition(".")[2] in _TYPE_QUESTIONS
+            return last_part(asked or "") in _TYPE_QUESTIONS
         if isinstance(parent, cst.ComparisonTarget) and isinstance(parent.operator, (cst.In, cst.NotIn)):
             comparison = self._tree.parent(parent)
             return isinstance(comparison, cst.Comparison) and isinstance(comparison.left, cst.SimpleString)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.semantics.value import Role
 from torchlint.model.syntax.tree import Binding, Scope
 from torchlint.model.training.loops import Loops
 
@@ -24,7 +26,7 @@ class Running:
     name: str
     loop: cst.For | cst.While  #: behind which it can be turned into numbers
     is_list: bool
-    kind: str  #: "int" or "float"
+    kind: Literal["int", "float"]  #: the builtin that makes such a number
     reads: tuple[cst.Name, ...]  #: where the loop reads it at some rounds
 
 
@@ -114,7 +116,7 @@ def _local(module: Module, node: cst.BaseExpression, loop: cst.CSTNode) -> tuple
     """The name ``node`` and its scope, if that is the one of ``loop`` and no other function uses the name."""
     if not isinstance(node, cst.Name):
         return None
-    scope = module.names.scope_with(node.value, module.tree.scope_of(node))
+    scope = module.names.home_of(node)
     if scope is None or scope is not module.tree.scope_of(loop):
         return None
     home = module.function_of(loop)
@@ -131,14 +133,14 @@ def _binds(use: cst.Name, bindings: list[Binding]) -> bool:
     return False
 
 
-def _number_kind(module: Module, read: HostRead) -> str:
+def _number_kind(module: Module, read: HostRead) -> Literal["int", "float", ""]:
     """Whether the number is whole: a count of matches, or not: a loss, a mean; "" if that cannot be seen."""
     name = module.name_of(read.call.func) or ""
     if name == "builtins.int":
         return ""  # it cuts off the fraction
     if (
         name == "builtins.float"
-        or module.value(read.tensor).role == "loss"
+        or module.value(read.tensor).role is Role.LOSS
         or module.fact(HostReads).is_loss(read.tensor)
     ):
         return "float"

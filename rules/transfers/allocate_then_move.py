@@ -70,6 +70,7 @@ class AllocateThenMove(Rule):
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.data.placement import Placement
+        from torchlint.model.semantics.value import Device
         from torchlint.model.training.purpose import Purposes
 
         if module.fact(Purposes).is_test(module.root):
@@ -77,7 +78,7 @@ class AllocateThenMove(Rule):
         for move in module.fact(Placement).moves:
             function = module.function_of(move.call)
             once = module.fact(Purposes).runs_once(move.call)
-            if move.device == "cpu" or (once and (function is None or module.tree.class_of(function) is not None)):
+            if move.device is Device.CPU or (once and (function is None or module.tree.class_of(function) is not None)):
                 continue
             fresh = module.fact(Placement).fresh(move.source)
             if fresh is None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum
 
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.values import Value, device_text
+from torchlint.model.semantics.moves import device_of, moved_to
+from torchlint.model.semantics.value import Device, Value, named_device
+from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.tree import dotted_name
 
 #: Methods of a dataset that run once per item or batch.
@@ -44,13 +47,21 @@ _CONVERTERS = (
 )
 
 
+class ItemRole(Enum):
+    """What a function that a loader calls is."""
+
+    DATASET = "dataset"  #: a method of the dataset
+    COLLATE = "collate"  #: what makes items into a batch
+    TRANSFORM = "transform"  #: what the dataset calls on each item
+
+
 @dataclass(frozen=True, eq=False)
 class CudaWork:
     """One expression that creates a tensor on, or moves one to, a CUDA device while items or batches are made."""
 
     node: cst.Call
     place: cst.FunctionDef | cst.Lambda  #: the method, collate function or transform it belongs to
-    role: str  #: "dataset", "collate" or "transform"
+    role: ItemRole
     moves: bool  #: it is ``x.to(device)`` or ``x.cuda()``, and not a creation or a helper's work
 
     @property
@@ -131,14 +142,14 @@ class Datasets(ForestFact):
 
     # -- CUDA work
 
-    def cuda_work(self, function: cst.FunctionDef | cst.Lambda, role: str) -> tuple[CudaWork, ...]:
+    def cuda_work(self, function: cst.FunctionDef | cst.Lambda, role: ItemRole) -> tuple[CudaWork, ...]:
         """What ``function`` creates on or moves to a CUDA device, by itself or one helper of the file deep."""
         known = self._work.get(function)
         if known is None:
             known = self._work[function] = tuple(self._find_work(function, role))
         return known
 
-    def _find_work(self, function: cst.FunctionDef | cst.Lambda, role: str) -> Iterator[CudaWork]:
+    def _find_work(self, function: cst.FunctionDef | cst.Lambda, role: ItemRole) -> Iterator[CudaWork]:
         found: list[cst.Call] = []
         for call in self._tree.calls_in(function.body):
             if any(self._tree.within(call, outer) for outer in found):
@@ -153,7 +164,7 @@ class Datasets(ForestFact):
                 inner = [item for item in self._tree.calls_in(helper.body) if self.uses_cuda(item)]
                 if not inner:
                     continue
-                if self._tree.class_of(helper) is not None and role == "dataset":
+                if self._tree.class_of(helper) is not None and role is ItemRole.DATASET:
                     for item in inner:
                         if not any(self._tree.within(item, outer) for outer in found):
                             found.append(item)
@@ -179,7 +190,7 @@ class Datasets(ForestFact):
                     break
             if self._is_resident(func.value):
                 return False
-            return values.moved_to(call) == "cuda" or (target is not None and self.is_cuda_device(target))
+            return moved_to(call, values) is Device.CUDA or (target is not None and self.is_cuda_device(target))
         name = self._module.name_of(func) or ""
         if name.startswith("torch.cuda.") and name.endswith("Tensor"):
             return True
@@ -187,7 +198,7 @@ class Datasets(ForestFact):
             for argument in call.args:
                 if argument.keyword is not None and argument.keyword.value == "device":
                     device = argument.value
-                    return self._module.values.device_of(device) == "cuda" or self.is_cuda_device(device)
+                    return device_of(device, self._module.values) is Device.CUDA or self.is_cuda_device(device)
         return False
 
     def _is_resident(self, node: cst.BaseExpression) -> bool:
@@ -204,13 +215,13 @@ class Datasets(ForestFact):
     def is_cuda_device(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is a CUDA device, or one handed in from outside that is not said to be another."""
         value = self._module.value(node)
-        device = device_text(value) if value.kind in (Kind.DEVICE, Kind.STRING) else ""
+        device = named_device(value) if value.kind in (Kind.DEVICE, Kind.STRING) else None
         if device:
-            return device == "cuda"
+            return device is Device.CUDA
         if value.kind not in (Kind.UNKNOWN, Kind.DEVICE, Kind.NONE):
             return False
         owner, _, last = (dotted_name(node) or "").lower().rpartition(".")
-        if owner and owner.rpartition(".")[2] not in _DEVICE_HOLDERS:
+        if owner and last_part(owner) not in _DEVICE_HOLDERS:
             return False  # `x.device`: where some tensor is
         return last in ("device", "_device", "dev", "gpu", "cuda_device") or last.endswith("_device")
 
@@ -267,16 +278,16 @@ class Datasets(ForestFact):
             for definition in self._module.definitions.lineage(value.definition):
                 if any(self.uses_cuda(call) for call in self._tree.calls_in(definition)):
                     return True
-            if any(self.cuda_work(method, "dataset") for method in self.item_functions(value.definition)):
+            if any(self.cuda_work(method, ItemRole.DATASET) for method in self.item_functions(value.definition)):
                 return True
-        if any(self.cuda_work(function, "transform") for function in self.transforms(dataset)):
+        if any(self.cuda_work(function, ItemRole.TRANSFORM) for function in self.transforms(dataset)):
             return True
-        return value.device == "cuda"
+        return value.device is Device.CUDA
 
     def _holds_cuda(self, node: cst.BaseExpression) -> bool:
         """Whether an argument of a dataset's constructor is a CUDA tensor."""
         value = self._module.value(node)
-        if value.kind in (Kind.TENSOR, Kind.BATCH) and value.device == "cuda":
+        if value.kind in (Kind.TENSOR, Kind.BATCH) and value.device is Device.CUDA:
             return True
         return isinstance(node, cst.Call) and self.uses_cuda(node)
 

@@ -10,13 +10,14 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.data.datasets import CudaWork, Datasets
+from torchlint.model.data.datasets import CudaWork, Datasets, ItemRole
 from torchlint.model.data.devices import Devices
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.values import device_text
+from torchlint.model.semantics.moves import moved_to
+from torchlint.model.semantics.value import Device, Role, iterated, named_device
 from torchlint.model.syntax.calls import Call
-from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.syntax.dotted import last_name
 from torchlint.model.training import loops
 from torchlint.model.training.loops import Loops, batch_origins
 from torchlint.model.training.networks import Networks
@@ -88,7 +89,7 @@ class Loading(ForestFact):
             return Consumer(
                 node, self._network_in(node.body, loader) or next(iter(self._forwards.get(loader, ())), None)
             )
-        if isinstance(node, cst.Call) and self._module.value(node).role != "batch":
+        if isinstance(node, cst.Call) and self._module.value(node).role is not Role.BATCH:
             return Consumer(node, node)  # a trainer's fit
         around = next((loop.node for loop in self._module.fact(Loops).around(node)), None)
         forward = next(iter(self._forwards.get(loader, ())), None)
@@ -123,7 +124,7 @@ class Loading(ForestFact):
                 found[origin].append(loop.node)
         for node in self._tree.scopes:
             if isinstance(node, (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)):
-                for origin in batch_origins(self._values.iterated(self._module.value(node.for_in.iter))):
+                for origin in batch_origins(iterated(self._module.value(node.for_in.iter))):
                     found[origin].append(node)
         for call in self._tree.calls:
             func = call.func
@@ -178,16 +179,16 @@ class Loading(ForestFact):
             attr = func.attr.value
             if attr in ("to", "cuda", "type"):
                 origins = batch_origins(self._module.value(func.value))
-                moved = origins and self._values.moved_to(call) == "cuda" and not self._is_made_on_host(func.value)
-                return origins if moved else nothing
-            if attr == "copy_" and call.args and self._module.value(func.value).device == "cuda":
+                moved = bool(origins) and moved_to(call, self._values) is Device.CUDA
+                return origins if moved and not self._is_made_on_host(func.value) else nothing
+            if attr == "copy_" and call.args and self._module.value(func.value).device is Device.CUDA:
                 return batch_origins(self._module.value(call.args[0].value))
             if attr in _FITS:
                 trainer = self._trainer_of(func)
                 if trainer is not None and self._is_gpu_trainer(trainer):
                     return self._handed_to_trainer(call, func)
                 return nothing
-        name = (dotted_name(func) or "").rpartition(".")[2]
+        name = last_name(func)
         if _MOVERS.search(name) and call.args:
             origins = batch_origins(self._module.value(call.args[0].value))
             devices = [argument.value for argument in call.args[1:]]
@@ -202,8 +203,7 @@ class Loading(ForestFact):
     def _is_made_on_host(self, node: cst.BaseExpression, depth: int = 3) -> bool:
         """Whether ``node`` is a new tensor computed from a batch on the host, which is not pinned if the batch is."""
         if isinstance(node, cst.Name):
-            scope = self._module.names.scope_with(node.value, self._tree.scope_of(node))
-            reached = self._values.reaching(scope.bindings[node.value], node, scope) if scope is not None else []
+            reached = self._values.reaching.of(node)
             return bool(reached) and all(
                 depth > 0
                 and item.kind == "assign"
@@ -217,7 +217,7 @@ class Loading(ForestFact):
         return isinstance(node, cst.BinaryOperation)
 
     def _is_cuda(self, node: cst.BaseExpression) -> bool:
-        return device_text(self._module.value(node)) == "cuda"
+        return named_device(self._module.value(node)) is Device.CUDA
 
     # -- Lightning
 
@@ -293,11 +293,11 @@ class Loading(ForestFact):
         value = self._module.value(dataset)
         if isinstance(value.definition, cst.ClassDef) and value.kind is not Kind.CLASS:
             for method in self._datasets.item_functions(value.definition):
-                found += self._datasets.cuda_work(method, "dataset")
+                found += self._datasets.cuda_work(method, ItemRole.DATASET)
         for transform in self._datasets.transforms(dataset):
-            found += self._datasets.cuda_work(transform, "transform")
+            found += self._datasets.cuda_work(transform, ItemRole.TRANSFORM)
         for collate in self._datasets.collates(loader.argument("collate_fn").value):
-            found += self._datasets.cuda_work(collate, "collate")
+            found += self._datasets.cuda_work(collate, ItemRole.COLLATE)
         return found
 
     def yields_cuda(self, loader: Call) -> bool:
@@ -319,7 +319,7 @@ class Loading(ForestFact):
             made = self._values.instance(definition)
             if made.kind is Kind.DATASET and made.sure:
                 for method in self._datasets.item_functions(definition):
-                    found.update((work.node, work) for work in self._datasets.cuda_work(method, "dataset"))
+                    found.update((work.node, work) for work in self._datasets.cuda_work(method, ItemRole.DATASET))
         for loader in self._module.calls("torch.utils.data.DataLoader"):
             found.update((work.node, work) for work in self.cuda_work(loader))
         return sorted(found.values(), key=lambda work: self._tree.index(work.node))

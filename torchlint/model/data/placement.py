@@ -11,8 +11,10 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.values import device_text
+from torchlint.model.semantics.moves import device_of
+from torchlint.model.semantics.value import Device, named_device
 from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.tree import dotted_name
 
 #: What a variable that holds a device is called, where its value is out of sight.
@@ -42,7 +44,7 @@ class Move:
     call: cst.Call
     source: cst.BaseExpression  #: ``x``
     target: cst.Arg | None  #: the argument that names the device; None for ``x.cuda()``
-    device: str  #: "cuda", "cpu", ...; "" where it is out of sight
+    device: Device | None  #: None where it is out of sight
 
     @property
     def may_not_block(self) -> bool:
@@ -91,18 +93,19 @@ class Placement(ForestFact):
                 target = call.args[0]
             if call.func.attr.value == "cuda":
                 if self._module.name_of(call.func) is None and not any(item.star for item in call.args):
-                    yield Move(call, call.func.value, target, "cuda")
+                    yield Move(call, call.func.value, target, Device.CUDA)
                 continue
             if target is not None and self.is_device(target.value):
-                device = self._module.values.device_of(target.value)
-                sure = device != "cpu" or self._module.value(target.value).sure  # `given if available else "cpu"`
-                yield Move(call, call.func.value, target, device if sure else "")
+                device = device_of(target.value, self._module.values)
+                # the CPU may be one of two: `given if available else "cpu"`
+                sure = device is not Device.CPU or self._module.value(target.value).sure
+                yield Move(call, call.func.value, target, device if sure else None)
 
     def is_device(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` names a device, and is no dtype and no other tensor."""
         value = self._module.value(node)
         if value.kind in (Kind.DEVICE, Kind.STRING):
-            return value.kind is Kind.DEVICE or bool(device_text(value))
+            return value.kind is Kind.DEVICE or bool(named_device(value))
         if value.kind is Kind.NUMBER:
             return isinstance(value.constant, int) or self._named_as_device(node)
         if value.kind in (Kind.TENSOR, Kind.BATCH, Kind.MODULE, Kind.DTYPE, Kind.ARRAY):
@@ -113,7 +116,7 @@ class Placement(ForestFact):
         name = dotted_name(node.func if isinstance(node, cst.Call) else node)
         if name is None and isinstance(node, cst.Attribute):
             name = node.attr.value  # `model(x).device`
-        return name is not None and bool(_DEVICE_NAMES.search(name.rpartition(".")[2]))
+        return name is not None and bool(_DEVICE_NAMES.search(last_part(name)))
 
     # -- made on the host
 

@@ -1,4 +1,4 @@
-"""The autocasts of a file: on which device, into which number format, and whether they are switched on."""
+"""Autocast: where it is on, on which device, into which number format."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import Call
-from torchlint.model.syntax.tree import dotted_name
-from torchlint.model.training.regions import Regions
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.dotted import last_name
 
+#: How many callers up an autocast is looked for.
+_CALLER_DEPTH = 4
 #: What autocast computes in when it is not told.
-_DEFAULTS = {"cuda": "torch.float16", "cpu": "torch.bfloat16"}
+_DEFAULTS: dict[Device | None, str] = {Device.CUDA: "torch.float16", Device.CPU: "torch.bfloat16"}
 #: What a variable may be called that holds an autocast.
 _HELD = re.compile(r"amp|cast|ctx|context|precision", re.IGNORECASE)
 
@@ -26,7 +29,7 @@ class Autocast:
     """A call of ``torch.autocast`` or of one of its older names."""
 
     call: Call
-    device: str  #: "cuda", "cpu", another device, or "" for unknown
+    device: Device | None  #: None if unknown
     dtype: str  #: "torch.bfloat16", "torch.float16", another format, or "" for unknown
     #: The argument: False and True where it is literal (or absent), its text where it is an expression.
     enabled: bool | str
@@ -37,6 +40,7 @@ class Autocasts(ForestFact):
 
     def __init__(self, module: Forest) -> None:
         self._module = module
+        self._running: set[cst.CSTNode] = set()
 
     @cached_property
     def all(self) -> list[Autocast]:
@@ -53,18 +57,17 @@ class Autocasts(ForestFact):
             if node not in called and module.names.alternatives(node) & knowledge.AUTOCASTS:
                 return True  # handed on, or under a name that may be something else
         for call in module.tree.calls:
-            if "autocast" in _last_name(call.func) and call.func not in called:
+            if "autocast" in last_name(call.func) and call.func not in called:
                 if not module.definitions.called(call, module.values):
                     return True
         managers = (item.item for node in module.tree.withs for item in node.items)
-        return any(_HELD.search(_last_name(manager)) and not module.value(manager) for manager in managers)
+        return any(_HELD.search(last_name(manager)) and not module.value(manager) for manager in managers)
 
     def around(self, node: cst.CSTNode) -> Autocast | None:
         """The innermost of them around ``node``: entered by a ``with``, or on its function."""
         tree = self._module.tree
         known: dict[cst.CSTNode, Autocast] = {found.call.node: found for found in self.all}
-        child = node
-        for above in tree.ancestors(node):
+        for above, child in climb(tree, node):
             managers: list[cst.CSTNode] = []
             if isinstance(above, cst.With) and child is above.body:
                 managers = [item.item for item in reversed(above.items)]
@@ -77,7 +80,6 @@ class Autocasts(ForestFact):
                         return known[call]
             if isinstance(above, (cst.FunctionDef, cst.Lambda)):
                 return None
-            child = above
         return None
 
     def is_low(self, node: cst.CSTNode) -> bool:
@@ -85,15 +87,48 @@ class Autocasts(ForestFact):
         found = self.around(node)
         if found is not None:
             return found.enabled is not False and found.dtype != "torch.float32"
-        return self._module.fact(Regions).autocast(node)
+        return self.is_on(node)
+
+    def is_on(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` may run under autocast: around it, on its function, or in a caller."""
+        return self._is_on(node, _CALLER_DEPTH)
+
+    def _is_on(self, node: cst.CSTNode, depth: int) -> bool:
+        function: cst.FunctionDef | None = None
+        for above, child in climb(self._module.tree, node):
+            if isinstance(above, cst.With) and any(self._is_autocast(item.item) for item in above.items):
+                return True
+            if isinstance(above, cst.FunctionDef) and child is above.body:
+                function = above
+                break
+        if function is None:
+            return False
+        if any(self._is_autocast(decorator.decorator) for decorator in function.decorators):
+            return True
+        if depth <= 0 or function in self._running:
+            return False
+        self._running.add(function)
+        try:
+            callers = self._module.callers(function).calls
+            return any(self._is_on(call, depth - 1) for call in callers)
+        finally:
+            self._running.discard(function)
+
+    def _is_autocast(self, node: cst.CSTNode) -> bool:
+        target = node.func if isinstance(node, cst.Call) else node
+        if self._module.names.alternatives(target) & knowledge.AUTOCASTS:
+            return True
+        if "autocast" in last_name(target):
+            return True
+        return isinstance(node, (cst.Name, cst.Attribute)) and "autocast" in self._module.value(node).name
 
     def _described(self, call: Call) -> Autocast:
         module = self._module
         if ".cuda." in call.name or ".cpu." in call.name:
-            device = "cuda" if ".cuda." in call.name else "cpu"
+            device: Device | None = Device.CUDA if ".cuda." in call.name else Device.CPU
         else:
             given = module.value(call.argument("device_type").value)
-            device = given.constant.partition(":")[0] if isinstance(given.constant, str) else given.device
+            device = Device.named(given.constant) if isinstance(given.constant, str) else given.device
         dtype = call.argument("dtype")
         if dtype.value is not None and dtype.literal() != "None":
             name = module.name_of(dtype.value) or ""  # of a parameter only its default would be seen
@@ -107,7 +142,3 @@ class Autocasts(ForestFact):
         elif not enabled.absent:
             switch = "**"
         return Autocast(call, device, name, switch)
-
-
-def _last_name(node: cst.CSTNode) -> str:
-    return (dotted_name(node) or "").rpartition(".")[2]

@@ -11,6 +11,7 @@ import libcst as cst
 from torchlint.model.data.devices import Devices
 from torchlint.model.module import Module
 from torchlint.model.numerics.layers import Layers, NetworkLayers
+from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.tree import dotted_name
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
@@ -65,7 +66,7 @@ class Convolutions:
             return None
         for call in module.tree.calls:
             name = module.name_of(call.func) or ""
-            last = name.rpartition(".")[2]
+            last = last_part(name)
             if name.startswith("torchvision.datasets.") and last in _EQUAL:
                 return call
             if name.startswith(("torchvision.transforms.", "albumentations.")):

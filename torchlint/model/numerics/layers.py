@@ -12,6 +12,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.objects import ObjectFlow
 from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.dotted import last_part
 
 #: Libraries whose networks are made of convolutions, unless the name says otherwise ...
 _CONVOLUTIONAL = ("torchvision.models.", "timm.create_model", "timm.models.", "segmentation_models_pytorch.")
@@ -43,7 +44,7 @@ class Layers:
 
     def any(self, *names: str) -> bool:
         """Whether one of the calls is of a class or function of torch.nn that is called so."""
-        return any(call.name.startswith("torch.nn.") and call.name.rpartition(".")[2] in names for call in self.calls)
+        return any(call.name.startswith("torch.nn.") and last_part(call.name) in names for call in self.calls)
 
     @property
     def convolves(self) -> bool:
@@ -56,7 +57,7 @@ class Layers:
     def is_depthwise(self) -> bool:
         """Whether some convolutions may be split into groups, or are those of a network known for that."""
         for call in self.calls:
-            if call.name.startswith("torch.nn.") and "onv" in call.name.rpartition(".")[2]:
+            if call.name.startswith("torch.nn.") and "onv" in last_part(call.name):
                 given = [item.value for item in call.node.args if item.keyword is not None]
                 names = [item.keyword.value for item in call.node.args if item.keyword is not None]
                 if any(n == "groups" and not _is_one(v) for n, v in zip(names, given, strict=True)) or call.opaque:
@@ -134,7 +135,7 @@ def _strings(call: Call) -> Iterator[str]:
 
 def _text_of(call: Call) -> str:
     """The name of a network of a library: that of the function, and the strings it is given."""
-    return " ".join([call.name.rpartition(".")[2], *_strings(call)]).lower() if _is_library(call) else ""
+    return " ".join([last_part(call.name), *_strings(call)]).lower() if _is_library(call) else ""
 
 
 def _is_library(call: Call) -> bool:

@@ -10,15 +10,18 @@ import libcst as cst
 
 from torchlint.model.data.devices import Devices
 from torchlint.model.module import Module
+from torchlint.model.numerics.autocasts import Autocasts
 from torchlint.model.numerics.layers import NetworkLayers
 from torchlint.model.numerics.sizes import Sizes
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.tree import COMPREHENSIONS, dotted_name
+from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
-from torchlint.model.training.regions import GradMode, Regions
 from torchlint.model.training.steps import Steps, TrainingLoop
 
 #: Words that speak of low precision wherever they stand in an identifier, a keyword, an import or a string.
@@ -129,15 +132,13 @@ class Precision:
         return bool(nodes) and all(self._runs_without_gradients(node) for node in nodes)
 
     def _runs_without_gradients(self, node: cst.CSTNode) -> bool:
-        child = node
-        for above in self._module.tree.ancestors(node):
+        for above, child in climb(self._module.tree, node):
             if isinstance(above, cst.With) and child is not above.body:
                 node = above.body.body[0]  # the managers of one `with` act together
                 break
             if isinstance(above, (cst.BaseSmallStatement, cst.FunctionDef)):
                 break
-            child = above
-        return self._module.fact(Regions).grad_mode(node) in (GradMode.NO_GRAD, GradMode.INFERENCE)
+        return self._module.fact(GradModes).of(node) in (GradMode.NO_GRAD, GradMode.INFERENCE)
 
     def _words(self, *, own: bool = True) -> Iterator[str]:
         """Identifiers, attributes, keywords, imports and short strings of the file, or of the other files of its
@@ -172,7 +173,7 @@ class Precision:
         return [
             step
             for step in module.fact(Steps).loops
-            if not module.fact(Regions).autocast(step.forward)
+            if not module.fact(Autocasts).is_on(step.forward)
             and not all(module.fact(Sizes).is_tiny(network) for network in module.fact(Steps).networks(step))
         ]
 
@@ -189,9 +190,7 @@ class Precision:
         ):
             return None
         for call in module.tree.calls:
-            repeated = module.fact(Loops).around(call) or any(
-                isinstance(above, COMPREHENSIONS) for above in module.tree.ancestors(call)
-            )
+            repeated = module.fact(Loops).around(call) or nearest(module.tree, call, *COMPREHENSIONS)
             if not repeated or not module.fact(Networks).runs_network(call):
                 continue
             owner = module.tree.class_of(module.function_of(call) or call)
@@ -200,7 +199,9 @@ class Precision:
             network = module.fact(Networks).network_of(call)
             layers = module.fact(NetworkLayers).of(network)
             largest = module.fact(Sizes).largest(network)
-            if layers is None or module.value(network).device == "cpu" or (largest is not None and largest < _LARGE):
+            if layers is None or module.value(network).device is Device.CPU:
+                continue
+            if largest is not None and largest < _LARGE:
                 continue
             found = layers.product
             if found is not None:
@@ -244,7 +245,7 @@ class Precision:
         value = self._module.value(call.func.value)
         if value.kind is Kind.MODULE:
             return True
-        return value.role == "batch" and self._module.value(call.func.value).role != "output"
+        return value.role is Role.BATCH and self._module.value(call.func.value).role is not Role.OUTPUT
 
     @cached_property
     def loses_on_probabilities(self) -> bool:

@@ -9,7 +9,8 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.training.training import Training
+from torchlint.model.syntax.dotted import last_part
+from torchlint.model.training.constructors import Constructors
 
 #: A layer with no more weights than this (128 x 128, or the pixels of a digit by ten classes) is tiny.
 _TINY = 128 * 128
@@ -32,7 +33,7 @@ class Sizes(ForestFact):
 
     def is_tiny(self, network: cst.BaseExpression) -> bool:
         """Whether the file shows every layer of ``network``, and all are tiny."""
-        made = self._module.fact(Training).constructors(network)
+        made = self._module.fact(Constructors).of(network)
         sizes = [self._largest(call, set()) for call in made or ()]
         return bool(sizes) and all(size is not None and size <= _TINY for size in sizes)
 
@@ -87,7 +88,7 @@ class Sizes(ForestFact):
 
     def _size_by_name(self, call: cst.Call, name: str) -> int | None:
         """The same of a call of something imported."""
-        last = name.rpartition(".")[2]
+        last = last_part(name)
         if name.startswith("torch.nn.functional."):
             return None if any(word in last for word in _HEAVY_FUNCTIONS) else 0
         if name.startswith(("torch.nn.init.", "torch.nn.utils.")):

@@ -6,19 +6,16 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import libcst as cst
 
 from torchlint.model.semantics import knowledge
+from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.links import Links
 from torchlint.model.semantics.names import Names
 from torchlint.model.syntax.tree import Binding, Scope, Tree
-
-if TYPE_CHECKING:
-    from torchlint.model.semantics.values import Values
-
 
 #: The calls of each method, of one name.
 _MethodCalls: TypeAlias = dict[cst.CSTNode, list[cst.Call]]
@@ -89,11 +86,11 @@ class Definitions:
 
     # -- calls
 
-    def called(self, call: cst.Call, values: Values) -> list[cst.FunctionDef | cst.ClassDef]:
+    def called(self, call: cst.Call, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
         """The functions or classes of the file that ``call`` may run."""
         return self.referenced(call.func, values)
 
-    def referenced(self, func: cst.CSTNode, values: Values) -> list[cst.FunctionDef | cst.ClassDef]:
+    def referenced(self, func: cst.CSTNode, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
         """The functions or classes of the file that the expression ``func`` stands for."""
         if isinstance(func, cst.Name):
             return self._definitions_named(func)
@@ -111,7 +108,7 @@ class Definitions:
             return _defined(self._names.members(node) or [])
         if not isinstance(node, cst.Name):
             return []
-        scope = self._names.scope_with(node.value, self._tree.scope_of(node))
+        scope = self._names.home_of(node)
         if scope is None:
             return []
         key = (scope, node.value)
@@ -119,7 +116,7 @@ class Definitions:
             self._named[key] = _defined(scope.bindings[node.value])
         return self._named[key]
 
-    def callers(self, function: cst.FunctionDef, values: Values) -> Callers:
+    def callers(self, function: cst.FunctionDef, values: Evaluator) -> Callers:
         """The calls of ``function`` within the file."""
         known = self._callers.get(function)
         if known is not None:
@@ -135,7 +132,7 @@ class Definitions:
         self._callers[function] = found
         return found
 
-    def _find_callers(self, function: cst.FunctionDef, values: Values) -> Callers:
+    def _find_callers(self, function: cst.FunctionDef, values: Evaluator) -> Callers:
         name = function.name.value
         owner = self._tree.class_of(function)
         calls: list[cst.Call] = []
@@ -154,7 +151,7 @@ class Definitions:
             return self._function_callers(function)
         return Callers(tuple(calls), complete)
 
-    def _method_calls(self, function: cst.FunctionDef, values: Values) -> tuple[_MethodCalls, bool]:
+    def _method_calls(self, function: cst.FunctionDef, values: Evaluator) -> tuple[_MethodCalls, bool]:
         """The calls of methods called like ``function``, and whether it is known of all of them which one they run."""
         name = function.name.value
         known = self._methods.get(name)
@@ -225,7 +222,7 @@ class Definitions:
                     self._calls_by_name.setdefault(name, []).append(call)
         return self._calls_by_name
 
-    def arguments_for(self, function: cst.FunctionDef, param: cst.Param, values: Values) -> list[cst.BaseExpression]:
+    def arguments_for(self, function: cst.FunctionDef, param: cst.Param, values: Evaluator) -> list[cst.BaseExpression]:
         """What the calls in the file pass for ``param``; unpacked arguments are left out."""
         found = [self.argument_of(call, function, param) for call in self.callers(function, values).calls]
         return [given for given in found if given is not None]

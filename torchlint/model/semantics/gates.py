@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.syntax.climbing import climb
 
 #: Words of a test that asks for a version.
 _PROBE = re.compile(r"(^|_)version|find_spec|torch_?(\d|greater|less|[gl][et]_?\d)", re.IGNORECASE)
@@ -26,15 +27,13 @@ class Gates(ForestFact):
 
     def for_other_versions(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` runs only with some versions of a library, or as a fallback for something else."""
-        child = node
-        for above in self._tree.ancestors(node):
+        for above, child in climb(self._tree, node):
             if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test and self.probes(above.test):
                 return True
             if isinstance(above, (cst.ExceptHandler, cst.ExceptStarHandler)):
                 return True
             if isinstance(above, cst.Try) and child is above.body and any(map(_catches_lack, above.handlers)):
                 return True
-            child = above
         return any(self.probes(test) for test in self.left_before(node))
 
     def probes(self, test: cst.BaseExpression) -> bool:
@@ -62,8 +61,7 @@ class Gates(ForestFact):
         if tree.exclusive(first, second):
             return True
         for one, other in ((first, second), (second, first)):
-            child = one
-            for above in tree.ancestors(one):
+            for above, child in climb(tree, one):
                 if isinstance(above, (cst.ExceptHandler, cst.ExceptStarHandler, cst.MatchCase)):
                     whole = tree.parent(above)
                     if whole is not None and tree.within(other, whole) and not tree.within(other, above):
@@ -72,7 +70,6 @@ class Gates(ForestFact):
                     home = tree.parent(above)
                     if home is not None and tree.within(other, home) and tree.index(other) > tree.last(above.body):
                         return True
-                child = above
         return False
 
     def left_before(self, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:

@@ -40,9 +40,13 @@ class Names:
             current = current.parent
         return None
 
+    def home_of(self, name: cst.Name) -> Scope | None:
+        """The scope that binds this name where it is used."""
+        return self.scope_with(name.value, self._tree.scope_of(name))
+
     def bindings(self, name: cst.Name) -> list[Binding]:
         """Everything in the file that may bind this name where it is used."""
-        scope = self.scope_with(name.value, self._tree.scope_of(name))
+        scope = self.home_of(name)
         return scope.bindings[name.value] if scope is not None else []
 
     def members(self, node: cst.CSTNode) -> list[Binding] | None:
@@ -131,7 +135,7 @@ class Names:
             return None if base is None else _canonical(f"{base}.{node.attr.value}")
         if not isinstance(node, cst.Name) or depth > _ALIAS_DEPTH:
             return None
-        scope = self.scope_with(node.value, self._tree.scope_of(node))
+        scope = self.home_of(node)
         if scope is None:
             return self._unbound(node, self._tree.scopes[self._tree.root_of(node)])
         loop = self._first_loop(scope, node.value)

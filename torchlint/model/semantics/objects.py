@@ -5,8 +5,7 @@ Where Values says what kind of thing an expression is, this says which one it is
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cached_property
 
 import libcst as cst
@@ -14,16 +13,18 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.memo import CyclicMemo
+from torchlint.model.semantics.object_parts import SEALED, Object, Objects, part_of
+from torchlint.model.semantics.stores import Stores, trailing_name
+from torchlint.model.syntax.dotted import last_part
+from torchlint.model.syntax.parameters import first_parameter, owner_of
 from torchlint.model.syntax.tree import Binding
 
-#: An object: the call that made it, the function it is, the parameter it came in by, the name it was imported under;
-#: ``("self", class)`` is any instance of a class, ``("part", object, "layers.*")`` something inside an object.
-Object = object
-Objects = frozenset[Object]
+#: An expression, and the part of its value that unpacking gives.
+_Part = tuple[cst.CSTNode, tuple[int, ...]]
 
 _NOTHING: Objects = frozenset()
 _MAX_DEPTH = 60
-_MAX_FORGOTTEN = 20_000
 
 #: Methods that give the object itself, or a container of the same things.
 _SAME = frozenset(
@@ -32,7 +33,6 @@ _SAME = frozenset(
 )
 #: Methods that give what is inside.
 _INSIDE = frozenset("children modules named_children named_modules items get pop get_submodule".split())
-_PUTS = frozenset("append insert extend add_module register_module setdefault appendleft".split())
 #: Calls that hold what they are given.
 _HOLDERS = frozenset(
     {
@@ -64,8 +64,6 @@ _OPAQUE = (
     "triton.",
     "numba.",
 )
-#: Stands for a callable whose inside a compiler does not see.
-SEALED: Object = "sealed"
 
 
 class ObjectFlow(ForestFact):
@@ -76,46 +74,14 @@ class ObjectFlow(ForestFact):
         self._names = module.names
         self._definitions = module.definitions
         self._values = module.values
-        self._known: dict[tuple[cst.CSTNode, tuple[int, ...]], Objects] = {}
-        self._running: set[tuple[cst.CSTNode, tuple[int, ...]]] = set()
-        self._cut = False
-        self._provisional: list[tuple[cst.CSTNode, tuple[int, ...]]] = []
-        self._forgotten = 0
+        self._stores = module.fact(Stores)
+        self._memo: CyclicMemo[_Part, Objects] = CyclicMemo(_NOTHING, _MAX_DEPTH)
 
     # -- entry points
 
     def of(self, node: cst.CSTNode | None, path: tuple[int, ...] = ()) -> Objects:
         """The objects that ``node`` may be or contain; with ``path``, its part that unpacking gives."""
-        if node is None:
-            return _NOTHING
-        key = (node, path)
-        known = self._known.get(key)
-        if known is not None:
-            return known
-        if key in self._running or len(self._running) > _MAX_DEPTH:
-            self._cut = True
-            return _NOTHING
-        outer, self._cut = self._cut, False
-        self._running.add(key)
-        try:
-            found = self._find(node, path)
-        finally:
-            self._running.discard(key)
-        self._known[key] = found
-        if not self._running:
-            self._forget_provisional()
-        elif self._cut:
-            self._provisional.append(key)
-        self._cut = (outer or self._cut) and bool(self._running)
-        return found
-
-    def _forget_provisional(self) -> None:
-        """What a cycle cut short is worked out anew when asked for by itself; up to a limit, or it never ends."""
-        if self._forgotten < _MAX_FORGOTTEN:
-            self._forgotten += len(self._provisional)
-            for key in self._provisional:
-                self._known.pop(key, None)
-        self._provisional.clear()
+        return _NOTHING if node is None else self._memo.get((node, path), self._find)
 
     def elements(self, node: cst.CSTNode | None, path: tuple[int, ...] = ()) -> Objects:
         """The objects inside the container ``node``."""
@@ -135,15 +101,15 @@ class ObjectFlow(ForestFact):
                     if binding.kind == "assign":
                         found |= self.of(binding.value, binding.path)
         stored = False
-        for base, value, _ in self.stores.get(name, ()):
+        for base, value, _ in self._stores.attributes.get(name, ()):
             if self._same_owner(base, owners):
                 stored = True
                 found |= self.of(value)
-        for container, value, _ in self.puts.get(name, ()):
+        for container, value, _ in self._stores.containers.get(name, ()):
             if isinstance(container, cst.Attribute) and self._same_owner(container.value, owners):
                 found |= self.of(value)
         if not stored and not found:
-            found.update(_part(owner, name) for owner in owners if not isinstance(owner, str))
+            found.update(part_of(owner, name) for owner in owners if not isinstance(owner, str))
         return frozenset(found)
 
     def class_of(self, found: Object) -> cst.ClassDef | None:
@@ -167,34 +133,6 @@ class ObjectFlow(ForestFact):
                 found.setdefault(definition, []).append(call)
         return found
 
-    @cached_property
-    def stores(self) -> dict[str, list[tuple[cst.BaseExpression, cst.BaseExpression, cst.CSTNode]]]:
-        """What is assigned to attributes: by name, the object, the value and the statement."""
-        found = defaultdict(list)
-        for target, value, statement in self._tree.stores:
-            if isinstance(target, cst.Attribute) and value is not None:
-                found[target.attr.value].append((target.value, value, statement))
-        for call in self._tree.calls:
-            if self._names.resolve(call.func) == "builtins.setattr" and len(call.args) == 3:
-                name = call.args[1].value
-                if isinstance(name, cst.SimpleString) and isinstance(name.evaluated_value, str):
-                    found[name.evaluated_value].append((call.args[0].value, call.args[2].value, call))
-        return dict(found)
-
-    @cached_property
-    def puts(self) -> dict[str, list[tuple[cst.BaseExpression, cst.BaseExpression, cst.CSTNode]]]:
-        """What is put into containers: by the last name of the container, it, the value and the statement."""
-        found = defaultdict(list)
-        for target, value, statement in self._tree.stores:
-            if isinstance(target, cst.Subscript) and value is not None:
-                found[_last_name(target.value)].append((target.value, value, statement))
-        for call in self._tree.calls:
-            if isinstance(call.func, cst.Attribute) and call.func.attr.value in _PUTS and call.args:
-                found[_last_name(call.func.value)].append((call.func.value, call.args[-1].value, call))
-            elif self._names.resolve(call.func) == "builtins.setattr" and len(call.args) == 3:
-                found[_last_name(call.args[0].value)].append((call.args[0].value, call.args[2].value, call))
-        return dict(found)
-
     def is_holder(self, call: cst.Call) -> bool:
         """Whether ``call`` only wraps or holds the functions it is given, and runs none of them."""
         name = self._names.resolve(call.func) or ""
@@ -207,7 +145,7 @@ class ObjectFlow(ForestFact):
             name = self._names.resolve(node.func if isinstance(node, cst.Call) else node)
             if name is not None and name.startswith(_OPAQUE):
                 return True
-            if name is None and _last_name(node) in (
+            if name is None and trailing_name(node) in (
                 "register_fake",
                 "register_kernel",
                 "register_autograd",
@@ -228,7 +166,8 @@ class ObjectFlow(ForestFact):
                         found[call] = definition
         return found
 
-    def _find(self, node: cst.CSTNode, path: tuple[int, ...]) -> Objects:
+    def _find(self, part: _Part) -> Objects:
+        node, path = part
         if isinstance(node, cst.Name):
             return self._name(node, path)
         if isinstance(node, cst.Attribute):
@@ -268,22 +207,22 @@ class ObjectFlow(ForestFact):
         holders = {item for item in found if isinstance(item, cst.Call) and self._holds(item)}
         inside = found - holders
         if inside == found:
-            inside = frozenset(_part(item, "*") if isinstance(item, tuple) else item for item in inside)
-        return inside or frozenset(_part(item, "*") for item in holders)
+            inside = frozenset(part_of(item, "*") if isinstance(item, tuple) else item for item in inside)
+        return inside or frozenset(part_of(item, "*") for item in holders)
 
     def _holds(self, call: cst.Call) -> bool:
         return (self._names.resolve(call.func) or "").startswith("torch.nn.")
 
     def _name(self, node: cst.Name, path: tuple[int, ...]) -> Objects:
-        scope = self._names.scope_with(node.value, self._tree.scope_of(node))
+        scope = self._names.home_of(node)
         if scope is None:
             return _NOTHING
         found: set[Object] = set()
-        for binding in self._values.reaching(scope.bindings[node.value], node, scope):
+        for binding in self._values.reaching.of(node):
             found |= self._bound(binding, path)
-        for container, value, _ in self.puts.get(node.value, ()):
+        for container, value, _ in self._stores.containers.get(node.value, ()):
             if isinstance(container, cst.Name):
-                if self._names.scope_with(container.value, self._tree.scope_of(container)) is scope:
+                if self._names.home_of(container) is scope:
                     found |= self.of(value)
         return frozenset(found)
 
@@ -302,12 +241,11 @@ class ObjectFlow(ForestFact):
 
     def _parameter(self, binding: Binding, path: tuple[int, ...]) -> Objects:
         param = binding.node
-        function = self._tree.parent(self._tree.parent(param) or param)
-        if not isinstance(param, cst.Param) or not isinstance(function, cst.FunctionDef):
+        function = owner_of(self._tree, param)
+        if not isinstance(param, cst.Param) or function is None:
             return frozenset({param})
         owner = self._tree.class_of(function)
-        first = [*function.params.posonly_params, *function.params.params][:1]
-        if owner is not None and first and first[0] is param:
+        if owner is not None and first_parameter(function) is param:
             return frozenset({("self", owner), *self.instances(owner)})
         given = self._definitions.arguments_for(function, param, self._values)
         found = {item for argument in given for item in self.of(argument, path)}
@@ -386,7 +324,7 @@ class ObjectFlow(ForestFact):
             if name == "builtins.getattr" and len(given) > 1 and isinstance(given[1], cst.SimpleString):
                 text = given[1].evaluated_value
                 return self.attribute(self.of(given[0]), text) if isinstance(text, str) else _NOTHING
-            if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper():
+            if name.startswith("torch.nn.") and last_part(name)[:1].isupper():
                 return frozenset({node}) | self._all(given)
             if name.startswith(("builtins.", "torch.nn.functional.", "copy.")):
                 return frozenset({node}) if name.startswith("copy.") else _NOTHING
@@ -419,41 +357,3 @@ class ObjectFlow(ForestFact):
                 for value in self._definitions.returns(definition):
                     found |= self.of(value, path)
         return frozenset(found)
-
-
-def _part(whole: Object, name: str) -> Object:
-    if isinstance(whole, tuple) and whole[0] == "part":
-        return whole if whole[2].endswith(".*") and name == "*" else ("part", whole[1], f"{whole[2]}.{name}")
-    return ("part", whole, name)
-
-
-def enclosing(inner: Object) -> Iterator[Object]:
-    """The objects that ``inner`` is inside of."""
-    if isinstance(inner, tuple) and inner[0] == "part":
-        yield inner[1]
-        names = inner[2].split(".")
-        yield from (("part", inner[1], ".".join(names[:count])) for count in range(1, len(names)))
-
-
-def encloses(outer: Object, inner: Object) -> bool:
-    """Whether ``inner`` is something inside ``outer``."""
-    if not (isinstance(inner, tuple) and inner[0] == "part"):
-        return False
-    if isinstance(outer, tuple) and outer[0] == "part":
-        return bool(outer[1] == inner[1] and inner[2].startswith(f"{outer[2]}."))
-    return bool(outer == inner[1])
-
-
-def _last_name(node: cst.CSTNode) -> str:
-    if isinstance(node, cst.Call):
-        return _last_name(node.func)
-    if isinstance(node, cst.Attribute):
-        return node.attr.value
-    return node.value if isinstance(node, cst.Name) else ""
-
-
-def prefixes(target: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """``model.layers`` and ``model`` for ``model.layers[0]``: what holds what is assigned there."""
-    while isinstance(target, (cst.Attribute, cst.Subscript)):
-        target = target.value
-        yield target

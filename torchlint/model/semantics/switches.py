@@ -10,6 +10,8 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.main_guard import is_main_guard
 from torchlint.model.syntax.tree import dotted_name
 
 _DEVICE_WORDS = frozenset(
@@ -100,16 +102,10 @@ class Switches(ForestFact):
 
     def conditional(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` stands under a condition (other than the main guard), or in an ``except``."""
-        child = node
-        for above in self._tree.ancestors(node):
-            if isinstance(above, cst.If) and child is not above.test and not _is_main_guard(above.test):
+        for above, child in climb(self._tree, node):
+            if isinstance(above, cst.If) and child is not above.test and not is_main_guard(above.test):
                 if not self._asks_for_device(above.test):
                     return True
             if isinstance(above, (cst.ExceptHandler, cst.ExceptStarHandler, cst.MatchCase)):
                 return True
-            child = above
         return False
-
-
-def _is_main_guard(test: cst.BaseExpression) -> bool:
-    return isinstance(test, cst.Comparison) and isinstance(test.left, cst.Name) and test.left.value == "__name__"

@@ -9,6 +9,9 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.climbing import nearest
+from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.tree import Scope, dotted_name
 from torchlint.model.training.loops import is_backward, is_step
 
@@ -44,7 +47,7 @@ class Gradients(ForestFact):
         name = self._names.resolve(call.func)
         if name is not None:
             return name in _GRADIENT_FUNCTIONS or name.startswith(_GRADIENT_PREFIXES)
-        last = (dotted_name(call.func) or "").rpartition(".")[2]
+        last = last_name(call.func)
         return last.endswith("scaler") and len(call.args) >= 2
 
     def trains(self, node: cst.CSTNode) -> bool:
@@ -146,10 +149,10 @@ class Gradients(ForestFact):
                         yield item, False
 
     def _name_sources(self, node: cst.Name, outward: bool) -> Iterator[tuple[cst.CSTNode, bool]]:
-        scope = self._names.scope_with(node.value, self._tree.scope_of(node))
+        scope = self._names.home_of(node)
         if scope is None:
             return
-        for binding in self._values.reaching(scope.bindings[node.value], node, scope):
+        for binding in self._values.reaching.of(node):
             if binding.value is not None and binding.kind in ("assign", "for", "with"):
                 yield binding.value, outward
             elif isinstance(binding.node, cst.AugAssign):
@@ -157,8 +160,8 @@ class Gradients(ForestFact):
                 if isinstance(binding.node.target, cst.Name):  # ``total += x`` keeps what was there before
                     yield binding.node.target, outward
             elif outward and isinstance(binding.node, cst.Param):
-                function = self._tree.parent(self._tree.parent(binding.node) or binding.node)
-                if isinstance(function, cst.FunctionDef):
+                function = owner_of(self._tree, binding.node)
+                if function is not None:
                     for given in self._definitions.arguments_for(function, binding.node, self._values):
                         yield given, True
         for filled, home in self._fillings.get(node.value, ()):
@@ -173,16 +176,13 @@ class Gradients(ForestFact):
         for filled, _ in self._fillings.get(text, ()):
             yield filled
         if text.startswith("self.") and text.count(".") == 1:
-            owner = self._class_around(node)
+            owner = nearest(self._tree, node, cst.ClassDef)
             if owner is not None:
                 for binding in self._tree.scopes[owner].attributes.get(node.attr.value, ()):
                     if binding.value is not None:
                         yield binding.value
                     elif isinstance(binding.node, cst.AugAssign):
                         yield binding.node.value
-
-    def _class_around(self, node: cst.CSTNode) -> cst.ClassDef | None:
-        return next((above for above in self._tree.ancestors(node) if isinstance(above, cst.ClassDef)), None)
 
     @cached_property
     def _fillings(self) -> dict[str, list[tuple[cst.BaseExpression, Scope]]]:

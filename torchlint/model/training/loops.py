@@ -10,8 +10,10 @@ from enum import Enum
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.values import UNKNOWN, Value
-from torchlint.model.syntax.tree import Tree, dotted_name
+from torchlint.model.semantics.value import UNKNOWN, Role, Value, iterated
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.dotted import last_part
+from torchlint.model.syntax.tree import dotted_name
 
 
 class LoopKind(str, Enum):
@@ -38,7 +40,7 @@ class Loop:
 
 def batch_origins(value: Value) -> frozenset[cst.CSTNode]:
     """The loaders whose batches ``value`` is, or holds."""
-    if value.role == "batch":
+    if value.role is Role.BATCH:
         return value.origins
     found: frozenset[cst.CSTNode] = frozenset()
     for part in (*value.elements, *((value.each,) if value.each is not None else ())):
@@ -48,7 +50,7 @@ def batch_origins(value: Value) -> frozenset[cst.CSTNode]:
 
 def is_batch(value: Value) -> bool:
     """Whether ``value`` is a batch of a loader, or holds one (the pair that ``enumerate`` gives)."""
-    if value.role == "batch":
+    if value.role is Role.BATCH:
         return True
     return any(is_batch(part) for part in (*value.elements, *((value.each,) if value.each is not None else ())))
 
@@ -76,20 +78,18 @@ class Loops(ForestFact):
         """What is known of the loop ``node``."""
         known = self._known.get(node)
         if known is None:
-            over = self._values.iterated(self._values.of(node.iter)) if isinstance(node, cst.For) else UNKNOWN
+            over = iterated(self._values.of(node.iter)) if isinstance(node, cst.For) else UNKNOWN
             known = self._known[node] = Loop(node, self._classify(node, over), over)
         return known
 
     def around(self, node: cst.CSTNode) -> list[Loop]:
         """The loops around ``node`` within its function, innermost first."""
         found: list[Loop] = []
-        child = node
-        for above in self._tree.ancestors(node):
+        for above, child in climb(self._tree, node):
             if isinstance(above, (cst.For, cst.While)) and child is above.body:
                 found.append(self.of(above))
             elif isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
                 break
-            child = above
         return found
 
     def _classify(self, node: cst.For | cst.While, over: Value) -> LoopKind:
@@ -148,48 +148,4 @@ def is_step(call: cst.Call) -> bool:
     owner = (dotted_name(call.func.value) or "").lower()
     if owner == "p" or any(word in owner for word in _NO_OPTIMIZERS):  # `with profile() as p`
         return False
-    return "optim" in owner or "opt" in owner.rpartition(".")[2] or "scaler" in owner or len(call.args) == 0
-
-
-_COUNTERS = re.compile(r"step|iter|batch|idx|count|epoch|^i$|^it$|^n$|^k$", re.IGNORECASE)
-_RANKS = re.compile(r"rank|main_process|is_master|master_process|is_main", re.IGNORECASE)
-
-
-class Guard(str, Enum):
-    """Why a statement does not run at every round."""
-
-    COUNTER = "counter"
-    RANK = "rank"
-    HANDLER = "handler"
-    CONDITION = "condition"
-
-
-def guards(tree: Tree, node: cst.CSTNode, loop: cst.CSTNode) -> set[Guard]:
-    """What stands between ``loop`` and ``node``: step counters, ranks, exception handlers, other conditions."""
-    found: set[Guard] = set()
-    child = node
-    for above in tree.ancestors(node):
-        if above is loop:
-            break
-        if isinstance(above, cst.ExceptHandler):
-            found.add(Guard.HANDLER)
-        elif isinstance(above, cst.If) and child is not above.test:
-            found.add(_guard_of(tree, above.test))
-        child = above
-    return found
-
-
-def _guard_of(tree: Tree, test: cst.BaseExpression) -> Guard:
-    names = [part.value for part in tree.nodes_in(test) if isinstance(part, cst.Name)]
-    names += [part.attr.value for part in tree.nodes_in(test) if isinstance(part, cst.Attribute)]
-    if any(_RANKS.search(name) for name in names):
-        return Guard.RANK
-    for part in tree.nodes_in(test):
-        if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.Modulo):
-            modulus = part.right
-            if isinstance(modulus, cst.Integer) and modulus.value in ("1", "2"):
-                continue  # every second step is no guard
-            return Guard.COUNTER
-        if isinstance(part, cst.Comparison) and isinstance(part.left, cst.Name) and _COUNTERS.search(part.left.value):
-            return Guard.COUNTER
-    return Guard.CONDITION
+    return "optim" in owner or "opt" in last_part(owner) or "scaler" in owner or len(call.args) == 0

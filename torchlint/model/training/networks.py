@@ -7,8 +7,9 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.dotted import last_name, last_part
 from torchlint.model.syntax.tree import dotted_name
-from torchlint.model.training.regions import Regions
+from torchlint.model.training.grad_mode import GradModes
 
 
 class Networks(ForestFact):
@@ -40,10 +41,10 @@ class Networks(ForestFact):
         value = self._module.value(func)
         if value.kind is not Kind.MODULE or not node.args:
             return False
-        last = value.name.rpartition(".")[2]
+        last = last_part(value.name)
         if last.startswith(knowledge.PARAMETERLESS) and value.name.startswith("torch.nn."):
             return False
-        text = (dotted_name(func) or "").rpartition(".")[2]
+        text = last_name(func)
         if knowledge.NO_NETWORK.search(text) or knowledge.NO_NETWORK.search(last):
             return False
         if func is node.func or (isinstance(node.func, cst.Attribute) and node.func.attr.value == "forward"):
@@ -51,7 +52,7 @@ class Networks(ForestFact):
         if self._module.imports("sentence_transformers"):
             return False  # its ``encode`` records nothing
         return not any(
-            self._module.fact(Regions).disables(item)
+            self._module.fact(GradModes).disables(item)
             for item in self._module.definitions.called(node, self._module.values)
         )
 

@@ -10,6 +10,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
+from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.tree import COMPREHENSIONS
 from torchlint.model.training.loops import Loops
 from torchlint.source.paths import is_vendored
@@ -98,12 +99,8 @@ class Purposes(ForestFact):
         """Whether a loop or a comprehension of the function around ``node`` repeats it, or a lambda may."""
         if self._forest.fact(Loops).around(node):
             return True
-        for above in self._tree.ancestors(node):
-            if isinstance(above, cst.FunctionDef):
-                return False
-            if isinstance(above, (cst.Lambda, *COMPREHENSIONS)):
-                return True
-        return False
+        around = nearest(self._tree, node, cst.FunctionDef, cst.Lambda, *COMPREHENSIONS)
+        return around is not None and not isinstance(around, cst.FunctionDef)
 
     def _is_called_once(self, function: cst.FunctionDef) -> bool:
         """Whether each call of ``function`` runs once when its script runs."""

@@ -12,11 +12,11 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import LoopKind, Loops, is_backward, is_step
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
-from torchlint.model.training.regions import GradMode, Regions
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +141,7 @@ class Steps(ForestFact):
         module = self._module
         if not module.fact(Gradients).reaches_backward(call) or not module.fact(Networks).runs_network(call):
             return False
-        return module.fact(Regions).grad_mode(call) not in (GradMode.NO_GRAD, GradMode.INFERENCE)
+        return module.fact(GradModes).of(call) not in (GradMode.NO_GRAD, GradMode.INFERENCE)
 
     def forward_and_loss(self, step: TrainingLoop) -> Sequence[cst.CSTNode] | None:
         """The neighbouring statements from the first forward to the loss, in the block that also holds the backward.

@@ -1,4 +1,4 @@
-"""Under what a place runs: grad mode, autocast, training or evaluation mode; set here or by every caller."""
+"""Grad mode: under which one a place runs; set there or by every caller."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.tree import dotted_name
 
 #: How many callers up a property is looked for.
@@ -41,7 +43,7 @@ class GradMode(str, Enum):
     UNKNOWN = "unknown"
 
 
-class Regions(ForestFact):
+class GradModes(ForestFact):
     """Answers for one file."""
 
     def __init__(self, module: Forest) -> None:
@@ -54,13 +56,12 @@ class Regions(ForestFact):
 
     # -- grad mode
 
-    def grad_mode(self, node: cst.CSTNode) -> GradMode:
+    def of(self, node: cst.CSTNode) -> GradMode:
         """The grad mode at ``node``, by its surroundings, its function's decorators and its callers in the file."""
         return self._grad_mode(node, _CALLER_DEPTH)
 
     def _grad_mode(self, node: cst.CSTNode, depth: int) -> GradMode:
-        child: cst.CSTNode = node
-        for above in self._tree.ancestors(node):
+        for above, child in climb(self._tree, node):
             if isinstance(above, cst.With) and child is above.body:
                 for item in reversed(above.items):
                     mode = self.manager_mode(item.item)
@@ -72,7 +73,6 @@ class Regions(ForestFact):
                 return self._statement_mode(node, above) or self._function_mode(above, depth)
             elif isinstance(above, cst.Lambda) and child is above.body:
                 return GradMode.UNKNOWN
-            child = above
         return self._statement_mode(node, None) or GradMode.RECORDING
 
     def _statement_mode(self, node: cst.CSTNode, function: cst.FunctionDef | None) -> GradMode | None:
@@ -159,7 +159,7 @@ class Regions(ForestFact):
                 for inner in self._tree.calls_in(definition):
                     if self._names.resolve(inner.func) in knowledge.GRAD_MODES:
                         return GradMode.UNKNOWN
-            last = (dotted_name(node.func) or "").rpartition(".")[2].lower()
+            last = last_name(node.func).lower()
         else:
             value = self._values.of(node)
             if value.kind is Kind.CONTEXT:
@@ -168,7 +168,7 @@ class Regions(ForestFact):
                 for inner in self._tree.calls_in(definition):
                     if self._names.resolve(inner.func) in knowledge.GRAD_MODES:
                         return GradMode.UNKNOWN
-            last = (dotted_name(node) or "").rpartition(".")[2].lower()
+            last = last_name(node).lower()
         if name is None or not name.startswith(("torch.", "builtins.", "contextlib.")):
             if any(word in last for word in ("grad", "infer", "eval", "freeze", "no_sync")) and last != "no_sync":
                 return GradMode.UNKNOWN
@@ -184,7 +184,7 @@ class Regions(ForestFact):
             if self._definitions.called(node, self._values):
                 return False
             return any(self._values.of(argument.value).kind is Kind.MODULE for argument in node.args)
-        return not _HARMLESS.search((dotted_name(node) or "").rpartition(".")[2].lower())
+        return not _HARMLESS.search(last_name(node).lower())
 
     def disables(self, definition: cst.CSTNode) -> bool:
         """Whether a function of the file switches gradients off by itself, by a decorator or in its body."""
@@ -204,40 +204,3 @@ class Regions(ForestFact):
             return False
         names = set(self._definitions.base_names(owner))
         return bool(names & knowledge.LIGHTNING_MODULES) or any("ightning" in name for name in names)
-
-    # -- autocast
-
-    def autocast(self, node: cst.CSTNode) -> bool:
-        """Whether ``node`` may run under autocast: around it, on its function, or in a caller."""
-        return self._autocast(node, _CALLER_DEPTH)
-
-    def _autocast(self, node: cst.CSTNode, depth: int) -> bool:
-        function: cst.FunctionDef | None = None
-        child: cst.CSTNode = node
-        for above in self._tree.ancestors(node):
-            if isinstance(above, cst.With) and any(self._is_autocast(item.item) for item in above.items):
-                return True
-            if isinstance(above, cst.FunctionDef) and child is above.body:
-                function = above
-                break
-            child = above
-        if function is None:
-            return False
-        if any(self._is_autocast(decorator.decorator) for decorator in function.decorators):
-            return True
-        if depth <= 0 or function in self._running:
-            return False
-        self._running.add(function)
-        try:
-            callers = self._definitions.callers(function, self._values).calls
-            return any(self._autocast(call, depth - 1) for call in callers)
-        finally:
-            self._running.discard(function)
-
-    def _is_autocast(self, node: cst.CSTNode) -> bool:
-        target = node.func if isinstance(node, cst.Call) else node
-        if self._names.alternatives(target) & knowledge.AUTOCASTS:
-            return True
-        if "autocast" in (dotted_name(target) or "").rpartition(".")[2]:
-            return True
-        return isinstance(node, (cst.Name, cst.Attribute)) and "autocast" in self._values.of(node).name

@@ -1,0 +1,53 @@
+"""Conditions in compiled code: which are usually true, and which ask for the values of a tensor."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics.knowledge import Kind
+
+#: Methods that make one number, or a truth value, of a tensor.
+_REDUCTIONS = frozenset({"any", "all", "sum", "mean", "max", "min", "amax", "amin", "norm", "prod", "std", "var"})
+_REDUCING = frozenset(f"torch.{name}" for name in (*_REDUCTIONS, "is_nonzero"))
+#: Conditions under which a place is as good as always reached.
+USUAL = re.compile(r"(not )?self\.training|[\w.]+ is not None|isinstance\([\w.]+, (torch\.)?Tensor\)|__name__.*")
+
+
+def goes_on(module: Module, test: cst.BooleanOperation) -> bool:
+    """Whether the right side is looked at as a rule: ``mask is None and x.any()``, not ``debug and x.any()``."""
+    text = module.code(test.left)
+    return USUAL.fullmatch(text) is not None or text.endswith(" is None") or asks_a_tensor(module, test.left)
+
+
+def asks_a_tensor(module: Module, test: cst.BaseExpression) -> bool:
+    """Whether a condition is about the values of a tensor."""
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        return asks_a_tensor(module, test.expression)
+    if isinstance(test, cst.BooleanOperation):
+        return asks_a_tensor(module, test.left) or (goes_on(module, test) and asks_a_tensor(module, test.right))
+    if isinstance(test, cst.Comparison):
+        operators = (cst.Is, cst.IsNot, cst.In, cst.NotIn)
+        sides = [test.left, *(item.comparator for item in test.comparisons)]
+        if any(isinstance(item.operator, operators) for item in test.comparisons):
+            return False
+        if any(module.value(side).kind in (Kind.NONE, Kind.STRING, Kind.DTYPE) for side in sides):
+            return False
+        return any(is_tensor(module, side) for side in sides)
+    return isinstance(test, cst.Call) and is_tensor(module, test)
+
+
+def is_tensor(module: Module, node: cst.BaseExpression) -> bool:
+    """Whether an expression surely is a tensor: one that an operator gave, or a reduction."""
+    value = module.value(node)
+    if isinstance(node, cst.Call):
+        name = module.name_of(node.func)
+        if name is not None:
+            return name in _REDUCING
+        func = node.func
+        if not isinstance(func, cst.Attribute) or func.attr.value not in _REDUCTIONS:
+            return False
+        return module.value(func.value).kind in (Kind.TENSOR, Kind.UNKNOWN)
+    return isinstance(node, (cst.Name, cst.Subscript)) and value.kind is Kind.TENSOR and value.sure

@@ -1,0 +1,100 @@
+"""Single layers that are compiled one by one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.dotted import last_part
+from torchlint.model.training.loops import Loops
+
+from ._sites import Compile, CompileSites
+
+_WALKS = ("modules", "named_modules", "children", "named_children")
+#: Classes of torch.nn that hold or do more than one layer's work.
+_LARGER = ("Sequential", "Module", "Transformer", "Multihead", "LSTM", "GRU", "RNN", "Parameter")
+
+
+def fragments(module: Module, least: int) -> Iterator[tuple[Compile, str]]:
+    """The places that compile single layers, many times: the place, and how many."""
+    together: dict[cst.CSTNode | None, list[Compile]] = defaultdict(list)
+    for site in module.fact(CompileSites).for_speed:
+        if chosen_in_walk(module, site) is not None:
+            yield site, "single layers are"
+            continue
+        name = _layer(module, site)
+        if name is None:
+            continue
+        times = _times(module, site)
+        if times >= least:
+            yield site, f"{times} layers are"
+        elif times == 1:
+            function = module.function_of(site.node)
+            together[function].append(site)
+    for sites in together.values():
+        if len(sites) >= least:
+            yield sites[0], f"{len(sites)} layers are"
+
+
+def _layer(module: Module, site: Compile) -> str | None:
+    """The class of torch.nn, if a single layer is compiled."""
+    if isinstance(site.target, cst.FunctionDef):
+        return None
+    value = module.value(site.target)
+    return value.name if value.sure and _is_layer(value.name) else None
+
+
+def _is_layer(name: str) -> bool:
+    last = last_part(name)
+    return name.startswith("torch.nn.") and last[:1].isupper() and not last.startswith(_LARGER)
+
+
+def _times(module: Module, site: Compile) -> int:
+    """How often a place runs each time its function does; 0 if unknown."""
+    times = 1
+    for above, child in climb(module.tree, site.node):
+        if isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
+            break
+        if isinstance(above, cst.For) and child is above.body:
+            times *= _length(module, above.iter)
+        elif isinstance(above, cst.While):
+            return 0
+        elif isinstance(above, (cst.ListComp, cst.GeneratorExp)) and child is above.elt:
+            times *= 0 if above.for_in.inner_for_in or above.for_in.ifs else _length(module, above.for_in.iter)
+    return times
+
+
+def _length(module: Module, iterable: cst.BaseExpression) -> int:
+    if isinstance(iterable, (cst.List, cst.Tuple)):
+        return len(iterable.elements)
+    if isinstance(iterable, cst.Call) and module.name_of(iterable.func) == "builtins.range" and len(iterable.args) == 1:
+        length = module.value(iterable.args[0].value).constant
+        return length if isinstance(length, int) else 0
+    return 0
+
+
+def chosen_in_walk(module: Module, site: Compile) -> cst.For | None:
+    """The loop `for m in model.modules(): if isinstance(m, nn.Linear):` around a compile of `m`."""
+    around = module.fact(Loops).around(site.node)
+    loop = around[0].node if around else None
+    if not isinstance(loop, cst.For) or not isinstance(loop.iter, cst.Call):
+        return None
+    walk = loop.iter.func
+    if not isinstance(walk, cst.Attribute) or walk.attr.value not in _WALKS or not isinstance(site.target, cst.Name):
+        return None
+    for above in module.tree.ancestors(site.node):
+        if above is loop:
+            return None
+        if isinstance(above, cst.If) and isinstance(above.test, cst.Call):
+            test = above.test
+            if module.name_of(test.func) != "builtins.isinstance" or len(test.args) != 2:
+                continue
+            kinds = test.args[1].value
+            classes = [item.value for item in kinds.elements] if isinstance(kinds, cst.Tuple) else [kinds]
+            if all(_is_layer(module.name_of(item) or "") for item in classes):
+                return loop
+    return None

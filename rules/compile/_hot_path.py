@@ -1,0 +1,127 @@
+"""Where ``torch.compile`` is called again at every step."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics.gates import Gates
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.training.loops import LoopKind, Loops
+
+from ._execution import Execution
+from ._sites import Compile
+from ._traced import TracedCode
+
+#: Methods that run once per step.
+_PER_STEP = frozenset({"forward", "__call__", "training_step", "validation_step", "test_step", "predict_step", "step"})
+#: What registers a function as an operator, which then runs at every call of it.
+_CUSTOM_OPS = frozenset(f"torch.library.{name}" for name in ("custom_op", "impl", "triton_op"))
+#: Functions that measure, where compiling anew is what is measured.
+_MEASURES = re.compile(r"bench|profil|time|timing|test|sweep|measur|compar|autotune", re.I)
+#: Loop variables that stand for one setting a round.
+_CONFIGURATION = re.compile(r"size|len|shape|dim|mode|backend|dtype|conf|cfg|model|device|fn|func|seed|name", re.I)
+_MEMO = frozenset({"functools.lru_cache", "functools.cache", "functools.cached_property"})
+
+
+def repeated(module: Module, site: Compile) -> tuple[cst.CSTNode, str] | None:
+    """What runs the compile at every step: a loop, or a function; None if nothing does for sure."""
+    runs = module.fact(Execution).runs(site)
+    around = module.fact(Loops).around(site.node)
+    if around:
+        loop = around[0]
+        again = loop.kind is LoopKind.HOT or _counts(module, loop.node) or _is_run_per_item(module, site, loop.node)
+        if again and _is_unconditional(module, site.node, loop.node) and _is_invariant(module, site, loop.node):
+            if any(module.tree.within(call, loop.node) for call in runs) and not _measures(module, site.node):
+                return loop.node, "iteration of the loop"
+    function = module.function_of(site.node)
+    if function is None or not any(module.tree.within(call, function) for call in runs):
+        return None
+    if not _is_unconditional(module, site.node, function) or _is_cached(module, function):
+        return None
+    if any(isinstance(node, cst.Yield) for node in module.tree.nodes_in(function.body)):
+        return None
+    if function in module.fact(TracedCode).functions:
+        return None  # compiled from outside
+    if _is_step(module, function):
+        return function, f"call of `{function.name.value}`"
+    if around:
+        return None
+    for call in module.callers(function).calls:
+        caller = module.function_of(call)
+        if caller is not None and _is_step(module, caller) and _is_unconditional(module, call, caller):
+            return caller, f"`{caller.name.value}`"
+        for item in module.fact(Loops).around(call):
+            if item.kind is LoopKind.HOT and _is_unconditional(module, call, item.node):
+                return None if _measures(module, call) else (item.node, "iteration of the loop")
+    return None
+
+
+def _counts(module: Module, loop: cst.For | cst.While) -> bool:
+    """`for i in range(100)`, `while step < steps`: not one model, size or setting after the other."""
+    if isinstance(loop, cst.While):
+        return True
+    if not isinstance(loop.iter, cst.Call) or module.name_of(loop.iter.func) != "builtins.range":
+        return False
+    return isinstance(loop.target, cst.Name) and loop.target.value in ("_", "i", "it", "t", "step", "iteration", "iter")
+
+
+def _is_run_per_item(module: Module, site: Compile, loop: cst.For | cst.While) -> bool:
+    """`for p in parameters: torch.compile(update)(p)`: one item after the other, not one setting after the other."""
+    above = module.tree.parent(site.node)
+    if not (isinstance(above, cst.Call) and above.func is site.node) or not isinstance(loop, cst.For):
+        return False
+    if not isinstance(loop.iter, (cst.Name, cst.Attribute)):
+        return False
+    names = [node.value for node in module.tree.nodes_in(loop.target) if isinstance(node, cst.Name)]
+    return not any(_CONFIGURATION.search(name) for name in names)
+
+
+def _is_unconditional(module: Module, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
+    """Whether at most a plain flag stands between the two: `if self.fast:`, not `if self.fast is None:`."""
+    for above, child in climb(module.tree, node, outer):
+        if isinstance(above, (cst.ExceptHandler, cst.Else, cst.MatchCase, cst.Lambda)):
+            return False
+        if isinstance(above, cst.If) and child is not above.test:
+            if not isinstance(above.test, (cst.Name, cst.Attribute)) and not module.fact(Gates).probes(above.test):
+                return False
+    return not any(True for _ in module.fact(Gates).left_before(node))
+
+
+def _is_invariant(module: Module, site: Compile, loop: cst.CSTNode) -> bool:
+    """Whether every round compiles the same."""
+    if isinstance(site.target, cst.FunctionDef):
+        return True
+    for node in module.tree.nodes_in(site.target):
+        if isinstance(node, (cst.Call, cst.Lambda)):
+            return False
+        if isinstance(node, cst.Name):
+            statement = module.tree.statement_of(site.node)
+            bound = [item.node for item in module.names.bindings(node) if item.node is not statement]
+            if any(module.tree.within(item, loop) for item in bound):
+                return False
+    return True
+
+
+def _is_step(module: Module, function: cst.FunctionDef) -> bool:
+    if any(module.name_of(module.callee(item.decorator)) in _CUSTOM_OPS for item in function.decorators):
+        return True
+    owner = module.tree.class_of(function)
+    if owner is None or function.name.value not in _PER_STEP:
+        return False
+    bases = list(module.definitions.base_names(owner))
+    if function.name.value == "step":
+        return any(name.endswith("Optimizer") or name.startswith("torch.optim.") for name in bases)
+    return module.values.instance(owner).kind is Kind.MODULE or "torch.autograd.Function" in bases
+
+
+def _is_cached(module: Module, function: cst.FunctionDef) -> bool:
+    return any(module.name_of(module.callee(decorator.decorator)) in _MEMO for decorator in function.decorators)
+
+
+def _measures(module: Module, node: cst.CSTNode) -> bool:
+    function = module.function_of(node)
+    return function is not None and _MEASURES.search(function.name.value) is not None

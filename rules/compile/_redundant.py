@@ -1,0 +1,112 @@
+"""What is compiled although it only runs inside something else that is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.gates import Gates
+from torchlint.model.syntax.climbing import climb
+
+from ._coverage import Coverage, Function
+from ._execution import Execution
+from ._sites import Compile
+
+
+class Redundant(ForestFact):
+    """Answers for one forest."""
+
+    def __init__(self, module: Forest) -> None:
+        self._tree = module.tree
+        self._names = module.names
+        self._definitions = module.definitions
+        self._values = module.values
+        self._gates = module.fact(Gates)
+        self._execution = module.fact(Execution)
+        self._coverage = module.fact(Coverage)
+
+    def pairs(self) -> Iterator[tuple[Compile, Compile]]:
+        """What is compiled although it only ever runs inside something compiled: it, and the compile that counts."""
+        if len(self._execution.sites) < 2:
+            return
+        for site in self._execution.sites:
+            outer = self._outer(site)
+            if outer is not None:
+                yield site, outer
+
+    def _outer(self, inner: Compile) -> Compile | None:
+        found: list[Compile] = []
+        upper = self._upper_decorator(inner)
+        if upper is not None:
+            return upper
+        if isinstance(inner.target, cst.FunctionDef) and not self._coverage.is_known(inner.target):
+            return None
+        for call in self._execution.runs(inner):
+            outer = self._coverage.of(call, inner)
+            if outer is None:
+                return None
+            found.append(outer)
+        found = list(dict.fromkeys(found)) or [
+            site for site in self._coverage.may_contain(inner) if self._coverage.lies_under(inner, site)
+        ]
+        if any(site is inner or self._coverage.lies_under(site, inner) for site in found):
+            return None  # each within the other: they are not told apart
+        if not found or not all(self._always_with(inner, site) for site in found):
+            return None
+        return min(found, key=lambda site: self._tree.index(site.node))
+
+    def _upper_decorator(self, inner: Compile) -> Compile | None:
+        if not isinstance(inner.target, cst.FunctionDef):
+            return None
+        others = [site for site in self._execution.decorating[inner.target] if site is not inner]
+        return next((site for site in others if self._tree.index(site.node) < self._tree.index(inner.node)), None)
+
+    def _always_with(self, inner: Compile, outer: Compile) -> bool:
+        """Whether ``outer`` is in force whenever ``inner`` is, as far as conditions in the file tell."""
+        if self._gates.alternative(inner.node, outer.node) or not self._may_meet(inner.node, outer.node):
+            return False
+        return self._conditions(outer.node) <= self._conditions(inner.node)
+
+    def _may_meet(self, one: cst.CSTNode, other: cst.CSTNode) -> bool:
+        """Whether some run of the file may pass both places: one calls the other, or something calls both."""
+        paths = [self._callers_of(node) for node in (one, other)]
+        return None in paths[0] or None in paths[1] or bool(paths[0] & paths[1])
+
+    def _callers_of(self, node: cst.CSTNode) -> set[Function | None]:
+        """The functions around ``node`` and those that call them, at any depth; None for the level of the module."""
+        found: set[Function | None] = set()
+        waiting = [self._tree.function_of(node)]
+        while waiting:
+            function = waiting.pop()
+            if function in found:
+                continue
+            found.add(function)
+            if isinstance(function, cst.Lambda):
+                waiting.append(self._tree.function_of(function))
+            elif function is not None:
+                outer = self._tree.function_of(function)
+                waiting.extend([outer] if outer is not None else [])
+                calls = self._definitions.callers(function, self._values).calls
+                waiting.extend(self._tree.function_of(call) for call in calls)
+        return found
+
+    def _conditions(self, node: cst.CSTNode) -> frozenset[tuple[str, bool]]:
+        found = set()
+        for above, child in climb(self._tree, node):
+            if isinstance(above, (cst.FunctionDef, cst.Lambda)):
+                break
+            if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test and not self._platform(above.test):
+                found.add((self._tree.roots[0].code_for_node(above.test), child is above.body))
+        return frozenset(found)
+
+    def _platform(self, test: cst.BaseExpression) -> bool:
+        """``if __name__ == "__main__"``, ``if hasattr(torch, "compile")``, ``if torch.cuda.is_available()``."""
+        if self._gates.probes(test):
+            return True
+        return any(
+            (isinstance(node, cst.Name) and node.value == "__name__")
+            or (isinstance(node, cst.Call) and self._names.resolve(node.func) == "torch.cuda.is_available")
+            for node in self._tree.nodes_in(test)
+        )

@@ -1,0 +1,108 @@
+"""What literals, displays, operators and other compound expressions give."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import libcst as cst
+
+from torchlint.model.semantics.evaluator import Evaluator
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.value import STRING, TENSOR, UNKNOWN, Device, Role, Value, join
+
+
+def compound_value(node: cst.CSTNode, values: Evaluator) -> Value:
+    """The value of an expression that is neither a name, an attribute, a call nor a subscript."""
+    if isinstance(node, cst.SimpleString):
+        text = node.evaluated_value
+        return Value(Kind.STRING, constant=text if isinstance(text, str) else None)
+    if isinstance(node, (cst.Integer, cst.Float)):
+        return Value(Kind.NUMBER, constant=_number(node))
+    if isinstance(node, cst.FormattedString):
+        first = node.parts[0] if node.parts else None
+        if isinstance(first, cst.FormattedStringText) and first.value.startswith("cuda"):
+            return Value(Kind.DEVICE, device=Device.CUDA)
+        return STRING
+    if isinstance(node, cst.ConcatenatedString):
+        return STRING
+    if isinstance(node, cst.IfExp):
+        return join([values.of(node.body), values.of(node.orelse)])
+    if isinstance(node, (cst.Tuple, cst.List, cst.Set)):
+        starred = any(isinstance(element, cst.StarredElement) for element in node.elements)
+        elements = tuple(values.of(element.value) for element in node.elements)
+        return Value(Kind.SEQUENCE, elements=() if starred else elements, each=join(elements) if elements else None)
+    if isinstance(node, cst.Dict):
+        items = [values.of(element.value) for element in node.elements]
+        return Value(Kind.SEQUENCE, each=join(items) if items else None)
+    if isinstance(node, (cst.ListComp, cst.SetComp, cst.GeneratorExp)):
+        return Value(Kind.SEQUENCE, each=values.of(node.elt))
+    if isinstance(node, cst.DictComp):
+        return Value(Kind.SEQUENCE, each=values.of(node.value))
+    if isinstance(node, cst.BooleanOperation):
+        return join([values.of(node.left), values.of(node.right)])
+    if isinstance(node, cst.BinaryOperation):
+        left, right = values.of(node.left), values.of(node.right)
+        if isinstance(left.constant, int) and isinstance(right.constant, int):
+            return Value(Kind.NUMBER, constant=_whole(node.operator, left.constant, right.constant))
+        return _arithmetic(left, right)
+    if isinstance(node, cst.UnaryOperation):
+        inner = values.of(node.expression)
+        if isinstance(node.operator, cst.Not):
+            return Value(Kind.OTHER)
+        return replace(inner, constant=None) if inner.kind in (Kind.TENSOR, Kind.NUMBER) else UNKNOWN
+    if isinstance(node, cst.Comparison):
+        sides = [values.of(node.left), *(values.of(item.comparator) for item in node.comparisons)]
+        return TENSOR if any(side.kind is Kind.TENSOR for side in sides) else Value(Kind.OTHER)
+    if isinstance(node, cst.NamedExpr):
+        return values.of(node.value)
+    if isinstance(node, cst.Await):
+        return values.of(node.expression)
+    if isinstance(node, cst.Lambda):
+        return Value(Kind.FUNCTION)
+    return UNKNOWN
+
+
+def _arithmetic(left: Value, right: Value) -> Value:
+    for side in (left, right):
+        if side.kind in (Kind.TENSOR, Kind.BATCH):
+            roles = {left.role, right.role}
+            role = Role.LOSS if Role.LOSS in roles else Role.OUTPUT if Role.OUTPUT in roles else side.role
+            return Value(
+                Kind.TENSOR,
+                left.origins | right.origins if role is Role.BATCH else frozenset(),
+                side.device,
+                role=role,
+            )
+    if left.kind is right.kind and left.kind in (Kind.NUMBER, Kind.STRING, Kind.ARRAY, Kind.SEQUENCE):
+        return Value(left.kind, each=left.each)
+    if Kind.ARRAY in (left.kind, right.kind):
+        return Value(Kind.ARRAY)
+    return UNKNOWN
+
+
+def _number(node: cst.Integer | cst.Float) -> float | int | None:
+    try:
+        value: float | int = node.evaluated_value
+    except (ValueError, OverflowError):
+        return None
+    return value
+
+
+def _whole(operator: cst.BaseBinaryOp, left: int, right: int) -> int | None:
+    """The result of `28 * 28`, `width + 1` or `width // 2`."""
+    if isinstance(operator, cst.Multiply):
+        return left * right
+    if isinstance(operator, cst.Add):
+        return left + right
+    return left // right if isinstance(operator, cst.FloorDivide) and right else None
+
+
+def integer(node: cst.BaseExpression) -> int | None:
+    """The whole number that a literal, with or without a sign, stands for."""
+    sign = 1
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
+        sign, node = -1, node.expression
+    if isinstance(node, cst.Integer):
+        value = _number(node)
+        return None if value is None else sign * int(value)
+    return None

@@ -1,0 +1,22 @@
+"""What a part of the model needs in order to ask for the values of expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+import libcst as cst
+
+from torchlint.model.semantics.value import Value
+
+_Found = TypeVar("_Found")
+
+
+class Evaluator(Protocol):
+    """Evaluates expressions; `Values` is the one that does."""
+
+    def of(self, node: cst.CSTNode | None) -> Value:
+        """The value of expression ``node``."""
+
+    def attempt(self, find: Callable[[], _Found]) -> tuple[_Found, bool]:
+        """What ``find`` gives, and whether it is final: no cycle cut short a value that it may have used."""

@@ -1,0 +1,56 @@
+"""What a name, and what is done with it, tells of a value that nothing else is known of."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from torchlint.model.semantics import knowledge
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.value import UNKNOWN, Value
+from torchlint.model.syntax.dotted import last_part
+from torchlint.model.syntax.tree import Tree, dotted_name
+
+
+class Guesses:
+    """Answers for one forest; they are never sure."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+
+    def of(self, text: str) -> Value:
+        """A guess from a name and from what is done with it elsewhere in the file; never sure."""
+        used = self._used_as(text)
+        last = last_part(text).lower()
+        if any(word in last for word in knowledge.LOADER_NAMES):
+            return Value(Kind.LOADER, sure=False)
+        if "optim" in last and not used & {"zero", "parameters"}:
+            return Value(Kind.OPTIMIZER, sure=False)
+        if last in knowledge.LOSS_NAMES:
+            return Value(Kind.LOSS, sure=False)
+        if last == "scaler" or last.endswith("grad_scaler"):
+            return Value(Kind.SCALER, sure=False)
+        if used & {"parameters", "named_parameters", "eval"} or (
+            "train" in used and used & {"state_dict", "load_state_dict"}
+        ):
+            return Value(Kind.MODULE, sure=False)
+        if last.startswith(knowledge.VERBS):
+            return UNKNOWN
+        stem = last.rstrip("0123456789_").lower()
+        if any(stem == word or stem.endswith(word) or stem.startswith(word + "_") for word in knowledge.MODULE_NAMES):
+            return Value(Kind.MODULE, sure=False)
+        if last.startswith("net") and len(last) <= 8:
+            return Value(Kind.MODULE, sure=False)
+        return UNKNOWN
+
+    def _used_as(self, text: str) -> set[str]:
+        return self._uses.get(text, set())
+
+    @cached_property
+    def _uses(self) -> dict[str, set[str]]:
+        """The attributes that the forest takes of each dotted name."""
+        found: dict[str, set[str]] = {}
+        for attribute in self._tree.attributes:
+            base = dotted_name(attribute.value)
+            if base is not None:
+                found.setdefault(base, set()).add(attribute.attr.value)
+        return found

@@ -1,0 +1,165 @@
+"""What calls of library functions and of methods of known objects give."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import libcst as cst
+
+from torchlint.model.semantics import knowledge
+from torchlint.model.semantics.evaluator import Evaluator
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.library_values import instance_by_name, makes_no_module
+from torchlint.model.semantics.moves import keyword, moved_to
+from torchlint.model.semantics.names import Names
+from torchlint.model.semantics.value import NUMBER, STRING, UNKNOWN, Device, Role, Value, iterated, named_device
+
+
+class LibraryCalls:
+    """Evaluates calls whose callee is not defined in the project; None where nothing is known."""
+
+    def __init__(self, names: Names, values: Evaluator) -> None:
+        self._names = names
+        self._values = values
+
+    def function(self, node: cst.Call, name: str) -> Value | None:
+        """What a call of the library class or function ``name`` gives."""
+        first = _first_argument(node)
+        if name == knowledge.DATA_LOADER:
+            return Value(Kind.LOADER, frozenset({node}), name=name)
+        if name.startswith("builtins."):
+            return self._builtin(node, name[9:], first)
+        if name in knowledge.ITERATION_WRAPPERS:
+            return self._values.of(first) if first is not None else self._values.of(keyword(node, "iterable"))
+        if name in knowledge.WRAPPERS:
+            inner = self._values.of(first if first is not None else keyword(node, "model", "module"))
+            if name == "torch.compile":
+                return replace(inner, compiles=inner.compiles | {node})
+            return inner
+        if name == "torch.device":
+            given = self._values.of(first)
+            return Value(Kind.DEVICE, device=named_device(given), sure=given.sure)
+        if name in ("torch.cuda.current_device", "torch.cuda.device", "torch.accelerator.current_accelerator"):
+            return Value(Kind.DEVICE, device=Device.CUDA)
+        if name in knowledge.TRAINERS:
+            return Value(Kind.TRAINER, frozenset({node}), name=name)
+        if name in ("torch.utils.data.random_split", "torch.utils.data.Subset", "torch.utils.data.ConcatDataset"):
+            inner = self._values.of(first if first is not None else keyword(node, "dataset"))
+            if name.endswith("random_split"):
+                return Value(Kind.SEQUENCE, each=inner if inner else Value(Kind.DATASET))
+            if inner.kind is Kind.SEQUENCE and inner.each is not None:
+                inner = inner.each
+            return inner if inner.kind is Kind.DATASET else Value(Kind.DATASET, frozenset({node}), name=name)
+        if name in knowledge.AUTOCASTS or name in knowledge.GRAD_MODES or name.startswith("contextlib."):
+            return Value(Kind.CONTEXT, frozenset({node}), name=name)
+        made = instance_by_name(name)
+        if made:
+            device = self._device_argument(node)
+            return replace(made, origins=frozenset({node}), device=device or made.device)
+        return None
+
+    def _device_argument(self, node: cst.Call) -> Device | None:
+        given = keyword(node, "device")
+        return named_device(self._values.of(given)) if given is not None else None
+
+    def _builtin(self, node: cst.Call, name: str, first: cst.BaseExpression | None) -> Value | None:
+        if name in ("iter", "list", "tuple", "reversed", "sorted", "set"):
+            return self._values.of(first)
+        if name == "enumerate":
+            return Value(Kind.SEQUENCE, each=Value(Kind.SEQUENCE, elements=(NUMBER, iterated(self._values.of(first)))))
+        if name == "zip":
+            items = tuple(iterated(self._values.of(argument.value)) for argument in node.args if argument.star == "")
+            return Value(Kind.SEQUENCE, each=Value(Kind.SEQUENCE, elements=items))
+        if name == "next":
+            return iterated(self._values.of(first))
+        if name == "map":
+            return Value(Kind.SEQUENCE)
+        if name in ("len", "int", "float", "round", "abs", "id", "hash"):
+            return NUMBER
+        if name in ("range",):
+            return Value(Kind.SEQUENCE, each=NUMBER)
+        if name in ("str", "repr", "input", "format"):
+            return STRING
+        if name in ("sum", "max", "min"):
+            inner = self._values.of(first)
+            item = iterated(inner)
+            return item if item.kind in (Kind.TENSOR, Kind.NUMBER) else UNKNOWN
+        if name in ("getattr", "super"):
+            return UNKNOWN
+        return Value(Kind.OTHER) if name in ("print", "isinstance", "bool", "dict", "open", "hasattr") else None
+
+    def method(self, node: cst.Call, func: cst.Attribute) -> Value | None:
+        """What the method call ``node`` gives."""
+        attr = func.attr.value
+        base = self._values.of(func.value)
+        if base.kind in (Kind.TENSOR, Kind.BATCH):
+            return self._tensor_method(node, attr, base)
+        if base.kind in (Kind.MODULE, Kind.LOSS):
+            return self._module_method(node, attr, base)
+        if base.kind is Kind.TRAINER:
+            if attr in (
+                "prepare",
+                "setup",
+                "setup_dataloaders",
+                "setup_module",
+                "prepare_data_loader",
+                "prepare_model",
+            ):
+                values = tuple(self._values.of(argument.value) for argument in node.args if argument.star == "")
+                return values[0] if len(values) == 1 else Value(Kind.SEQUENCE, elements=values)
+            if attr == "autocast":
+                return Value(Kind.CONTEXT, frozenset({node}), name="accelerate.autocast")
+            return UNKNOWN
+        if base.kind is Kind.LOADER:
+            if attr in ("__iter__", "iter"):
+                return base
+            if attr in ("next", "__next__"):
+                return iterated(base)
+            return None
+        if base.kind is Kind.SCALER and attr == "scale":
+            return self._values.of(_first_argument(node))
+        if base.kind is Kind.SEQUENCE and attr in ("values", "copy", "items", "keys", "get", "pop"):
+            if attr == "items":
+                return Value(Kind.SEQUENCE, each=Value(Kind.SEQUENCE, elements=(STRING, base.each or UNKNOWN)))
+            if attr in ("get", "pop"):
+                return base.each or UNKNOWN
+            return Value(Kind.SEQUENCE, each=STRING) if attr == "keys" else base
+        if base.kind is Kind.STRING:
+            return STRING
+        if base.kind is Kind.ARRAY:
+            return Value(Kind.ARRAY)
+        if attr in ("from_pretrained", "create_model", "from_config", "load_from_checkpoint"):
+            owner = self._names.resolve(func.value) or ""
+            if owner.startswith(knowledge.EVAL_BY_DEFAULT_PACKAGES) and makes_no_module(owner):
+                return Value(Kind.OTHER, name=owner)
+            return Value(Kind.MODULE, frozenset({node}), name=f"{owner}.{attr}", sure=bool(owner))
+        return None
+
+    def _tensor_method(self, node: cst.Call, attr: str, base: Value) -> Value:
+        if attr in knowledge.TENSOR_EXITS:
+            return Value(knowledge.TENSOR_EXITS[attr])
+        if attr in ("items", "values", "keys") and base.role is Role.BATCH:
+            part = Value(Kind.TENSOR, base.origins, role=Role.BATCH, sure=base.sure)
+            each = Value(Kind.SEQUENCE, elements=(STRING, part)) if attr == "items" else part
+            return Value(Kind.SEQUENCE, each=each if attr != "keys" else STRING)
+        if attr in ("cuda", "to", "cpu", "pin_memory", "type", "xpu"):
+            return replace(base, device=moved_to(node, self._values) or base.device)
+        return replace(base, kind=Kind.TENSOR)
+
+    def _module_method(self, node: cst.Call, attr: str, base: Value) -> Value | None:
+        if attr in ("cuda", "to", "cpu", "half", "float", "double", "bfloat16", "eval", "train", "requires_grad_"):
+            return replace(base, device=moved_to(node, self._values) or base.device)
+        if attr in ("apply", "share_memory", "xpu", "to_empty", "compile"):
+            return base
+        if attr in ("forward", "__call__"):
+            role = Role.LOSS if base.kind is Kind.LOSS else Role.OUTPUT
+            return Value(Kind.TENSOR, device=base.device, role=role, sure=base.sure)
+        if attr in ("parameters", "buffers"):
+            return Value(Kind.SEQUENCE, each=Value(Kind.TENSOR, device=base.device))
+        if attr in ("named_parameters", "modules", "children", "state_dict", "named_modules"):
+            return Value(Kind.SEQUENCE)
+        return None
+
+
+def _first_argument(node: cst.Call) -> cst.BaseExpression | None:
+    return node.args[0].value if node.args and node.args[0].star == "" else None

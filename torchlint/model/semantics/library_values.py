@@ -1,0 +1,100 @@
+"""What the names of torch and its companion libraries stand for: constants, classes and what calling them gives."""
+
+from __future__ import annotations
+
+from torchlint.model.semantics import knowledge
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.value import UNKNOWN, Device, Role, Value
+from torchlint.model.syntax.dotted import last_part
+
+
+def named_constant(name: str) -> Value:
+    if name.startswith("torch.cuda.") and name.endswith("Tensor"):
+        return Value(Kind.DTYPE, device=Device.CUDA, name=name)
+    if name.startswith("torch.") and name.endswith("Tensor") and name.count(".") == 1:
+        return Value(Kind.DTYPE, device=Device.CPU, name=name)
+    if name in _DTYPES:
+        return Value(Kind.DTYPE, name=name)
+    return Value(Kind.UNKNOWN, name=name)
+
+
+_DTYPES = frozenset(
+    f"torch.{name}"
+    for name in (
+        "float16 bfloat16 float32 float64 half float double int8 int16 int32 int64 long int short uint8 bool "
+        "complex64 complex128 channels_last contiguous_format channels_last_3d preserve_format float8_e4m3fn"
+    ).split()
+)
+
+_LOSS_FUNCTIONS = ("_loss", "cross_entropy", "cross_entropy_with_logits", "kl_div", "nll_loss", "with_logits")
+
+
+def instance_by_base(name: str) -> Value:
+    """What instances of a class deriving from the class called ``name`` are."""
+    if name in knowledge.MODULE_BASES or (name.startswith("torch.nn.") and not name.startswith("torch.nn.functional")):
+        return Value(Kind.MODULE)
+    if name in knowledge.LIGHTNING_MODULES:
+        return Value(Kind.MODULE)
+    if name in knowledge.DATASET_BASES or name.startswith(("torch.utils.data.", "torchvision.datasets.")):
+        return Value(Kind.DATASET)
+    last = last_part(name)
+    if name.startswith(("transformers.", "diffusers.", "timm.", "torchvision.models.")):
+        return Value(Kind.MODULE) if last.endswith(("Model", "Mixin", "Net", "PreTrainedModel")) else UNKNOWN
+    if last in ("Dataset", "IterableDataset", "VisionDataset") and name.startswith("."):
+        return Value(Kind.DATASET, sure=False)
+    if last.endswith(("PreTrainedModel", "ModelMixin", "VisionModel", "TextModel", "BaseModel")):
+        return Value(Kind.MODULE, sure=False)
+    return UNKNOWN
+
+
+def instance_by_name(name: str) -> Value:
+    """What calling the library class or function ``name`` gives."""
+    last = last_part(name)
+    if name.startswith("torch.nn.functional."):
+        return Value(Kind.TENSOR, role=Role.LOSS if last.endswith(_LOSS_FUNCTIONS) else None)
+    if name.startswith("torch.nn."):
+        if name.startswith(("torch.nn.init.", "torch.nn.utils.")):
+            return UNKNOWN
+        if last in ("Parameter", "Buffer"):
+            return Value(Kind.TENSOR, name=name)
+        if last.endswith("Loss"):
+            return Value(Kind.LOSS, name=name)
+        return Value(Kind.MODULE, name=name) if last[:1].isupper() else UNKNOWN
+    if name == "torch.optim.Optimizer" or name.startswith("torch.optim."):
+        kind = Kind.SCHEDULER if name.startswith("torch.optim.lr_scheduler.") else Kind.OPTIMIZER
+        return Value(kind, name=name) if last[:1].isupper() else UNKNOWN
+    if name.endswith(".GradScaler") and name.startswith("torch."):
+        return Value(Kind.SCALER, name=name)
+    if name in ("torch.utils.data.DataLoader",):
+        return Value(Kind.LOADER, name=name)
+    if name.startswith(("torch.utils.data.", "torchvision.datasets.", "torchaudio.datasets.")) and last[:1].isupper():
+        if last.endswith(("Sampler", "WorkerInfo")):
+            return Value(Kind.OTHER, name=name)
+        return Value(Kind.DATASET, name=name)
+    if name.startswith(("torchvision.models.", "timm.create_model", "timm.models.", "segmentation_models_pytorch.")):
+        return Value(Kind.MODULE, name=name)
+    if name.startswith("torchvision.transforms."):
+        return Value(Kind.OTHER, name=name)
+    if name == "torch.Tensor":
+        return Value(Kind.TENSOR, name=name)
+    if name.startswith("torch.cuda.") and last.endswith("Tensor"):
+        return Value(Kind.TENSOR, device=Device.CUDA, name=name)
+    if name == "torch.hub.load":
+        return Value(Kind.MODULE, name=name, sure=False)
+    if name.startswith("torch.") and name.count(".") == 1 and last not in knowledge.NOT_TENSOR:
+        return Value(Kind.TENSOR, name=name, device=Device.CPU if last in knowledge.FACTORIES else None)
+    if name.startswith(("torch.linalg.", "torch.fft.", "torch.special.")):
+        return Value(Kind.TENSOR, name=name)
+    if name.startswith("numpy."):
+        return Value(Kind.ARRAY, name=name)
+    if name in _MODULE_CLASSES:
+        return Value(Kind.MODULE, name=name)
+    return UNKNOWN
+
+
+_MODULE_CLASSES = knowledge.MODULE_BASES | {"torch.nn.Module"}
+
+
+def makes_no_module(owner: str) -> bool:
+    last = last_part(owner)
+    return last.endswith(("Tokenizer", "TokenizerFast", "Processor", "Config", "Extractor", "Scheduler"))

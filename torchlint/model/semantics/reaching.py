@@ -1,0 +1,96 @@
+"""Reaching definitions: which of the bindings of a name may be seen at a place."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+import libcst as cst
+
+from torchlint.model.semantics.names import Names
+from torchlint.model.syntax.tree import COMPREHENSIONS, Binding, Scope, Tree
+
+
+class Reaching:
+    """Answers for one forest."""
+
+    def __init__(self, tree: Tree, names: Names) -> None:
+        self._tree = tree
+        self._names = names
+        self._sorted: dict[tuple[Scope, str], tuple[list[Binding], list[int]]] = {}
+
+    def of(self, name: cst.Name) -> list[Binding]:
+        """The bindings of ``name`` whose value may be seen where it is used; empty if nothing binds it."""
+        scope = self._names.home_of(name)
+        return [] if scope is None else self._seen(scope.bindings[name.value], name, scope)
+
+    def _seen(self, bindings: list[Binding], at: cst.Name, scope: Scope) -> list[Binding]:
+        """Those of ``bindings`` (of ``scope``) whose value may be seen at ``at``."""
+        tree = self._tree
+        seen_from = tree.scope_of(at)
+        while isinstance(seen_from.node, COMPREHENSIONS) and seen_from is not scope and seen_from.parent is not None:
+            seen_from = seen_from.parent  # a comprehension runs where it stands
+        if len(bindings) == 1 or seen_from is not scope:
+            return bindings
+        here = tree.index(at)
+        statement = tree.statement_of(at)
+        found: list[Binding] = []
+        stop: Binding | None = None
+        ordered, orders = self._in_order(bindings, scope)
+        behind = bisect_right(orders, here)
+        while behind and stop is None:
+            first = bisect_left(orders, orders[behind - 1])
+            for binding in ordered[first:behind]:
+                if (
+                    binding.node is statement
+                    and binding.kind in ("assign", "augment")
+                    and not isinstance(binding.node, cst.NamedExpr)
+                ):
+                    continue  # its own right side sees what was there before
+                if tree.exclusive(binding.node, at):
+                    continue
+                found.append(binding)
+                if self._settles(binding, at):
+                    stop = binding
+                    break
+            behind = first
+        loop = self._outer_loop(at)
+        if loop is not None and (stop is None or not tree.within(stop.node, loop)):
+            known = set(found)
+            later = ordered[bisect_left(orders, here) : bisect_right(orders, tree.last(loop))]
+            found.extend(binding for binding in later if tree.within(binding.node, loop) and binding not in known)
+        return found
+
+    def between(self, scope: Scope, name: str, low: int, high: int) -> list[Binding]:
+        """The bindings of ``name`` in ``scope`` behind index ``low`` and before index ``high``, in order."""
+        ordered, orders = self._in_order(scope.bindings[name], scope)
+        return ordered[bisect_right(orders, low) : bisect_left(orders, high)]
+
+    def _in_order(self, bindings: list[Binding], scope: Scope) -> tuple[list[Binding], list[int]]:
+        """``bindings``, which are all of one name in ``scope``, in the order of the text, and their places in it."""
+        key = (scope, bindings[0].name)
+        if key not in self._sorted:
+            ordered = sorted(bindings, key=lambda item: item.order)
+            self._sorted[key] = ordered, [binding.order for binding in ordered]
+        return self._sorted[key]
+
+    def _settles(self, binding: Binding, at: cst.CSTNode) -> bool:
+        """Whether nothing bound before ``binding`` can still be seen at ``at``."""
+        node = binding.node
+        if binding.kind in ("param", "star"):
+            return True
+        if binding.kind in ("for", "with") and isinstance(node, (cst.For, cst.With)):
+            if self._tree.within(at, node.body):
+                return True
+            return binding.kind == "with" and self._tree.dominates(node, at)
+        if isinstance(node, cst.CompFor):
+            return True
+        return self._tree.dominates(node, at)
+
+    def _outer_loop(self, at: cst.CSTNode) -> cst.CSTNode | None:
+        found: cst.CSTNode | None = None
+        for above in self._tree.ancestors(at):
+            if isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
+                break
+            if isinstance(above, (cst.For, cst.While)):
+                found = above
+        return found

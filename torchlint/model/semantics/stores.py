@@ -1,0 +1,57 @@
+"""What a program assigns to attributes and puts into containers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.forest import Forest, ForestFact
+
+_PUTS = frozenset("append insert extend add_module register_module setdefault appendleft".split())
+
+
+class Stores(ForestFact):
+    """Answers for one forest."""
+
+    def __init__(self, module: Forest) -> None:
+        self._tree = module.tree
+        self._names = module.names
+
+    @cached_property
+    def attributes(self) -> dict[str, list[tuple[cst.BaseExpression, cst.BaseExpression, cst.CSTNode]]]:
+        """What is assigned to attributes: by name, the object, the value and the statement."""
+        found = defaultdict(list)
+        for target, value, statement in self._tree.stores:
+            if isinstance(target, cst.Attribute) and value is not None:
+                found[target.attr.value].append((target.value, value, statement))
+        for call in self._tree.calls:
+            if self._names.resolve(call.func) == "builtins.setattr" and len(call.args) == 3:
+                name = call.args[1].value
+                if isinstance(name, cst.SimpleString) and isinstance(name.evaluated_value, str):
+                    found[name.evaluated_value].append((call.args[0].value, call.args[2].value, call))
+        return dict(found)
+
+    @cached_property
+    def containers(self) -> dict[str, list[tuple[cst.BaseExpression, cst.BaseExpression, cst.CSTNode]]]:
+        """What is put into containers: by the last name of the container, it, the value and the statement."""
+        found = defaultdict(list)
+        for target, value, statement in self._tree.stores:
+            if isinstance(target, cst.Subscript) and value is not None:
+                found[trailing_name(target.value)].append((target.value, value, statement))
+        for call in self._tree.calls:
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value in _PUTS and call.args:
+                found[trailing_name(call.func.value)].append((call.func.value, call.args[-1].value, call))
+            elif self._names.resolve(call.func) == "builtins.setattr" and len(call.args) == 3:
+                found[trailing_name(call.args[0].value)].append((call.args[0].value, call.args[2].value, call))
+        return dict(found)
+
+
+def trailing_name(node: cst.CSTNode) -> str:
+    """``append`` for ``self.items.append(x)``, ``items`` for ``self.items``; "" for other expressions."""
+    if isinstance(node, cst.Call):
+        return trailing_name(node.func)
+    if isinstance(node, cst.Attribute):
+        return node.attr.value
+    return node.value if isinstance(node, cst.Name) else ""

@@ -1,0 +1,164 @@
+"""What is known of the value of an expression."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import libcst as cst
+
+from torchlint.model.semantics.knowledge import Kind
+
+
+class Device(Enum):
+    """What a value is on, or names."""
+
+    CUDA = "cuda"
+    CPU = "cpu"
+    MPS = "mps"
+    XPU = "xpu"
+    OTHER = "other"
+
+    @classmethod
+    def named(cls, text: str) -> Device | None:
+        """The device that ``cuda:1`` or the like names; None for an empty text."""
+        name = text.partition(":")[0]
+        if not name:
+            return None
+        return next((device for device in cls if device.value == name), cls.OTHER)
+
+
+class Role(Enum):
+    """What a tensor is to a training step."""
+
+    BATCH = "batch"
+    OUTPUT = "output"  #: of a module
+    LOSS = "loss"
+
+
+@dataclass(frozen=True)
+class Value:
+    """What is known of a value. Unknown is a first-class answer."""
+
+    kind: Kind = Kind.UNKNOWN
+    #: The calls that made it: a loader's constructor; for batches and their tensors the loaders they came from.
+    origins: frozenset[cst.CSTNode] = frozenset()
+    device: Device | None = None  #: CUDA also where a condition picks it; None if unknown
+    elements: tuple[Value, ...] = ()  #: of a sequence whose members are known one by one
+    each: Value | None = None  #: of an iterable: what every item is
+    constant: object = None  #: of a literal
+    name: str = ""  #: dotted name of the class or function that made it
+    definition: cst.ClassDef | cst.FunctionDef | None = None  #: its class, or itself if a class or function
+    role: Role | None = None  #: of a tensor
+    compiles: frozenset[cst.CSTNode] = frozenset()  #: the ``torch.compile`` calls it went through
+    sure: bool = True  #: False: guessed from a name or a use, or not the same on all paths
+
+    def __bool__(self) -> bool:
+        """Whether anything is known."""
+        return self.kind is not Kind.UNKNOWN
+
+
+UNKNOWN = Value()
+NONE = Value(Kind.NONE)
+NUMBER = Value(Kind.NUMBER)
+STRING = Value(Kind.STRING)
+TENSOR = Value(Kind.TENSOR)
+
+
+def join(values: Iterable[Value]) -> Value:
+    """What is true of all ``values``; None as one of several stands for "not yet set"."""
+    known: Value | None = None
+    sure = True
+    only_none = False
+    for value in values:
+        if value.kind is Kind.NONE:
+            only_none = True
+        elif value.kind is Kind.UNKNOWN:
+            sure = False
+        elif known is None:
+            known = value
+        else:
+            known = _join_two(known, value)
+            if known is None:
+                return UNKNOWN
+    if known is None:
+        return NONE if only_none and sure else UNKNOWN
+    return known if sure else replace(known, sure=False)
+
+
+_RELATED = {
+    frozenset({Kind.TENSOR, Kind.BATCH}): Kind.TENSOR,
+    frozenset({Kind.MODULE, Kind.LOSS}): Kind.MODULE,
+    frozenset({Kind.STRING, Kind.DEVICE}): Kind.DEVICE,
+    frozenset({Kind.TENSOR, Kind.NUMBER}): Kind.TENSOR,
+}
+
+
+def _join_two(a: Value, b: Value) -> Value | None:
+    kind = a.kind if a.kind is b.kind else _RELATED.get(frozenset({a.kind, b.kind}))
+    if kind is None:
+        return None
+    device = _join_devices(named_device(a), named_device(b))
+    elements: tuple[Value, ...] = ()
+    if a.elements and len(a.elements) == len(b.elements):
+        elements = tuple(join(pair) for pair in zip(a.elements, b.elements, strict=True))
+    each = join([a.each, b.each]) if a.each is not None and b.each is not None else a.each or b.each
+    return Value(
+        kind=kind,
+        origins=a.origins | b.origins,
+        device=device,
+        elements=elements,
+        each=each,
+        constant=a.constant if a.constant == b.constant else None,
+        name=a.name if a.name == b.name else "",
+        definition=a.definition if a.definition is b.definition else None,
+        role=a.role if a.role == b.role else a.role or b.role,
+        compiles=a.compiles | b.compiles,
+        sure=a.sure and b.sure and a.kind is b.kind,
+    )
+
+
+def named_device(value: Value) -> Device | None:
+    """The device a value names, if it is a device or a string that names one."""
+    if value.device:
+        return value.device
+    if value.kind is Kind.STRING and isinstance(value.constant, str):
+        return Device.named(value.constant)
+    return None
+
+
+def _join_devices(a: Device | None, b: Device | None) -> Device | None:
+    """CUDA if one of the two is: ``"cuda" if available else "cpu"``, ``device or "cuda"``; of others, any will do."""
+    if Device.CUDA in (a, b):
+        return Device.CUDA
+    return a if b else None
+
+
+def iterated(value: Value) -> Value:
+    """What a loop over ``value`` binds."""
+    if value.kind is Kind.LOADER:
+        return Value(Kind.BATCH, value.origins, role=Role.BATCH, sure=value.sure)
+    if value.kind is Kind.BATCH:
+        return Value(Kind.TENSOR, value.origins, role=Role.BATCH, sure=value.sure)
+    if value.kind is Kind.TENSOR:
+        return value
+    if value.each is not None:
+        return value.each
+    if value.elements:
+        return join(value.elements)
+    if value.kind is Kind.MODULE:
+        return Value(Kind.MODULE, sure=False)
+    return UNKNOWN
+
+
+def unpacked(value: Value, path: tuple[int, ...]) -> Value:
+    """The part of ``value`` that unpacking binds at ``path``."""
+    for position in path:
+        if value.kind is Kind.BATCH or (value.kind is Kind.TENSOR and value.role is Role.BATCH):
+            value = Value(Kind.TENSOR, value.origins, role=Role.BATCH, sure=value.sure)
+        elif value.elements and 0 <= position < len(value.elements):
+            value = value.elements[position]
+        else:
+            value = iterated(value)
+    return value

@@ -1,0 +1,30 @@
+"""From a node to the nodes around it, together with the part of each that holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+import libcst as cst
+
+from torchlint.model.syntax.tree import Tree
+
+_Node = TypeVar("_Node", bound=cst.CSTNode)
+
+
+def climb(tree: Tree, node: cst.CSTNode, outer: cst.CSTNode | None = None) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
+    """The nodes around ``node``, innermost first, each with its child that is or holds ``node``.
+
+    With ``outer``, only those inside of it.
+    """
+    child = node
+    for above in tree.ancestors(node):
+        if above is outer:
+            return
+        yield above, child
+        child = above
+
+
+def nearest(tree: Tree, node: cst.CSTNode, *kinds: type[_Node]) -> _Node | None:
+    """The innermost node around ``node`` that is of one of these kinds."""
+    return next((above for above in tree.ancestors(node) if isinstance(above, kinds)), None)

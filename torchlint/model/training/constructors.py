@@ -1,0 +1,136 @@
+"""The calls that build a network in training mode, and whether it may leave that mode."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics import knowledge
+from torchlint.model.syntax.dotted import last_name, last_part
+from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.training.evaluation import KEEPING_MODE
+from torchlint.model.training.mode_switches import ModeSwitches, same_object
+from torchlint.model.training.sources import Sources, element
+
+#: What the name of a function of another file says if it may switch the mode.
+_MODE_WORDS = ("eval", "infer", "load", "prepare", "setup", "convert", "quant", "freeze", "mode", "test", "valid")
+#: Libraries whose functions and classes build networks in training mode.
+_FACTORIES = ("torchvision.models.", "timm.create_model", "timm.models.", "segmentation_models_pytorch.", "torch.nn.")
+#: Imported roots whose classes are no networks, or that hand out networks in evaluation mode.
+_OTHER_ROOTS = frozenset(
+    "torch torchvision torchaudio torchtext transformers diffusers sentence_transformers peft timm numpy scipy sklearn "
+    "pandas PIL cv2 matplotlib builtins typing collections pathlib argparse os sys json accelerate datasets open_clip "
+    "clip ultralytics facenet_pytorch pytorch_lightning lightning onnxruntime tensorflow keras easydict "
+    "omegaconf".split()
+)
+
+
+class Constructors(ForestFact):
+    """Answers for one forest."""
+
+    def __init__(self, module: Forest) -> None:
+        self._tree = module.tree
+        self._names = module.names
+        self._definitions = module.definitions
+        self._values = module.values
+        self._switches = module.fact(ModeSwitches)
+        self._sources = module.fact(Sources)
+
+    def of(self, model: cst.BaseExpression) -> frozenset[cst.Call] | None:
+        """The calls that build ``model`` in training mode; None unless all ways it may come are seen."""
+        return self._constructors(model, (), 12)
+
+    def _constructors(self, node: cst.CSTNode | None, path: tuple[int, ...], depth: int) -> frozenset[cst.Call] | None:
+        if node is None or depth < 0:
+            return None
+        if isinstance(node, cst.Tuple):
+            part = element(node, path)
+            return self._constructors(part, path[1:], depth - 1) if part is not node else None
+        if isinstance(node, cst.Attribute) and node.attr.value in ("module", "_orig_mod"):
+            return self._constructors(node.value, path, depth - 1)
+        if isinstance(node, (cst.Name, cst.Attribute)):
+            return _all([self._constructors(value, part, depth - 1) for value, part in self._sources.of(node, path)])
+        if isinstance(node, cst.IfExp):
+            return _all([self._constructors(item, path, depth - 1) for item in (node.body, node.orelse)])
+        return self._built_by(node, path, depth) if isinstance(node, cst.Call) else None
+
+    def _built_by(self, node: cst.Call, path: tuple[int, ...], depth: int) -> frozenset[cst.Call] | None:
+        func = node.func
+        name = self._names.resolve(func)
+        if name is not None and name in knowledge.WRAPPERS:
+            return self._constructors(node.args[0].value, path, depth - 1) if node.args else None
+        if isinstance(func, cst.Attribute) and name is None and func.attr.value in KEEPING_MODE:
+            return self._constructors(func.value, path, depth - 1)
+        definitions = self._definitions.called(node, self._values)
+        if definitions:
+            found: list[frozenset[cst.Call] | None] = []
+            for definition in definitions:
+                if isinstance(definition, cst.ClassDef):
+                    found.append(frozenset({node}))
+                else:
+                    for item in self._definitions.returns(definition):
+                        found.append(self._constructors(item, path, depth - 1))
+            return _all(found)
+        return frozenset({node}) if name is not None and not path and _builds_network(name) else None
+
+    def may_be_in_evaluation(self, model: cst.BaseExpression, constructors: frozenset[cst.Call]) -> bool:
+        """Whether anything in the file may put ``model``, built by ``constructors``, into evaluation mode.
+
+        Any ``eval()`` in the file on an object of that name, on an unnamed one, or on a loop variable counts, and so
+        does a function of another file that is given the model and whose name speaks of a mode.
+        """
+        text = dotted_name(model) or ""
+        last = last_part(text)
+        if text.startswith("self.") and self._inherits_from_elsewhere(model):
+            return True
+        for switch in self._switches.all:
+            if switch.evaluation is False:
+                continue
+            other = last_part(switch.target)
+            if not switch.target or same_object(switch.target, text) or other in (last, "self", "module"):
+                return True
+            assert isinstance(switch.call.func, cst.Attribute)
+            made = self._constructors(switch.call.func.value, (), 12)
+            if made is None or made & constructors:
+                return True
+        if any(
+            isinstance(target, cst.Attribute) and target.attr.value == "training" for target, _, _ in self._tree.stores
+        ):
+            return True
+        return last in self._handed_over
+
+    def _inherits_from_elsewhere(self, model: cst.BaseExpression) -> bool:
+        """Whether the class around ``model`` has a base in another file, whose methods may switch the mode."""
+        method = self._tree.function_of(model)
+        owner = self._tree.class_of(method) if method is not None else None
+        names = self._definitions.base_names(owner) if owner is not None else iter(())
+        return any(not name.startswith(("torch.nn.", "builtins.", "abc.", "typing.")) for name in names)
+
+    @cached_property
+    def _handed_over(self) -> set[str]:
+        """The last names of what ``load_for_inference(model)``, a function of another file, is given."""
+        found: set[str] = set()
+        for call in self._tree.calls:
+            name = last_name(call.func).lower()
+            if any(word in name for word in _MODE_WORDS) and not self._definitions.called(call, self._values):
+                found.update(last_name(item.value) for item in call.args)
+        return found
+
+
+def _all(found: list[frozenset[cst.Call] | None]) -> frozenset[cst.Call] | None:
+    result: frozenset[cst.Call] = frozenset()
+    for item in found:
+        if item is None:
+            return None
+        result |= item
+    return result or None
+
+
+def _builds_network(name: str) -> bool:
+    """Whether calling ``name`` builds a network in training mode: a library's, or a class of the project."""
+    last = last_part(name)
+    if name.startswith(_FACTORIES):
+        return not name.startswith(("torch.nn.functional.", "torch.nn.init.", "torch.nn.utils."))
+    return last[:1].isupper() and name.lstrip(".").partition(".")[0] not in _OTHER_ROOTS

@@ -1,0 +1,118 @@
+"""Where a network is in evaluation mode for certain."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics import knowledge
+from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.training.mode_switches import ModeSwitch, ModeSwitches, same_object
+from torchlint.model.training.sources import Sources, element
+
+#: Methods of a network that give it back in the mode it was in (or in training mode).
+KEEPING_MODE = frozenset("to cuda cpu float half double bfloat16 train requires_grad_ apply share_memory xpu".split())
+
+
+class Evaluation(ForestFact):
+    """Answers for one forest."""
+
+    def __init__(self, module: Forest) -> None:
+        self._tree = module.tree
+        self._names = module.names
+        self._definitions = module.definitions
+        self._values = module.values
+        self._switches = module.fact(ModeSwitches)
+        self._sources = module.fact(Sources)
+
+    def of(self, at: cst.CSTNode, model: cst.BaseExpression | None, depth: int = 3) -> cst.CSTNode | None:
+        """The ``eval()`` that is in force at ``at`` for ``model``, or for the networks there; None if there is none.
+
+        It is looked for before the place, in the expression that made the model, in the constructor of the object
+        around, at module level, and in all callers.
+        """
+        text = dotted_name(model) if model is not None else None
+        own = self._switches.last_before(at, text) if text else None
+        if own is not None:
+            return own.call if own.evaluation else None
+        if model is not None:
+            made = self._evaluated(model, (), depth)
+            if made is not None:
+                return made
+        function = self._tree.function_of(at)
+        if not isinstance(function, cst.FunctionDef) or depth <= 0:
+            return None
+        near = self._switches.last_before(at)
+        if near is not None and near.evaluation and (text is None or near.target != "self"):
+            return near.call
+        for switch in self._switches.all if text else ():
+            if switch.evaluation and self._lasts(switch, text or "", function):
+                return switch.call
+        outer = self._tree.function_of(function)
+        if outer is not None:
+            found = self.of(function, model, depth - 1)
+            if found is not None:
+                return found
+        return self._evaluated_by_callers(function, model, depth)
+
+    def _lasts(self, switch: ModeSwitch, text: str, function: cst.FunctionDef) -> bool:
+        """Whether ``switch``, made by the constructor or at module level, is never undone."""
+        if not same_object(switch.target, text):
+            return False
+        home = self._tree.function_of(switch.call)
+        if text.startswith("self."):
+            if not isinstance(home, cst.FunctionDef) or home.name.value != "__init__":
+                return False
+            if self._tree.class_of(home) is not self._tree.class_of(function):
+                return False
+        elif home is not None or text.partition(".")[0] in self._tree.scopes[function].bindings:
+            return False
+        return not any(other.evaluation is not True and same_object(other.target, text) for other in self._switches.all)
+
+    def _evaluated_by_callers(
+        self, function: cst.FunctionDef, model: cst.BaseExpression | None, depth: int
+    ) -> cst.CSTNode | None:
+        callers = self._definitions.callers(function, self._values)
+        if not callers.calls:
+            return None
+        param = self._parameter(function, model)
+        found: list[cst.CSTNode | None] = []
+        for call in callers.calls:
+            given = self._definitions.argument_of(call, function, param) if param is not None else None
+            found.append(self.of(call, given, depth - 1))
+        return found[0] if None not in found else None
+
+    def _parameter(self, function: cst.FunctionDef, model: cst.BaseExpression | None) -> cst.Param | None:
+        if not isinstance(model, cst.Name):
+            return None
+        for param in (*function.params.posonly_params, *function.params.params, *function.params.kwonly_params):
+            if param.name.value == model.value:
+                return param
+        return None
+
+    def _evaluated(self, node: cst.CSTNode, path: tuple[int, ...], depth: int) -> cst.CSTNode | None:
+        """The ``eval()`` in the expression, or in the function of the file, that made a network."""
+        if depth < 0:
+            return None
+        if isinstance(node, cst.Call):
+            if isinstance(node.func, cst.Attribute):
+                if node.func.attr.value == "eval" and not node.args:
+                    return node
+                if node.func.attr.value in KEEPING_MODE:
+                    return self._evaluated(node.func.value, path, depth)
+            if self._names.resolve(node.func) in knowledge.WRAPPERS and node.args:
+                return self._evaluated(node.args[0].value, path, depth)
+            found: list[cst.CSTNode | None] = []
+            for definition in self._definitions.called(node, self._values):
+                if isinstance(definition, cst.FunctionDef):
+                    for item in self._definitions.returns(definition):
+                        part = element(item, path)
+                        found.append(self.of(part, part, depth - 1) if part is not None else None)
+            return found[0] if found and None not in found else None
+        if isinstance(node, (cst.Name, cst.Attribute)):
+            made = [
+                self._evaluated(value, part, depth - 1) if value is not None else None
+                for value, part in self._sources.of(node, path)
+            ]
+            return made[0] if made and None not in made else None
+        return None

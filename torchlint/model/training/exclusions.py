@@ -1,0 +1,90 @@
+"""Functions that run a network neither for training nor for plain inference."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.training.function_words import MEASURING, snake_case, words_of
+from torchlint.model.training.grad_mode import GradModes
+
+#: Words of code that wants gradients although it trains nothing.
+_GRADIENT_SEEKING = re.compile(
+    r"attack|adversar|pgd|fgsm|saliency|grad_?cam|guid(?!e_|eline)|dream|invert|inversion|langevin|energy|forces?\b|"
+    r"style_transfer|influence|fisher|hessian|jacobian|attribution|visuali[sz]ation"
+)
+_HOOKS = frozenset({"register_hook", "register_backward_hook", "register_full_backward_hook", "retain_grad"})
+
+
+class Exclusions:
+    """Answers for one forest."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._excluded: dict[cst.CSTNode, bool] = {}
+
+    def has(self, function: cst.FunctionDef) -> bool:
+        """Whether nothing is to be said of the networks that ``function`` runs."""
+        if function not in self._excluded:
+            self._excluded[function] = self._is_of_another_kind(function)
+        return self._excluded[function]
+
+    def _is_of_another_kind(self, function: cst.FunctionDef) -> bool:
+        module = self._module
+        words = words_of(function.name.value)
+        if words & MEASURING or (function.name.value.startswith("__") and function.name.value != "__call__"):
+            return True
+        method: cst.FunctionDef | None = function
+        while method is not None:  # a function inside a method is a part of it
+            owner = module.tree.class_of(method)
+            if owner is not None and module.values.instance(owner).kind is Kind.MODULE:
+                return True
+            method = module.function_of(method)
+        if module.fact(GradModes).is_inference_hook(function) or self._seeks_gradients(function):
+            return True
+        if any(isinstance(node, cst.Assert) for node in module.tree.nodes_in(function)) and "test" in words:
+            return True
+        return self._is_handed_out(function)
+
+    def _seeks_gradients(self, function: cst.FunctionDef) -> bool:
+        module = self._module
+        owner = module.tree.class_of(function)
+        outer = module.function_of(function)
+        names = [function.name.value, owner.name.value if owner is not None else "", outer.name.value if outer else ""]
+        if any(_GRADIENT_SEEKING.search(snake_case(name)) for name in names):
+            return True
+        if module.tree.first_within(self._hooks, owner or function) is not None:
+            return True
+        if module.tree.first_within(self._gradients_read, function) is not None:
+            return True
+        return any(map(self._wants_gradients, module.tree.calls_in(function)))
+
+    @cached_property
+    def _hooks(self) -> list[cst.Attribute]:
+        return [node for node in self._module.tree.attributes if node.attr.value in _HOOKS]
+
+    @cached_property
+    def _gradients_read(self) -> list[cst.Attribute]:
+        """Each ``.grad`` of a tensor."""
+        module = self._module
+        return [node for node in module.tree.attributes if node.attr.value == "grad" and module.name_of(node) is None]
+
+    def _wants_gradients(self, call: cst.Call) -> bool:
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "requires_grad_":
+            return not call.args or dotted_name(call.args[0].value) != "False"
+        return any(
+            item.keyword is not None and item.keyword.value == "requires_grad" and dotted_name(item.value) == "True"
+            for item in call.args
+        )
+
+    def _is_handed_out(self, function: cst.FunctionDef) -> bool:
+        """Whether the function is given to others to call, under a mode that is not seen here."""
+        if self._module.tree.class_of(function) is not None:
+            return False
+        callers = self._module.callers(function)
+        return not callers.complete

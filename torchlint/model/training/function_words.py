@@ -1,0 +1,34 @@
+"""What the words in the name of a function say of its purpose."""
+
+from __future__ import annotations
+
+import re
+
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+#: Words by which a function says that it is inference ...
+EVALUATING = frozenset(
+    "evaluate evaluation eval evaluator validate validation valid val vali test testing predict prediction "
+    "predictions predictor infer inference".split()
+)
+#: ... or that it may be.
+USING = frozenset(
+    "generate generation sample samples sampling translate translation caption captioning extract extraction embed "
+    "embedding embeddings reconstruct reconstruction reconstructions demo visualize synthesize transcribe detect "
+    "recognize segment classify encode decode features answer chat plot show images search".split()
+)
+MEASURING = frozenset("fps bench benchmark profile profiling latency throughput speed flops timing warmup time".split())
+CHECKING = frozenset("test check compare verify".split())
+TRAINING = frozenset("train training fit pretrain finetune learn optimize update step loss".split())
+#: Words of functions in which an agent chooses what to do.
+ACTING = frozenset({"act", "action", "actions"})
+
+
+def snake_case(name: str) -> str:
+    """``grad_cam`` for ``GradCam``."""
+    return _CAMEL.sub("_", name).lower()
+
+
+def words_of(name: str) -> set[str]:
+    """The words of an identifier in snake case or camel case."""
+    return set(re.split(r"[_\d]+", snake_case(name)))

@@ -1,0 +1,109 @@
+"""Where a change to an inference site may be made."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.training.gradients import Gradients
+from torchlint.model.training.inference import InferenceSite
+from torchlint.model.training.loops import Loops
+from torchlint.model.training.mode_switches import ModeSwitches
+
+
+def function_to_decorate(module: Module, site: InferenceSite) -> cst.FunctionDef | None:
+    """The function, if the site is one and nothing but inference."""
+    node = site.node
+    if not isinstance(node, cst.FunctionDef) or module.definitions.yields(node) or node.asynchronous:
+        return None
+    return node
+
+
+def statement_to_wrap(module: Module, site: InferenceSite) -> cst.CSTNode | None:
+    """The statement of a block that holds the site, where it is not a function."""
+    if isinstance(site.node, cst.FunctionDef):
+        return None
+    path = module.tree.block_path(site.forward)
+    for block, _, statement in path:
+        if isinstance(block, cst.SimpleStatementLine):
+            if len(block.body) != 1:
+                return None
+            continue
+        if module.tree.within(site.node, statement):
+            return statement
+    return None
+
+
+def constructing_statement(module: Module, site: InferenceSite) -> cst.CSTNode | None:
+    """The statement of the constructor that makes the network of ``site``, a ``self.network`` that nothing else
+    sets, in a file that trains nothing: there it can be put into evaluation mode for good."""
+    tree = module.tree
+    owner = tree.class_of(module.function_of(site.forward) or site.forward)
+    text = dotted_name(site.model) or ""
+    if owner is None or module.fact(Gradients).backwards or not re.fullmatch(r"self\.\w+", text):
+        return None
+    stores = [
+        statement
+        for target, _, statement in tree.stores
+        if dotted_name(target) == text and tree.class_of(tree.function_of(statement) or statement) is owner
+    ]
+    home = tree.function_of(stores[0]) if len(stores) == 1 else None
+    if not isinstance(home, cst.FunctionDef) or home.name.value != "__init__":
+        return None
+    line = tree.parent(stores[0])
+    return line if isinstance(line, cst.SimpleStatementLine) and tree.parent(line) is home.body else None
+
+
+def first_statement(module: Module, site: InferenceSite) -> cst.CSTNode | None:
+    """The outermost statement of the site that holds the forward and sees the network bound before it."""
+    tree = module.tree
+    bound = _bound_at(module, site)
+    found: cst.CSTNode | None = None
+    for block, _, statement in tree.block_path(site.forward):
+        if isinstance(block, cst.SimpleStatementLine):
+            continue
+        if tree.index(statement) < bound:
+            break
+        if not isinstance(block, (cst.IndentedBlock, cst.Module)):
+            return None
+        found = statement
+        if statement is site.node or tree.within(site.node, statement):
+            break
+    return found
+
+
+def _bound_at(module: Module, site: InferenceSite) -> int:
+    """How far down the function the network is bound; -1 if outside."""
+    tree = module.tree
+    node: cst.CSTNode = site.model
+    while isinstance(node, cst.Attribute):
+        node = node.value
+    if not isinstance(node, cst.Name):
+        return tree.index(site.forward)
+    home = tree.scope_of(site.forward)
+    scope = module.names.scope_with(node.value, home)
+    if scope is None or scope is not home:
+        return -1
+    reached = module.values.reaching.of(node)
+    return max((item.order for item in reached if item.kind != "param"), default=-1)
+
+
+def may_stay_in_evaluation(module: Module, site: InferenceSite) -> bool:
+    """Whether no training after the site needs a ``train()`` that the file lacks."""
+    for backward in module.fact(Gradients).backwards:
+        home = module.tree.function_of(backward)
+        here = module.tree.function_of(site.forward)
+        around = module.fact(Loops).around(site.node) if home is here else []
+        if home is here and not around and module.tree.index(backward) < module.tree.index(site.forward):
+            continue
+        if not any(
+            switch.evaluation is False
+            and module.tree.function_of(switch.call) is home
+            and (not around or module.tree.within(switch.call, around[-1].node))
+            for switch in module.fact(ModeSwitches).all
+        ):
+            return False
+    return True

@@ -1,0 +1,78 @@
+"""What becomes of the output of a network: read, drawn, chosen from, returned."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.syntax.dotted import last_name
+from torchlint.model.training.outputs import DETACHING, GRADIENTLESS, Outputs
+
+#: What a policy gradient, an advantage or a bonus is made of.
+_LIKELIHOOD = re.compile(r"log_?p|prob_?log|logprob|entropy|saved|value", re.IGNORECASE)
+_SHOWN = ("save_image", "imsave", "imwrite", "imshow", "make_grid", "tensor2im")
+
+
+class OutputUses:
+    """Answers for one forest."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+
+    def reads(self, node: cst.CSTNode) -> bool:
+        """Whether outputs are visibly taken off the graph, or only shown."""
+        for part in self._module.tree.nodes_in(node):
+            if isinstance(part, cst.Attribute) and part.attr.value in DETACHING:
+                return True
+            if isinstance(part, cst.Call) and last_name(part.func) in _SHOWN:
+                return True
+        return False
+
+    def leaves_graph(self, call: cst.Call, function: cst.FunctionDef) -> bool:
+        """Whether the output is detached, which shows that it was recorded, or drawn into a file."""
+        for part in self._module.tree.nodes_in(function):
+            taken: list[cst.CSTNode] = []
+            if isinstance(part, cst.Attribute) and part.attr.value in ("data", "detach", "detach_"):
+                taken = [part.value]
+            elif isinstance(part, cst.Call) and last_name(part.func) in _SHOWN:
+                taken = [argument.value for argument in part.args]
+            if any(self._module.fact(Outputs).carries(item, {call}, frozenset()) for item in taken):
+                return True
+        return False
+
+    def only_chooses(self, call: cst.Call, function: cst.FunctionDef) -> bool:
+        """Whether the output becomes an action, and its probability is not what a loss is made of."""
+        tree = self._module.tree
+        chosen = False
+        for part in tree.nodes_in(function):
+            if isinstance(part, (cst.Name, cst.Attribute)):
+                name = part.value if isinstance(part, cst.Name) else part.attr.value
+                if isinstance(name, str) and _LIKELIHOOD.search(name):
+                    return False
+            if isinstance(part, cst.Attribute) and part.attr.value in DETACHING:
+                chosen = chosen or self._module.fact(Outputs).carries(part.value, {call}, frozenset())
+        return chosen
+
+    def is_consumed(self, call: cst.Call, function: cst.FunctionDef, depth: int = 3) -> bool:
+        """Whether the output stays in the file: not returned to callers out of sight that may want its gradient."""
+        module = self._module
+        returned = [item for item in module.definitions.returns(function) if item is not None]
+        returned += module.definitions.yields(function)
+        if not any(self._module.fact(Outputs).carries(item, {call}, DETACHING) for item in returned):
+            return True
+        callers = module.callers(function).calls
+        return bool(callers) and depth > 0 and all(self._is_consumed_at(caller, depth - 1) for caller in callers)
+
+    def _is_consumed_at(self, call: cst.Call, depth: int) -> bool:
+        function = self._module.function_of(call)
+        return function is None or self.is_consumed(call, function, depth)
+
+    def already_refused_by_numpy(self, call: cst.Call, function: cst.FunctionDef) -> bool:
+        """Whether the output becomes an array without ``detach()``: that raises, unless gradients are off already."""
+        for other in self._module.methods("numpy"):
+            if isinstance(other.func, cst.Attribute) and self._module.tree.within(other, function):
+                if self._module.fact(Outputs).carries(other.func.value, {call}, GRADIENTLESS):
+                    return True
+        return False

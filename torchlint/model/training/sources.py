@@ -1,0 +1,61 @@
+"""Where the network behind a name or an attribute of ``self`` may come from."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.syntax.parameters import owner_of
+from torchlint.model.syntax.tree import Binding, dotted_name
+
+
+class Sources(ForestFact):
+    """Answers for one forest."""
+
+    def __init__(self, module: Forest) -> None:
+        self._tree = module.tree
+        self._names = module.names
+        self._definitions = module.definitions
+        self._values = module.values
+
+    def of(
+        self, node: cst.Name | cst.Attribute, path: tuple[int, ...]
+    ) -> list[tuple[cst.BaseExpression | None, tuple[int, ...]]]:
+        """What may be bound to a name or an attribute of ``self``: each expression with the part taken from it."""
+        bindings: list[Binding] = []
+        if isinstance(node, cst.Name):
+            if self._names.home_of(node) is None:
+                return [(None, ())]
+            bindings = self._values.reaching.of(node)
+        elif dotted_name(node.value) == "self":
+            owner = self._values.of(node.value).definition
+            for definition in self._definitions.lineage(owner) if owner is not None else ():
+                bindings = bindings or self._tree.scopes[definition].attributes.get(node.attr.value, [])
+            # `self.model = wrap(self.model)` says nothing of where it comes from
+            bindings = [item for item in bindings if item.value is None or not self._tree.within(node, item.value)]
+        found: list[tuple[cst.BaseExpression | None, tuple[int, ...]]] = []
+        for binding in bindings:
+            if isinstance(binding.node, cst.Param):
+                function = owner_of(self._tree, binding.node)
+                given: list[cst.BaseExpression] = []
+                if function is not None:
+                    given = self._definitions.arguments_for(function, binding.node, self._values)
+                found.extend((value, path) for value in given)
+                if not given:
+                    found.append((None, path))
+            elif binding.kind == "assign":
+                if isinstance(binding.value, cst.Name) and binding.value.value == "None":
+                    continue
+                found.append((binding.value, (*binding.path, *path)))
+            else:
+                found.append((None, ()))
+        return found
+
+
+def element(node: cst.BaseExpression | None, path: tuple[int, ...]) -> cst.BaseExpression | None:
+    """The element that unpacking takes from a tuple; the expression itself where there is nothing to take."""
+    if not path:
+        return node
+    if isinstance(node, (cst.Tuple, cst.List)) and 0 <= path[0] < len(node.elements):
+        return node.elements[path[0]].value
+    return None
