@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import RunTorchlint
 
-from torchlint import check_text
+from torchlint import check_paths, check_text
 from torchlint.project.context import context_around, forget
 from torchlint.rule import Diagnostic
 
@@ -246,3 +246,18 @@ def test_a_cause_joins_places_of_one_file(tmp_path: Path) -> None:
     for name in ("wrapped", "main"):
         (only,) = [item for item in found(folder / f"{name}.py") if item.code == "TL811"]
         assert only.others == () and len(only.notes) == 1
+
+
+def test_a_script_that_is_not_python_is_reported_and_the_others_are_checked(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("")
+    (tmp_path / "train.py").write_text('from data import build_loader, DataLoader\nprint "x", build_loader(d).cuda()\n')
+    (tmp_path / "data.py").write_text(DATA)
+    for alone in (True, False):
+        if alone:
+            (tmp_path / "data.py").rename(tmp_path / "away.txt")
+        else:
+            (tmp_path / "away.txt").rename(tmp_path / "data.py")
+        forget()
+        (result,) = [item for item in check_paths([str(tmp_path)]) if item.path.endswith("train.py")]
+        assert [item.code for item in result.diagnostics] == ["TL002"]
+        assert result.errors == ()

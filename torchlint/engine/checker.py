@@ -6,12 +6,13 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from torchlint.findings.baseline import BaselineError, load, unknown
 from torchlint.findings.causes import joined
 from torchlint.findings.codes import INVALID_SYNTAX, UNUSED_SUPPRESSION
-from torchlint.findings.diagnostic import Diagnostic
+from torchlint.findings.diagnostic import Diagnostic, Fix
 from torchlint.findings.suppressions import suppress
 from torchlint.rule.rule import Rule
 from torchlint.settings.settings import Settings
@@ -122,15 +123,22 @@ def _context(source: Source, settings: Settings) -> tuple[Context, str] | None:
         return None
     from torchlint.project.context import context_around  # not needed, so not imported, for most files
 
+    try:
+        return context_around(source.path, source.code, settings.src, _screen(settings.rules()))
+    except Exception as error:
+        raise _internal_error(source, "the project", error) from error
+
+
+@cache
+def _screen(rules: tuple[Rule, ...]) -> Callable[[str], bool]:
+    """Whether any of the rules may report something in a text."""
+
     def concerns(text: str) -> bool:
-        selected = [rule for rule in settings.rules() if rule.may_concern(text)]
+        selected = [rule for rule in rules if rule.may_concern(text)]
         code = code_of(text) if selected else ""
         return any(rule.may_concern(code) for rule in selected)
 
-    try:
-        return context_around(source.path, source.code, settings.src, concerns)
-    except Exception as error:
-        raise _internal_error(source, "the project", error) from error
+    return concerns
 
 
 @contextmanager
@@ -170,9 +178,10 @@ def _ask(rule: Rule, module: Module, source: Source) -> list[Diagnostic]:
     """What one rule says of code that may run, each diagnostic with the rows on which a suppression counts."""
     from torchlint.model.training.purpose import Purposes
 
+    fixes: dict[int, Fix | None] = {}  # many findings may share one fix of many edits
     try:
         found = [
-            _within(item, module)
+            _within(item, module, fixes)
             for item in dict.fromkeys(rule.check(module))
             if module.begin <= item.start <= module.end and not module.fact(Purposes).is_dead_at(item.start)
         ]
@@ -181,14 +190,17 @@ def _ask(rule: Rule, module: Module, source: Source) -> list[Diagnostic]:
     return [one if one.rows[0] else replace(one, rows=_rows(source, one)) for one in found]
 
 
-def _within(diagnostic: Diagnostic, module: Module) -> Diagnostic:
-    """The diagnostic with offsets and rows of its own file, and without a fix that would edit another one."""
+def _within(diagnostic: Diagnostic, module: Module, fixes: dict[int, Fix | None]) -> Diagnostic:
+    """The diagnostic with offsets and rows of its own file, and without a fix that would edit another one.
+
+    ``fixes`` holds, by identity, those that were moved before.
+    """
     base, first = module.begin, module.row_at(module.begin) - 1
     fix = diagnostic.fix
     if fix is not None:
-        inside = all(base <= edit.start and edit.end <= module.end for edit in fix.edits)
-        edits = tuple(replace(edit, start=edit.start - base, end=edit.end - base) for edit in fix.edits)
-        fix = replace(fix, edits=edits) if inside else None
+        if id(fix) not in fixes:
+            fixes[id(fix)] = _moved(fix, module)
+        fix = fixes[id(fix)]
     rows = diagnostic.rows
     return replace(
         diagnostic,
@@ -197,6 +209,16 @@ def _within(diagnostic: Diagnostic, module: Module) -> Diagnostic:
         fix=fix,
         rows=(rows[0] - first, rows[1] - first) if rows[0] else rows,
     )
+
+
+def _moved(fix: Fix, module: Module) -> Fix | None:
+    """The fix with offsets of its own file; None if it would edit another one."""
+    base = module.begin
+    if not all(base <= edit.start and edit.end <= module.end for edit in fix.edits):
+        return None
+    if base == 0:
+        return fix
+    return replace(fix, edits=tuple(replace(edit, start=edit.start - base, end=edit.end - base) for edit in fix.edits))
 
 
 def _fitted(source: Source, diagnostic: Diagnostic) -> Diagnostic:

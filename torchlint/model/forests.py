@@ -16,7 +16,7 @@ _forests: OrderedDict[Context, Forest] = OrderedDict()
 
 
 def of_context(context: Context) -> Forest | None:
-    """The forest of a context, without files that cannot be parsed; None if its trees are too deep."""
+    """The forest of a context, without files that cannot be parsed; None if none can, or if a tree is too deep."""
     known = _forests.get(context)
     if known is None:
         while len(_forests) >= _MAX_FORESTS:
@@ -27,6 +27,8 @@ def of_context(context: Context) -> Forest | None:
             if file.pieces
             for path in (os.path.normpath(os.path.join(context.root, file.path)),)
         ]
+        if not files:
+            return None
         try:
             known = _forests[context] = Forest(files, context.resolve)
         except RecursionError:

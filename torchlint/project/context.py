@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from typing import Protocol
@@ -30,6 +30,10 @@ GROUP = 200_000
 MAX_PIECE = 30_000
 #: A module that more files import is a public one: who calls it is unknown.
 MAX_IMPORTERS = 16
+
+
+#: Whether anything may be reported in a text.
+Screen = Callable[[str], bool]
 
 
 class Files(Protocol):
@@ -52,12 +56,12 @@ class Files(Protocol):
 
 
 def context_around(
-    path: str, text: str, sources: Sequence[str] = (), concerns: Callable[[str], bool] = lambda text: True
+    path: str, text: str, sources: Sequence[str] = (), concerns: Screen = lambda text: True
 ) -> tuple[Context, str] | None:
     """What the file at `path`, with this text, is analysed with, and its path in that; None outside of a program.
 
     `sources` are further folders of ``sys.path``, absolute. `concerns` tells whether anything may be reported in a
-    text. What was read of a project is kept until `forget`.
+    text; the same function is asked once for each file. What was read of a project is kept until `forget`.
     """
     if not os.path.isfile(path):
         return None  # no file imports what is not saved yet
@@ -68,7 +72,7 @@ def context_around(
         known = _projects.get(key)
         if known is None:
             project = Project.around(Path(path), Path(root) if deep else None, sources)
-            known = _projects[key] = _Known(project, root if os.path.isabs(path) else os.path.relpath(root), {})
+            known = _projects[key] = _Known(project, root if os.path.isabs(path) else os.path.relpath(root))
         file = known.project.file_of(Path(path))
         if file is None or known.project.text_of(file) != text:
             known = _Known(known.project.with_text({Path(path): text}), known.root, {})
@@ -91,10 +95,15 @@ class _Known:
 
     project: Project
     root: str
-    contexts: dict[tuple[str, ...], Context]
+    contexts: dict[tuple[str, ...], Context] = field(default_factory=dict)
+    groups: dict[tuple[str, Screen], tuple[str, ...]] = field(default_factory=dict)
 
-    def context(self, file: str, concerns: Callable[[str], bool]) -> Context:
-        group = _group(self.project, file, concerns)
+    def context(self, file: str, concerns: Screen) -> Context:
+        """What a file is analysed with."""
+        if (file, concerns) not in self.groups:
+            for group in _groups(self.project, file, concerns):
+                self.groups |= dict.fromkeys([(member, concerns) for member in group], group)
+        group = self.groups[file, concerns]
         if group not in self.contexts:
             self.contexts[group] = context_of(self.project, group, self.root)
         return self.contexts[group]
@@ -103,8 +112,8 @@ class _Known:
 _projects: dict[tuple[str, tuple[str, ...], bool | str], _Known] = {}
 
 
-def _group(project: Project, main: str, concerns: Callable[[str], bool]) -> tuple[str, ...]:
-    """The files that `main` is analysed with as a whole: of the same programs, up to `GROUP` characters."""
+def _groups(project: Project, main: str, concerns: Screen) -> Iterator[tuple[str, ...]]:
+    """The files of the same programs as `main`, in groups of up to `GROUP` characters that are analysed together."""
     group: list[str] = []
     size = 0
     for file in project.companions(main):
@@ -112,12 +121,11 @@ def _group(project: Project, main: str, concerns: Callable[[str], bool]) -> tupl
         if text is None or (file != main and not concerns(text)):
             continue
         if size + len(text) > GROUP and group:
-            if main in group:
-                break
+            yield tuple(group)
             group, size = [], 0
         group.append(file)
         size += len(text)
-    return tuple(group)
+    yield tuple(group)
 
 
 def context_of(files: Files, mains: Sequence[str], root: str = "") -> Context:
