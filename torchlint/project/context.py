@@ -23,7 +23,7 @@ from torchlint.project.roots import find_root
 from torchlint.source.parsing import ParseError
 
 #: Characters of other files that a file is analysed with.
-BUDGET = 100_000
+BUDGET = 150_000
 #: Characters of files that are analysed together as a whole.
 GROUP = 200_000
 #: A piece that is longer, such as a network's code that was generated, is left out.
@@ -160,6 +160,7 @@ class _Choice:
         """By file the chosen pieces."""
         for main in sorted(self._mains):
             self._callers(main, self._defined(main))
+        for main in sorted(self._mains):
             self._needs(main, frozenset().union(*self._files.words_of(main)))
         while self._waiting and self._size < BUDGET:
             file, index, is_caller = self._waiting.popleft()
