@@ -31,7 +31,6 @@ MAX_PIECE = 30_000
 #: A module that more files import is a public one: who calls it is unknown.
 MAX_IMPORTERS = 16
 
-
 #: Whether anything may be reported in a text.
 Screen = Callable[[str], bool]
 
