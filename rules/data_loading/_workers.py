@@ -8,10 +8,9 @@ import libcst as cst
 
 from torchlint.model.data.loading import Loading
 from torchlint.model.module import Module
+from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.options import Options
 from torchlint.model.syntax.calls import Call
-from torchlint.model.syntax.tree import dotted_name
 
 #: How many callers up, and how many values deep, the answers are looked for.
 _DEPTH = 6
@@ -59,13 +58,8 @@ def count(module: Module, node: cst.BaseExpression | None, depth: int = _DEPTH) 
     if isinstance(node, cst.BinaryOperation):  # `os.cpu_count() // 2`
         sides = {count(module, side, depth - 1) for side in (node.left, node.right)}
         return Workers.BY_DEFAULT if Workers.UNKNOWN not in sides else Workers.UNKNOWN
-    if isinstance(node, (cst.Attribute, cst.Subscript)):
-        stored = module.values.stored(dotted_name(node) or "")
-        given = stored if stored else [module.fact(Options).default(node)]
-        found = {count(module, item, depth - 1) for item in given}
-        return Workers.UNKNOWN if Workers.UNKNOWN in found else Workers.BY_DEFAULT
-    if isinstance(node, cst.Name):
-        return _named(module, node, depth)
+    if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
+        return _held(module, node, depth)
     return Workers.UNKNOWN
 
 
@@ -87,23 +81,15 @@ def _counted(module: Module, node: cst.Call, depth: int) -> Workers:
     return Workers.UNKNOWN
 
 
-def _named(module: Module, node: cst.Name, depth: int) -> Workers:
-    if module.names.home_of(node) is None:
+def _held(module: Module, node: cst.Name | cst.Attribute | cst.Subscript, depth: int) -> Workers:
+    """A number that is written elsewhere: a constant, an option, an attribute of the configuration."""
+    written = module.fact(Configuration).sources(node)
+    if written is None:
         return Workers.UNKNOWN
-    found: set[Workers] = set()
-    for binding in module.values.reaching.of(node):
-        if binding.kind == "assign" and not binding.path:
-            found.add(count(module, binding.value, depth - 1))
-        elif isinstance(binding.node, cst.Param):
-            function = module.function_of(binding.node)
-            given = module.definitions.arguments_for(function, binding.node, module.values) if function else []
-            passed = {count(module, item, depth - 1) for item in given} or {count(module, binding.node.default)}
-            found.add(Workers.UNKNOWN if Workers.UNKNOWN in passed else Workers.BY_DEFAULT)
-        else:
-            found.add(Workers.UNKNOWN)
-    if not found or Workers.UNKNOWN in found:
+    found = {Workers.UNKNOWN if value is node else count(module, value, depth - 1) for value in written.values}
+    if Workers.UNKNOWN in found:
         return Workers.UNKNOWN
-    return Workers.SOME if found == {Workers.SOME} else Workers.BY_DEFAULT
+    return Workers.SOME if found == {Workers.SOME} and written.complete else Workers.BY_DEFAULT
 
 
 def runs_on_import(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bool:

@@ -22,9 +22,19 @@ class Options(ForestFact):
         """
         name = self._option_of(node)
         defaults = self._defaults.get(name, []) if name is not None else []
-        if len(defaults) != 1 or any(self._option_of(target) == name for target, _, _ in self._module.tree.stores):
-            return None
-        return defaults[0]
+        return defaults[0] if len(defaults) == 1 and name not in self._stored else None
+
+    @cached_property
+    def _stored(self) -> frozenset[str | None]:
+        """The options that the program may set itself; not the attributes of objects of its own classes."""
+        return frozenset(
+            self._option_of(target)
+            for target, _, _ in self._module.tree.stores
+            if not (isinstance(target, cst.Attribute) and self._is_of_class(target.value))
+        )
+
+    def _is_of_class(self, node: cst.BaseExpression) -> bool:
+        return isinstance(self._module.value(node).definition, cst.ClassDef)
 
     def _option_of(self, node: cst.CSTNode | None) -> str | None:
         """``workers`` of ``args.workers``, and of ``config["workers"]`` where ``config = vars(parse_args())``."""
