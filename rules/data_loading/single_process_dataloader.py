@@ -60,15 +60,20 @@ class SingleProcessDataloader(Rule):
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.data.loading import Loading
+        from torchlint.model.semantics.configuration import Configuration
 
         for call in module.own_calls("torch.utils.data.DataLoader"):
             workers = call.argument("num_workers")
-            if not (workers.absent or workers.literal() == "0"):
+            zero = module.fact(Configuration).written_as(workers.value, "0")
+            if not (workers.absent or zero is not None):
                 continue
             consumer = module.fact(Loading).waits_for(call)
             if consumer is None:
                 continue
-            deliberate = workers.node is not None and module.comment_on(workers.node)
+            deliberate = any(
+                module.comment_on(node) for node in dict.fromkeys((workers.node, zero)) if node is not None
+            )
+            is_elsewhere = zero is not None and (workers.node is None or workers.node.value is not zero)
             yield self.diagnostic(
                 module,
                 call.node,
@@ -81,8 +86,9 @@ class SingleProcessDataloader(Rule):
                         consumer.node,
                         f"the GPU waits while the next {self._items(call)} load; batches are consumed",
                     ),
+                    *((Note.at(module, zero, "`num_workers` is set to 0"),) if is_elsewhere else ()),
                 ),
-                fix=None if deliberate else self._fix(module, call, workers),
+                fix=None if deliberate or is_elsewhere else self._fix(module, call, workers),
                 severity=Severity.INFO if deliberate else None,
             )
 

@@ -64,22 +64,30 @@ class UnpinnedDataloader(Rule):
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.data.loading import Loading
+        from torchlint.model.semantics.configuration import Configuration
 
         for call in module.own_calls("torch.utils.data.DataLoader"):
             pinning = call.argument("pin_memory")
-            if not (pinning.absent or pinning.literal() == "False"):
+            false = module.fact(Configuration).written_as(pinning.value, "False")
+            if not (pinning.absent or false is not None):
                 continue
             transfers = module.fact(Loading).transfers(call)
             if not transfers or module.fact(Loading).yields_cuda(call):
                 continue
-            deliberate = pinning.node is not None and module.comment_on(pinning.node)
+            deliberate = any(
+                module.comment_on(node) for node in dict.fromkeys((pinning.node, false)) if node is not None
+            )
+            is_elsewhere = false is not None and (pinning.node is None or pinning.node.value is not false)
             yield self.diagnostic(
                 module,
                 call.node,
                 "`DataLoader` feeds a CUDA device without `pin_memory=True`",
                 label="`pin_memory` defaults to False" if pinning.absent else "`pin_memory` is False",
-                notes=(Note.at(module, transfers[0], "batches are copied to the GPU"),),
-                fix=None if deliberate else self._fix(module, call, pinning),
+                notes=(
+                    Note.at(module, transfers[0], "batches are copied to the GPU"),
+                    *((Note.at(module, false, "`pin_memory` is set to False"),) if is_elsewhere else ()),
+                ),
+                fix=None if deliberate or is_elsewhere else self._fix(module, call, pinning),
                 severity=Severity.INFO if deliberate else None,
             )
 

@@ -35,19 +35,22 @@ class Configuration(ForestFact):
             complete = complete and inner.complete
         return Sources(tuple(dict.fromkeys(values)), complete)
 
-    def literal(self, node: cst.BaseExpression | None) -> str | None:
-        """The literal, such as ``0`` or ``False``, that ``node`` has whoever starts the program; None if unknown."""
+    def written_as(self, node: cst.BaseExpression | None, literal: str) -> cst.BaseExpression | None:
+        """Where ``node`` is set to ``literal``, ``0`` or ``False``; None if anything may set it to something else."""
         found = self.sources(node) if node is not None else None
         if found is None or not found.complete:
             return None
-        texts = {value.value if isinstance(value, (cst.Integer, cst.Name)) else None for value in found.values}
-        return texts.pop() if len(texts) == 1 else None
+        literals = [value for value in found.values if isinstance(value, (cst.Integer, cst.Name))]
+        agree = len(literals) == len(found.values) and all(value.value == literal for value in literals)
+        return literals[0] if agree else None
 
     def _step(self, node: cst.Name | cst.Attribute | cst.Subscript) -> Sources | None:
-        default = Sources((option,), False) if (option := self._module.fact(Options).default(node)) else None
-        if isinstance(node, cst.Subscript):
-            return self._item(node) or default
-        return self._module.written.sources(node) or default
+        found = self._item(node) if isinstance(node, cst.Subscript) else self._module.written.sources(node)
+        if found is not None:
+            return found
+        defaults = self._module.fact(Options).defaults(node)
+        known = tuple(default for default in defaults if default is not None)
+        return Sources(known, False) if known and len(known) == len(defaults) else None
 
     def _item(self, node: cst.Subscript) -> Sources | None:
         """``4`` for ``config["workers"]``."""

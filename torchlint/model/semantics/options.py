@@ -20,18 +20,24 @@ class Options(ForestFact):
 
         Unknown, too, where the file sets the attribute itself, or defines the option more than once.
         """
+        defaults = self.defaults(node)
+        return defaults[0] if len(defaults) == 1 else None
+
+    def defaults(self, node: cst.CSTNode | None) -> list[cst.BaseExpression | None]:
+        """The defaults of the options, of any parser, that ``node`` may read; empty if the program sets one itself."""
         name = self._option_of(node)
-        defaults = self._defaults.get(name, []) if name is not None else []
-        return defaults[0] if len(defaults) == 1 and name not in self._stored else None
+        return [] if name is None or name in self._stored else self._defaults.get(name, [])
 
     @cached_property
-    def _stored(self) -> frozenset[str | None]:
-        """The options that the program may set itself; not the attributes of objects of its own classes."""
-        return frozenset(
-            self._option_of(target)
-            for target, _, _ in self._module.tree.stores
-            if not (isinstance(target, cst.Attribute) and self._is_of_class(target.value))
-        )
+    def _stored(self) -> frozenset[str]:
+        """The options that the program sets itself. Attributes of objects of its own classes are not options."""
+        found: set[str] = set()
+        for target, _, _ in self._module.tree.stores:
+            name = self._option_of(target)
+            if name is not None and name in self._defaults and name not in found:
+                if not (isinstance(target, cst.Attribute) and self._is_of_class(target.value)):
+                    found.add(name)
+        return frozenset(found)
 
     def _is_of_class(self, node: cst.BaseExpression) -> bool:
         return isinstance(self._module.value(node).definition, cst.ClassDef)
