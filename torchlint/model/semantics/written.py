@@ -171,23 +171,33 @@ class Written:
         inherited = self.of_bindings(bindings)
         passed = self._passed_to_constructor(base, definition, name)
         stored = self._stored_in_objects(definition, name)
-        if passed is None or stored is None or (inherited is None and (not passed or bindings[0].kind != "annotation")):
+        if passed is None or stored is None:
             return None
-        given = [] if inherited is None else [_default_of_field(self._names, value) for value in inherited.values]
-        values = [value for value in (*given, *passed, *stored) if value is not None]
-        if len(values) != len(given) + len(passed) + len(stored):
-            return None
+        values, always = passed
+        if not always:
+            if inherited is None:
+                return None
+            defaults = [_default_of_field(self._names, value) for value in inherited.values]
+            values += [value for value in defaults if value is not None]
+            if None in defaults:
+                return None
+        values += stored
         certain = bool(base.origins) or base.kind is Kind.CLASS
         certain = certain and set(self._definitions.base_names(definition)) <= _PLAIN_BASES
-        certain = certain and not self._sets_any_attribute and (inherited is None or inherited.complete)
+        certain = (
+            certain and not self._sets_any_attribute and (always or (inherited is not None and inherited.complete))
+        )
         return Sources(tuple(dict.fromkeys(values)), certain) if values else None
 
     def _passed_to_constructor(
         self, base: Value, definition: cst.ClassDef, name: str
-    ) -> list[cst.BaseExpression] | None:
-        """What the constructor of a class without ``__init__``, such as a dataclass, is given; None if unknown."""
+    ) -> tuple[list[cst.BaseExpression], bool] | None:
+        """What the constructor of a class without ``__init__``, such as a dataclass, is given; None if unknown.
+
+        And whether each of its calls gives something, so that a default does not count.
+        """
         if base.kind is Kind.CLASS or self._definitions.method(definition, "__init__") is not None:
-            return []
+            return [], False
         fields = [
             binding
             for item in reversed(self._definitions.lineage(definition))
@@ -197,7 +207,8 @@ class Written:
         ]
         order = list(dict.fromkeys(binding.name for binding in fields))
         found: list[cst.BaseExpression] = []
-        for call in base.origins or self._calls_of_class(definition):
+        calls = list(base.origins) or self._calls_of_class(definition)
+        for call in calls:
             if not isinstance(call, cst.Call):
                 return None
             positional = [argument.value for argument in call.args if argument.keyword is None]
@@ -206,7 +217,7 @@ class Written:
             found += [item.value for item in call.args if item.keyword is not None and item.keyword.value == name]
             if name in order and order.index(name) < len(positional):
                 found.append(positional[order.index(name)])
-        return found
+        return found, bool(base.origins) and len(found) == len(calls)
 
     # -- what is stored from elsewhere
 
