@@ -55,6 +55,9 @@ def count(module: Module, node: cst.BaseExpression | None, depth: int = _DEPTH) 
     constant = module.value(node).constant
     if isinstance(node, cst.Integer):
         return Workers.SOME if isinstance(constant, int) and constant > 0 else Workers.UNKNOWN
+    divided = _divided_up(node)
+    if divided is not None:
+        return count(module, divided, depth - 1)
     if isinstance(node, cst.BinaryOperation):  # `os.cpu_count() // 2`
         sides = {count(module, side, depth - 1) for side in (node.left, node.right)}
         return Workers.BY_DEFAULT if Workers.UNKNOWN not in sides else Workers.UNKNOWN
@@ -69,6 +72,10 @@ def _counted(module: Module, node: cst.Call, depth: int) -> Workers:
     given = [item.value for item in node.args if item.star == ""]
     if len(given) == 1 and isinstance(given[0], (cst.List, cst.Tuple)):  # `min([os.cpu_count(), 8])`
         given = [element.value for element in given[0].elements]
+    if name in ("builtins.int", "math.ceil") and len(given) == 1:
+        divided = _divided_up(given[0])
+        if divided is not None:
+            return count(module, divided, depth - 1)
     found = [count(module, item, depth - 1) for item in given]
     if name in _COUNTS:
         return Workers.SOME
@@ -79,6 +86,20 @@ def _counted(module: Module, node: cst.Call, depth: int) -> Workers:
     if name in ("builtins.min", "builtins.max") and found and Workers.UNKNOWN not in found:
         return Workers.SOME if set(found) == {Workers.SOME} else Workers.BY_DEFAULT
     return Workers.UNKNOWN
+
+
+def _divided_up(node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """``workers`` of ``(workers + gpus - 1) / gpus``, which is at least 1 if ``workers`` is."""
+    if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, (cst.Divide, cst.FloorDivide)):
+        return None
+    less = node.left
+    if not isinstance(less, cst.BinaryOperation) or not isinstance(less.operator, cst.Subtract):
+        return None
+    both = less.left
+    is_one = isinstance(less.right, cst.Integer) and less.right.value == "1"
+    if not is_one or not isinstance(both, cst.BinaryOperation) or not isinstance(both.operator, cst.Add):
+        return None
+    return both.left if both.right.deep_equals(node.right) else None
 
 
 def _held(module: Module, node: cst.Name | cst.Attribute | cst.Subscript, depth: int) -> Workers:

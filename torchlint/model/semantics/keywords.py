@@ -235,6 +235,10 @@ class Keywords:
     def _change(self, use: cst.BaseExpression, key: str, depth: int) -> Entries | None:
         """What is known of the entry after ``use`` of the dictionary; None if it stays as it is."""
         above = self._tree.parent(use)
+        while isinstance(above, cst.IfExp) and above.test is not use:
+            use, above = above, self._tree.parent(above)
+        if isinstance(above, cst.IfExp):
+            return None
         if isinstance(above, (cst.AssignTarget, cst.Element)) or (
             isinstance(above, (cst.AnnAssign, cst.For, cst.NamedExpr)) and above.target is use
         ):

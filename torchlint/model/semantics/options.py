@@ -24,20 +24,27 @@ class Options(ForestFact):
         return defaults[0] if len(defaults) == 1 else None
 
     def defaults(self, node: cst.CSTNode | None) -> list[cst.BaseExpression | None]:
-        """The defaults of the options, of any parser, that ``node`` may read; empty if the program sets one itself."""
+        """The defaults of the options, of any parser, that ``node`` may read; empty if the program sets one itself.
+
+        In ``args.workers = args.workers // 2`` the right side still reads the option.
+        """
         name = self._option_of(node)
-        return [] if name is None or name in self._stored else self._defaults.get(name, [])
+        if node is None or name is None or name not in self._defaults:
+            return []
+        within = self._module.tree.within
+        stored = self._stored.get(name, ())
+        return [] if any(value is None or not within(node, value) for value in stored) else self._defaults[name]
 
     @cached_property
-    def _stored(self) -> frozenset[str]:
-        """The options that the program sets itself. Attributes of objects of its own classes are not options."""
-        found: set[str] = set()
-        for target, _, _ in self._module.tree.stores:
+    def _stored(self) -> dict[str, list[cst.BaseExpression | None]]:
+        """What the program sets options to. Attributes of objects of its own classes are not options."""
+        found: dict[str, list[cst.BaseExpression | None]] = {}
+        for target, value, _ in self._module.tree.stores:
             name = self._option_of(target)
-            if name is not None and name in self._defaults and name not in found:
+            if name is not None and name in self._defaults:
                 if not (isinstance(target, cst.Attribute) and self._is_of_class(target.value)):
-                    found.add(name)
-        return frozenset(found)
+                    found.setdefault(name, []).append(value)
+        return found
 
     def _is_of_class(self, node: cst.BaseExpression) -> bool:
         return isinstance(self._module.value(node).definition, cst.ClassDef)

@@ -151,6 +151,7 @@ class Written:
                 return self._of_class(base, base.definition, owners, name)
         text = dotted_name(node)
         stored = self._values.stored(text) if text is not None else []
+        stored = [value for value in stored if value is None or not self._tree.within(node, value)]
         known = [value for value in stored if value is not None]
         return Sources(tuple(known), False) if known and len(known) == len(stored) else None
 
