@@ -70,7 +70,8 @@ class Forest:
         self.names = Names(self.tree, self.links)
         self.definitions = Definitions(self.tree, self.names, self.links)
         self.values = Values(self.tree, self.names, self.definitions)
-        self.written = Written(self.tree, self.names, self.definitions, self.values)
+        packaged = [root for root, file in self.file_of_root.items() if file.in_package]
+        self.written = Written(self.tree, self.names, self.definitions, self.values, packaged)
         self.keywords = Keywords(self.tree, self.names, self.definitions, self.values, self.written)
         self.tables = Tables(self.text, self.tree, self.names, self.keywords)
         self._facts: dict[object, Any] = {}

@@ -239,10 +239,17 @@ class Keywords:
             use, above = above, self._tree.parent(above)
         if isinstance(above, cst.IfExp):
             return None
-        if isinstance(above, (cst.AssignTarget, cst.Element)) or (
+        if isinstance(above, (cst.Element, cst.StarredElement)):
+            while isinstance(above, (cst.Element, cst.StarredElement, cst.Tuple, cst.List)):
+                above = self._tree.parent(above)
+            return None if isinstance(above, cst.AssignTarget) else _UNKNOWN
+        if isinstance(above, cst.AssignTarget) or (
             isinstance(above, (cst.AnnAssign, cst.For, cst.NamedExpr)) and above.target is use
         ):
             return None  # binds the name anew
+        if isinstance(above, cst.Return) and isinstance(use, cst.Name):
+            home = self._names.home_of(use)  # who calls the function may change what others see, too
+            return None if home is not None and home.node is self._tree.function_of(use) else _UNKNOWN
         if isinstance(above, _READ):
             return None
         if isinstance(above, cst.Attribute):
@@ -319,7 +326,7 @@ class Keywords:
             return above not in self._stored
         if isinstance(above, cst.Arg):
             return bool(above.star) or self._only_reads(above, depth)
-        return isinstance(above, _READ)
+        return isinstance(above, _READ) and not isinstance(above, cst.Return)
 
 
 def _differs(found: Entries) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,8 +19,10 @@ from torchlint.model.syntax.tree import Binding, Tree, dotted_name
 
 #: Bases that do not set attributes of the instances from elsewhere, such as from the command line.
 _PLAIN_BASES = frozenset({"builtins.object", "abc.ABC", "typing.NamedTuple", "typing.Generic", "typing.Protocol"})
-#: Calls that may bind any name of a module.
-_BIND_ANYTHING = frozenset({"builtins.exec", "builtins.globals"})
+#: Calls that may bind any name of a module, or call any function of it.
+_DO_ANYTHING = frozenset({"builtins.exec", "builtins.globals", "fire.Fire"})
+#: Decorators of classes whose instances are only made where a call is seen.
+_DATACLASSES = frozenset({"dataclasses.dataclass", "attr.s", "attrs.define", "attrs.frozen"})
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,11 @@ class Sources:
 class Written:
     """Answers for one forest."""
 
-    def __init__(self, tree: Tree, names: Names, definitions: Definitions, values: Values) -> None:
+    def __init__(
+        self, tree: Tree, names: Names, definitions: Definitions, values: Values, packaged: Collection[cst.CSTNode]
+    ) -> None:
+        """`packaged` are the roots of files whose functions code out of sight may call."""
+        self._packaged = packaged
         self._tree = tree
         self._names = names
         self._definitions = definitions
@@ -69,7 +76,7 @@ class Written:
                 if stored is None:
                     return None
                 found += stored
-                complete = complete and not self._binds_anything
+                complete = complete and not self._does_anything
         return Sources(tuple(found), complete) if found else None
 
     # -- parameters
@@ -99,7 +106,9 @@ class Written:
         """The calls of ``function``, and whether there are no others."""
         callers = self._definitions.callers(function, self._values)
         calls = list(callers.calls)
-        complete = callers.complete and not function.decorators
+        complete = callers.complete and not function.decorators and not self._does_anything
+        if self._tree.function_of(function) is None and self._tree.root_of(function) in self._packaged:
+            complete = False
         owner = self._tree.class_of(function)
         if owner is not None and function.name.value == "__init__":
             for derived in self._derived.get(owner, ()):
@@ -174,7 +183,10 @@ class Written:
             scope = self._tree.scopes[item]
             return name in scope.bindings or (base.kind is not Kind.CLASS and name in scope.attributes)
 
-        found = [item for item in self._definitions.lineage(definition) if binds(item)][:1]
+        lineage = self._definitions.lineage(definition)
+        found = [item for item in lineage if binds(item)][:1]
+        if base.kind is not Kind.CLASS:  # what an instance is set to hides what its class binds
+            found += [item for item in lineage if item not in found and name in self._tree.scopes[item].attributes]
         if not base.origins and base.kind is not Kind.CLASS:
             found += [item for item in self._derived.get(definition, ()) if binds(item)]
         return found
@@ -198,6 +210,11 @@ class Written:
                 return None
         values += stored
         certain = bool(base.origins) or base.kind is Kind.CLASS
+        decorators = {
+            self._names.resolve(item.decorator.func if isinstance(item.decorator, cst.Call) else item.decorator)
+            for item in definition.decorators
+        }
+        certain = certain and decorators <= _DATACLASSES
         certain = certain and set(self._definitions.base_names(definition)) <= _PLAIN_BASES
         certain = (
             certain and not self._sets_any_attribute and (always or (inherited is not None and inherited.complete))
@@ -272,8 +289,8 @@ class Written:
         return dict(found)
 
     @cached_property
-    def _binds_anything(self) -> bool:
-        return any(self._names.resolve(call.func) in _BIND_ANYTHING for call in self._tree.calls)
+    def _does_anything(self) -> bool:
+        return any(self._names.resolve(call.func) in _DO_ANYTHING for call in self._tree.calls)
 
     @cached_property
     def _sets_any_attribute(self) -> bool:
