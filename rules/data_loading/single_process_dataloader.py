@@ -17,7 +17,8 @@ class SingleProcessDataloader(Rule):
 
     ## What it does
     Flags a `torch.utils.data.DataLoader` without `num_workers` (or with `num_workers=0`) whose batches feed a network
-    in a file that uses CUDA.
+    in a file that uses CUDA. The 0 may also be a constant, an attribute of a configuration class, the default of a
+    parameter or an entry of `**options`, unless the command line or code out of sight can replace it.
 
     ## Why it is slow
     With no workers the training process itself reads, decodes and augments the items of a batch, and the GPU waits
@@ -38,8 +39,8 @@ class SingleProcessDataloader(Rule):
     ## Fix safety
     Unsafe: each worker has random state of its own, so random augmentation differs, and so does the order of items
     from the second epoch on. No fix is offered where the loader is built at module level of a script without
-    `if __name__ == "__main__":` (processes that are spawned import the script again), or where a lambda or a local
-    function would have to be sent to the workers.
+    `if __name__ == "__main__":` (processes that are spawned import the script again), where a lambda or a local
+    function would have to be sent to the workers, or where the 0 is written elsewhere.
 
     ## When to ignore
     When loading an item costs next to nothing (tensors or arrays already in memory: workers then only add copies),

@@ -19,7 +19,9 @@ class UnpinnedDataloader(Rule):
     ## What it does
     Flags a `torch.utils.data.DataLoader` without `pin_memory` (or with `pin_memory=False`) whose batches are copied to
     a CUDA device in the same file, by `.to(device)`, `.cuda()` or a Lightning trainer on a GPU. A copy of what is
-    computed from a batch on the host does not count: that tensor is not pinned in any case.
+    computed from a batch on the host does not count: that tensor is not pinned in any case. The False may also be a
+    constant, an attribute of a configuration class, the default of a parameter or an entry of `**options`, unless the
+    command line or code out of sight can replace it.
 
     ## Why it is slow
     CUDA copies only from page-locked ("pinned") memory. A batch in pageable memory is first copied to a pinned buffer
@@ -44,7 +46,7 @@ class UnpinnedDataloader(Rule):
     ## Fix safety
     Safe or unsafe: safe where the file shows that the dataset yields host tensors; unsafe where the dataset or the
     collate function is defined elsewhere, for pinning a batch that is already on the GPU raises. No fix is offered
-    where the place does not know `torch` by name.
+    where the place does not know `torch` by name, or where the False is written elsewhere.
 
     ## When to ignore
     When host memory is short (pinned memory cannot be swapped out), when batches are small, or when the batch is an
