@@ -8,10 +8,9 @@ import libcst as cst
 
 from torchlint.model.data.loading import Loading
 from torchlint.model.module import Module
+from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.options import Options
 from torchlint.model.syntax.calls import Call
-from torchlint.model.syntax.dotted import dotted_name
 
 #: How many callers up, and how many values deep, the answers are looked for.
 _DEPTH = 6
@@ -56,16 +55,14 @@ def count(module: Module, node: cst.BaseExpression | None, depth: int = _DEPTH) 
     constant = module.value(node).constant
     if isinstance(node, cst.Integer):
         return Workers.SOME if isinstance(constant, int) and constant > 0 else Workers.UNKNOWN
+    divided = _divided_up(node)
+    if divided is not None:
+        return count(module, divided, depth - 1)
     if isinstance(node, cst.BinaryOperation):  # `os.cpu_count() // 2`
         sides = {count(module, side, depth - 1) for side in (node.left, node.right)}
         return Workers.BY_DEFAULT if Workers.UNKNOWN not in sides else Workers.UNKNOWN
-    if isinstance(node, (cst.Attribute, cst.Subscript)):
-        stored = module.values.stored(dotted_name(node) or "")
-        given = stored if stored else [module.fact(Options).default(node)]
-        found = {count(module, item, depth - 1) for item in given}
-        return Workers.UNKNOWN if Workers.UNKNOWN in found else Workers.BY_DEFAULT
-    if isinstance(node, cst.Name):
-        return _named(module, node, depth)
+    if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
+        return _held(module, node, depth)
     return Workers.UNKNOWN
 
 
@@ -75,6 +72,10 @@ def _counted(module: Module, node: cst.Call, depth: int) -> Workers:
     given = [item.value for item in node.args if item.star == ""]
     if len(given) == 1 and isinstance(given[0], (cst.List, cst.Tuple)):  # `min([os.cpu_count(), 8])`
         given = [element.value for element in given[0].elements]
+    if name in ("builtins.int", "math.ceil") and len(given) == 1:
+        divided = _divided_up(given[0])
+        if divided is not None:
+            return count(module, divided, depth - 1)
     found = [count(module, item, depth - 1) for item in given]
     if name in _COUNTS:
         return Workers.SOME
@@ -87,23 +88,29 @@ def _counted(module: Module, node: cst.Call, depth: int) -> Workers:
     return Workers.UNKNOWN
 
 
-def _named(module: Module, node: cst.Name, depth: int) -> Workers:
-    if module.names.home_of(node) is None:
+def _divided_up(node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """``workers`` of ``(workers + gpus - 1) / gpus``, which is at least 1 if ``workers`` is."""
+    if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, (cst.Divide, cst.FloorDivide)):
+        return None
+    less = node.left
+    if not isinstance(less, cst.BinaryOperation) or not isinstance(less.operator, cst.Subtract):
+        return None
+    both = less.left
+    is_one = isinstance(less.right, cst.Integer) and less.right.value == "1"
+    if not is_one or not isinstance(both, cst.BinaryOperation) or not isinstance(both.operator, cst.Add):
+        return None
+    return both.left if both.right.deep_equals(node.right) else None
+
+
+def _held(module: Module, node: cst.Name | cst.Attribute | cst.Subscript, depth: int) -> Workers:
+    """A number that is written elsewhere: a constant, an option, an attribute of the configuration."""
+    written = module.fact(Configuration).sources(node)
+    if written is None:
         return Workers.UNKNOWN
-    found: set[Workers] = set()
-    for binding in module.values.reaching.of(node):
-        if binding.kind == "assign" and not binding.path:
-            found.add(count(module, binding.value, depth - 1))
-        elif isinstance(binding.node, cst.Param):
-            function = module.function_of(binding.node)
-            given = module.definitions.arguments_for(function, binding.node, module.values) if function else []
-            passed = {count(module, item, depth - 1) for item in given} or {count(module, binding.node.default)}
-            found.add(Workers.UNKNOWN if Workers.UNKNOWN in passed else Workers.BY_DEFAULT)
-        else:
-            found.add(Workers.UNKNOWN)
-    if not found or Workers.UNKNOWN in found:
+    found = {Workers.UNKNOWN if value is node else count(module, value, depth - 1) for value in written.values}
+    if Workers.UNKNOWN in found:
         return Workers.UNKNOWN
-    return Workers.SOME if found == {Workers.SOME} else Workers.BY_DEFAULT
+    return Workers.SOME if found == {Workers.SOME} and written.complete else Workers.BY_DEFAULT
 
 
 def runs_on_import(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bool:

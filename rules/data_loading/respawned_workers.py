@@ -75,7 +75,8 @@ class RespawnedWorkers(Rule):
             persistent = call.argument("persistent_workers")
             if not (persistent.absent or persistent.literal() == "False"):
                 continue
-            workers = call.argument("num_workers").value
+            passed = call.argument("num_workers")
+            workers = passed.value
             known = count(module, workers)
             if workers is None or known is Workers.UNKNOWN:
                 continue
@@ -84,13 +85,14 @@ class RespawnedWorkers(Rule):
                 continue
             deliberate = persistent.node is not None and module.comment_on(persistent.node)
             value = self._value(module, workers, known is Workers.SOME)
+            can_repeat = passed.node is not None or value == "True"  # else the names may not be known here
             yield self.diagnostic(
                 module,
                 call.node,
                 "worker processes restart at every epoch",
                 label=f"`persistent_workers` {'defaults to' if persistent.absent else 'is'} False",
                 notes=(Note.at(module, again, "this loader is iterated over repeatedly"),),
-                fix=None if deliberate else self._fix(module, call, persistent, value),
+                fix=None if deliberate or not can_repeat else self._fix(module, call, persistent, value),
             )
 
     def _value(self, module: Module, workers: cst.BaseExpression, sure: bool) -> str:

@@ -17,7 +17,8 @@ class SingleProcessDataloader(Rule):
 
     ## What it does
     Flags a `torch.utils.data.DataLoader` without `num_workers` (or with `num_workers=0`) whose batches feed a network
-    in a file that uses CUDA.
+    in a file that uses CUDA. The 0 may also be a constant, an attribute of a configuration class, the default of a
+    parameter or an entry of `**options`, unless the command line or code out of sight can replace it.
 
     ## Why it is slow
     With no workers the training process itself reads, decodes and augments the items of a batch, and the GPU waits
@@ -38,8 +39,8 @@ class SingleProcessDataloader(Rule):
     ## Fix safety
     Unsafe: each worker has random state of its own, so random augmentation differs, and so does the order of items
     from the second epoch on. No fix is offered where the loader is built at module level of a script without
-    `if __name__ == "__main__":` (processes that are spawned import the script again), or where a lambda or a local
-    function would have to be sent to the workers.
+    `if __name__ == "__main__":` (processes that are spawned import the script again), where a lambda or a local
+    function would have to be sent to the workers, or where the 0 is written elsewhere.
 
     ## When to ignore
     When loading an item costs next to nothing (tensors or arrays already in memory: workers then only add copies),
@@ -60,15 +61,20 @@ class SingleProcessDataloader(Rule):
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.data.loading import Loading
+        from torchlint.model.semantics.configuration import Configuration
 
         for call in module.own_calls("torch.utils.data.DataLoader"):
             workers = call.argument("num_workers")
-            if not (workers.absent or workers.literal() == "0"):
+            zero = module.fact(Configuration).written_as(workers.value, "0")
+            if not (workers.absent or zero is not None):
                 continue
             consumer = module.fact(Loading).waits_for(call)
             if consumer is None:
                 continue
-            deliberate = workers.node is not None and module.comment_on(workers.node)
+            deliberate = any(
+                module.comment_on(node) for node in dict.fromkeys((workers.node, zero)) if node is not None
+            )
+            is_elsewhere = zero is not None and (workers.node is None or workers.node.value is not zero)
             yield self.diagnostic(
                 module,
                 call.node,
@@ -81,8 +87,9 @@ class SingleProcessDataloader(Rule):
                         consumer.node,
                         f"the GPU waits while the next {self._items(call)} load; batches are consumed",
                     ),
+                    *((Note.at(module, zero, "`num_workers` is set to 0"),) if is_elsewhere else ()),
                 ),
-                fix=None if deliberate else self._fix(module, call, workers),
+                fix=None if deliberate or is_elsewhere else self._fix(module, call, workers),
                 severity=Severity.INFO if deliberate else None,
             )
 

@@ -19,7 +19,9 @@ class UnpinnedDataloader(Rule):
     ## What it does
     Flags a `torch.utils.data.DataLoader` without `pin_memory` (or with `pin_memory=False`) whose batches are copied to
     a CUDA device in the same file, by `.to(device)`, `.cuda()` or a Lightning trainer on a GPU. A copy of what is
-    computed from a batch on the host does not count: that tensor is not pinned in any case.
+    computed from a batch on the host does not count: that tensor is not pinned in any case. The False may also be a
+    constant, an attribute of a configuration class, the default of a parameter or an entry of `**options`, unless the
+    command line or code out of sight can replace it.
 
     ## Why it is slow
     CUDA copies only from page-locked ("pinned") memory. A batch in pageable memory is first copied to a pinned buffer
@@ -44,7 +46,7 @@ class UnpinnedDataloader(Rule):
     ## Fix safety
     Safe or unsafe: safe where the file shows that the dataset yields host tensors; unsafe where the dataset or the
     collate function is defined elsewhere, for pinning a batch that is already on the GPU raises. No fix is offered
-    where the place does not know `torch` by name.
+    where the place does not know `torch` by name, or where the False is written elsewhere.
 
     ## When to ignore
     When host memory is short (pinned memory cannot be swapped out), when batches are small, or when the batch is an
@@ -64,22 +66,30 @@ class UnpinnedDataloader(Rule):
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.data.loading import Loading
+        from torchlint.model.semantics.configuration import Configuration
 
         for call in module.own_calls("torch.utils.data.DataLoader"):
             pinning = call.argument("pin_memory")
-            if not (pinning.absent or pinning.literal() == "False"):
+            false = module.fact(Configuration).written_as(pinning.value, "False")
+            if not (pinning.absent or false is not None):
                 continue
             transfers = module.fact(Loading).transfers(call)
             if not transfers or module.fact(Loading).yields_cuda(call):
                 continue
-            deliberate = pinning.node is not None and module.comment_on(pinning.node)
+            deliberate = any(
+                module.comment_on(node) for node in dict.fromkeys((pinning.node, false)) if node is not None
+            )
+            is_elsewhere = false is not None and (pinning.node is None or pinning.node.value is not false)
             yield self.diagnostic(
                 module,
                 call.node,
                 "`DataLoader` feeds a CUDA device without `pin_memory=True`",
                 label="`pin_memory` defaults to False" if pinning.absent else "`pin_memory` is False",
-                notes=(Note.at(module, transfers[0], "batches are copied to the GPU"),),
-                fix=None if deliberate else self._fix(module, call, pinning),
+                notes=(
+                    Note.at(module, transfers[0], "batches are copied to the GPU"),
+                    *((Note.at(module, false, "`pin_memory` is set to False"),) if is_elsewhere else ()),
+                ),
+                fix=None if deliberate or is_elsewhere else self._fix(module, call, pinning),
                 severity=Severity.INFO if deliberate else None,
             )
 

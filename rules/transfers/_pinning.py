@@ -11,7 +11,7 @@ from torchlint.model.data.placement import Move, Placement
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import DATA_LOADER, Kind
 from torchlint.model.semantics.value import Device
-from torchlint.model.syntax.calls import Call, Presence
+from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import batch_origins
@@ -45,7 +45,7 @@ class Pinning:
             if move.device is Device.CPU or move.may_not_block:
                 continue
             origins = self._origins(move.source)
-            loaders = tuple(Call(node, DATA_LOADER) for node in origins if isinstance(node, cst.Call))
+            loaders = tuple(self._module.call(node, DATA_LOADER) for node in origins if isinstance(node, cst.Call))
             if loaders and all(self.is_pinned(loader) and not self._is_handed_over(loader) for loader in loaders):
                 yield BlockingCopy(move, loaders, all(self._collates_by_itself(loader) for loader in loaders))
 
@@ -66,52 +66,17 @@ class Pinning:
         """Whether the loader's own collation, which refuses all but tensors and numbers, makes the batches."""
         if loader.argument("batch_size").literal() == "None" or self.options_of(loader, "collate_fn"):
             return False
-        return loader.argument("collate_fn").presence is not Presence.UNKNOWN or self._seen_through(loader)
+        return loader.argument("collate_fn").absent
 
     # -- options, passed as they are or in a dict
 
     def options_of(self, loader: Call, name: str) -> list[cst.BaseExpression]:
-        """What ``loader`` may be given as ``name``, by keyword, by position or in an unpacked dict of the file."""
+        """What ``loader`` may be given as ``name``, by keyword, by position or in an unpacked dict of the program."""
         argument = loader.argument(name)
         if argument.value is not None:
             return [argument.value]
-        found: list[cst.BaseExpression] = []
-        for item in loader.node.args:
-            if item.star == "**":
-                found += self._entries(item.value, name, _DEPTH)
-        return found
-
-    def _seen_through(self, loader: Call) -> bool:
-        """Whether all unpacked arguments are dicts that the file writes out."""
-        starred = [item for item in loader.node.args if item.star]
-        return all(item.star == "**" and self._dicts(item.value, _DEPTH) for item in starred)
-
-    def _entries(self, node: cst.BaseExpression, name: str, depth: int) -> list[cst.BaseExpression]:
-        found: list[cst.BaseExpression] = []
-        for table in self._dicts(node, depth):
-            if isinstance(table, cst.Dict):
-                for element in table.elements:
-                    if isinstance(element, cst.DictElement) and self._module.value(element.key).constant == name:
-                        found.append(element.value)
-            elif isinstance(table, cst.Call):
-                found += [item.value for item in table.args if item.keyword and item.keyword.value == name]
-        return found
-
-    def _dicts(self, node: cst.CSTNode, depth: int) -> list[cst.CSTNode]:
-        """The ``{...}`` and ``dict(...)`` that an expression may stand for, and those it is updated with."""
-        if isinstance(node, cst.Dict):
-            return [node]
-        if isinstance(node, cst.Call) and self._module.name_of(node.func) == "builtins.dict":
-            return [node]
-        if isinstance(node, cst.IfExp):
-            return self._dicts(node.body, depth) + self._dicts(node.orelse, depth)
-        if depth <= 0 or not isinstance(node, (cst.Name, cst.Attribute)):
-            return []
-        return [
-            table
-            for source, _ in self._module.fact(Gradients).sources(node)
-            for table in self._dicts(source, depth - 1)
-        ]
+        found = self._module.keywords.passed(loader.node, name)
+        return list(found.values) if found.known else []
 
     def _is_true_with_cuda(self, node: cst.CSTNode, depth: int) -> bool:
         if isinstance(node, cst.Name):

@@ -65,7 +65,21 @@ def set_argument(module: Module, call: cst.Call, name: str, argument: Argument, 
     """Give an argument a new value where it is passed, or add it as a keyword where it is absent."""
     if argument.node is not None:
         return replace(module, argument.node.value, value)
-    return add_keyword(module, call, name, value) if argument.absent else None
+    if not argument.absent:
+        return None
+    if any(item.star == "**" for item in call.args):
+        return _add_before_unpacked(module, call, f"{name}={value}")
+    return add_keyword(module, call, name, value)
+
+
+def _add_before_unpacked(module: Module, call: cst.Call, text: str) -> Edits:
+    """Pass a keyword before the dictionary that the call unpacks, which is known not to hold it."""
+    start = _argument_start(module, next(item for item in call.args if item.star == "**"))
+    start = module.text.index("**", start)
+    begin = module.line_start(start)
+    own_row = not module.text[begin:start].strip() and begin > module.span(call)[0]
+    behind = f",{newline_of(module)}{module.text[begin:start]}" if own_row else ", "
+    return (Edit(start, start, text + behind),)
 
 
 def remove_argument(module: Module, call: cst.Call, argument: cst.Arg) -> Edits | None:

@@ -12,9 +12,11 @@ from typing import Any, TypeVar
 import libcst as cst
 
 from torchlint.model.semantics.definitions import Callers, Definitions
+from torchlint.model.semantics.keywords import Keywords
 from torchlint.model.semantics.links import Links, Resolve
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.values import Value, Values
+from torchlint.model.semantics.written import Written
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.pieces import Piece
 from torchlint.model.syntax.positions import Positions
@@ -68,7 +70,10 @@ class Forest:
         self.names = Names(self.tree, self.links)
         self.definitions = Definitions(self.tree, self.names, self.links)
         self.values = Values(self.tree, self.names, self.definitions)
-        self.tables = Tables(self.text, self.tree, self.names)
+        packaged = [root for root, file in self.file_of_root.items() if file.in_package]
+        self.written = Written(self.tree, self.names, self.definitions, self.values, packaged)
+        self.keywords = Keywords(self.tree, self.names, self.definitions, self.values, self.written)
+        self.tables = Tables(self.text, self.tree, self.names, self.keywords)
         self._facts: dict[object, Any] = {}
         self._rendering = cst.Module([])
 
@@ -185,11 +190,15 @@ class Forest:
         for node in self.tree.calls:
             name = self.names.resolve(node.func)
             if name is not None and name in names:
-                yield Call(node, name)
+                yield self.call(node, name)
             elif derived:
                 made = [item for item in self.definitions.called(node, self.values) if item in derived]
                 if made:
-                    yield Call(node, made[0].name.value)
+                    yield self.call(node, made[0].name.value)
+
+    def call(self, node: cst.Call, name: str) -> Call:
+        """A call of a function with this canonical dotted name."""
+        return Call(node, name, self.keywords)
 
     def methods(self, *names: str) -> Iterator[cst.Call]:
         """The calls ``<anything>.name(...)`` with one of these method names, in order."""
@@ -270,7 +279,8 @@ def _is_main_guard(node: cst.CSTNode) -> bool:
 class Tables:
     """What is looked up often: made when it is first asked for, and shared by all files of a forest."""
 
-    def __init__(self, text: str, tree: Tree, names: Names) -> None:
+    def __init__(self, text: str, tree: Tree, names: Names, keywords: Keywords) -> None:
+        self._keywords = keywords
         self._text = text
         self._tree = tree
         self._names = names
@@ -288,7 +298,7 @@ class Tables:
         for node in self._tree.calls:
             name = self._names.resolve(node.func)
             if name is not None:
-                found.setdefault(name, []).append(Call(node, name))
+                found.setdefault(name, []).append(Call(node, name, self._keywords))
         return found
 
     @cached_property

@@ -142,7 +142,7 @@ class Placement(ForestFact):
                 node = node.args[0].value
                 continue
             if name.startswith("torch."):
-                made = self._made_by(Call(node, name), drawn)
+                made = self._made_by(self._module.call(node, name), drawn)
                 return replace(made, exact=False) if made is not None and computed else made
             if not isinstance(node.func, cst.Attribute):
                 return None

@@ -105,7 +105,7 @@ class NetworkLayers(ForestFact):
         for call in module.tree.calls_in(place):
             name = module.name_of(call.func)
             if name is not None and name.startswith(("torch.", *_CONVOLUTIONAL)):
-                yield Call(call, name)
+                yield module.call(call, name)
             for item in call.args:  # Sequential(*layers)
                 for made in module.fact(ObjectFlow).elements(item.value) if item.star == "*" else ():
                     if isinstance(made, cst.Call) and made not in seen and not module.tree.within(made, place):

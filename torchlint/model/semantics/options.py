@@ -20,11 +20,34 @@ class Options(ForestFact):
 
         Unknown, too, where the file sets the attribute itself, or defines the option more than once.
         """
+        defaults = self.defaults(node)
+        return defaults[0] if len(defaults) == 1 else None
+
+    def defaults(self, node: cst.CSTNode | None) -> list[cst.BaseExpression | None]:
+        """The defaults of the options, of any parser, that ``node`` may read; empty if the program sets one itself.
+
+        In ``args.workers = args.workers // 2`` the right side still reads the option.
+        """
         name = self._option_of(node)
-        defaults = self._defaults.get(name, []) if name is not None else []
-        if len(defaults) != 1 or any(self._option_of(target) == name for target, _, _ in self._module.tree.stores):
-            return None
-        return defaults[0]
+        if node is None or name is None or name not in self._defaults:
+            return []
+        within = self._module.tree.within
+        stored = self._stored.get(name, ())
+        return [] if any(value is None or not within(node, value) for value in stored) else self._defaults[name]
+
+    @cached_property
+    def _stored(self) -> dict[str, list[cst.BaseExpression | None]]:
+        """What the program sets options to. Attributes of objects of its own classes are not options."""
+        found: dict[str, list[cst.BaseExpression | None]] = {}
+        for target, value, _ in self._module.tree.stores:
+            name = self._option_of(target)
+            if name is not None and name in self._defaults:
+                if not (isinstance(target, cst.Attribute) and self._is_of_class(target.value)):
+                    found.setdefault(name, []).append(value)
+        return found
+
+    def _is_of_class(self, node: cst.BaseExpression) -> bool:
+        return isinstance(self._module.value(node).definition, cst.ClassDef)
 
     def _option_of(self, node: cst.CSTNode | None) -> str | None:
         """``workers`` of ``args.workers``, and of ``config["workers"]`` where ``config = vars(parse_args())``."""

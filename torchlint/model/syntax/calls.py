@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Protocol
 
 import libcst as cst
 
@@ -18,12 +20,36 @@ class Presence(Enum):
     UNKNOWN = "unknown"  #: the call has ``*args`` or ``**kwargs`` that may hold it
 
 
+class Entries(Protocol):
+    """What a dictionary may hold under one key."""
+
+    @property
+    def values(self) -> Sequence[cst.BaseExpression]:
+        """The values that are seen."""
+
+    @property
+    def certain(self) -> bool:
+        """Whether the key is there on all paths."""
+
+    @property
+    def known(self) -> bool:
+        """Whether there are no other values, and no key if there are none."""
+
+
+class Unpacking(Protocol):
+    """Looks into the dictionaries that calls unpack; `Keywords` is what does."""
+
+    def passed(self, call: cst.Call, name: str) -> Entries:
+        """What the dictionaries that ``call`` unpacks give for the parameter ``name``."""
+
+
 @dataclass(frozen=True)
 class Argument:
     """One parameter of a call, as the call gives it."""
 
     presence: Presence
-    node: cst.Arg | None = None
+    node: cst.Arg | None = None  #: where the call itself passes it; None also if an unpacked dictionary holds it
+    entry: cst.BaseExpression | None = None  #: its value in an unpacked dictionary
 
     @property
     def absent(self) -> bool:
@@ -33,7 +59,7 @@ class Argument:
     @property
     def value(self) -> cst.BaseExpression | None:
         """The expression passed, if any is seen."""
-        return self.node.value if self.node is not None else None
+        return self.node.value if self.node is not None else self.entry
 
     def literal(self) -> str | None:
         """The text of a passed ``0``, ``False``, ``None``, ... ; None if absent or no literal."""
@@ -50,6 +76,7 @@ class Call:
 
     node: cst.Call
     name: str
+    unpacking: Unpacking
 
     def argument(self, name: str) -> Argument:
         """The argument for parameter ``name``; by position only where the signature is known."""
@@ -70,7 +97,19 @@ class Call:
                 if seen == position:
                     return Argument(Presence.PRESENT, argument)
                 seen += 1
-        return Argument(Presence.UNKNOWN if hidden else Presence.ABSENT)
+        return self._unpacked(name) if hidden else Argument(Presence.ABSENT)
+
+    def _unpacked(self, name: str) -> Argument:
+        """The argument for parameter ``name`` where only an unpacked dictionary may hold it."""
+        found = self.unpacking.passed(self.node, name)
+        if not found.known:
+            return Argument(Presence.UNKNOWN)
+        if not found.values:
+            return Argument(Presence.ABSENT)
+        passed = [Argument(Presence.PRESENT, entry=value) for value in found.values]
+        texts = {argument.literal() for argument in passed}
+        agree = len(passed) == 1 or (len(texts) == 1 and None not in texts)
+        return passed[0] if found.certain and agree else Argument(Presence.UNKNOWN)
 
     @property
     def opaque(self) -> bool:

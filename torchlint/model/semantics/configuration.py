@@ -1,0 +1,66 @@
+"""Settings that are held elsewhere: constants, configuration objects, dictionaries, options, parameters."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.options import Options
+from torchlint.model.semantics.written import Sources
+
+#: How many names and attributes a setting is followed through.
+_DEPTH = 8
+
+
+class Configuration(ForestFact):
+    """Answers for one forest."""
+
+    def __init__(self, module: Forest) -> None:
+        self._module = module
+
+    def sources(self, node: cst.BaseExpression, depth: int = _DEPTH) -> Sources | None:
+        """The expressions, no longer names of something else, that ``node`` takes its value from; None if unknown."""
+        if not isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)) or _is_constant(node):
+            return Sources((node,), True)
+        found = self._step(node) if depth > 0 else None
+        if found is None:
+            return None
+        values: list[cst.BaseExpression] = []
+        complete = found.complete
+        for value in found.values:
+            inner = self.sources(value, depth - 1)
+            if inner is None:
+                return None
+            values += inner.values
+            complete = complete and inner.complete
+        return Sources(tuple(dict.fromkeys(values)), complete)
+
+    def written_as(self, node: cst.BaseExpression | None, literal: str) -> cst.BaseExpression | None:
+        """Where ``node`` is set to ``literal``, ``0`` or ``False``; None if anything may set it to something else."""
+        found = self.sources(node) if node is not None else None
+        if found is None or not found.complete:
+            return None
+        literals = [value for value in found.values if isinstance(value, (cst.Integer, cst.Name))]
+        agree = len(literals) == len(found.values) and all(value.value == literal for value in literals)
+        return literals[0] if agree else None
+
+    def _step(self, node: cst.Name | cst.Attribute | cst.Subscript) -> Sources | None:
+        found = self._item(node) if isinstance(node, cst.Subscript) else self._module.written.sources(node)
+        if found is not None:
+            return found
+        defaults = self._module.fact(Options).defaults(node)
+        known = tuple(default for default in defaults if default is not None)
+        return Sources(known, False) if known and len(known) == len(defaults) else None
+
+    def _item(self, node: cst.Subscript) -> Sources | None:
+        """``4`` for ``config["workers"]``."""
+        index = node.slice[0].slice if len(node.slice) == 1 else None
+        key = self._module.value(index.value).constant if isinstance(index, cst.Index) else None
+        if not isinstance(key, str):
+            return None
+        found = self._module.keywords.entries(node.value, key)
+        return Sources(found.values, True) if found.values and found.known else None
+
+
+def _is_constant(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Name) and node.value in ("True", "False", "None")

@@ -1,0 +1,349 @@
+"""Keyword arguments in dictionaries: what ``**options`` passes to a call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.semantics.definitions import Definitions
+from torchlint.model.semantics.names import Names
+from torchlint.model.semantics.values import Values
+from torchlint.model.semantics.written import Written
+from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.tree import Tree
+
+#: How many names, calls and copies a dictionary is followed through.
+_DEPTH = 6
+_MAKERS = frozenset({"builtins.dict", "collections.OrderedDict"})
+_COPIES = frozenset({"copy.copy", "copy.deepcopy"})
+#: Functions and methods that do not change a dictionary they are given, or called on.
+_READERS = frozenset(f"builtins.{name}" for name in "print len str repr isinstance sorted list tuple set bool".split())
+_READING = frozenset("get items keys values copy".split())
+#: Nodes that only read the dictionary they hold.
+_READ = (
+    cst.ComparisonTarget, cst.Comparison, cst.FormattedStringExpression, cst.StarredDictElement, cst.Return, cst.Expr,
+    cst.If, cst.For, cst.UnaryOperation, cst.BinaryOperation, cst.CompFor,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Entries:
+    """What a dictionary may hold under one key."""
+
+    values: tuple[cst.BaseExpression, ...] = ()
+    certain: bool = False  #: the key is there on all paths
+    known: bool = True  #: False: there may be other values, or the key although no value is seen
+
+
+_NOTHING = Entries()
+_UNKNOWN = Entries(known=False)
+
+
+@dataclass(frozen=True, eq=False)
+class _Change:
+    """Code that changes the entry of a dictionary."""
+
+    node: cst.CSTNode
+    entries: Entries
+
+
+class Keywords:
+    """Answers for one forest."""
+
+    def __init__(self, tree: Tree, names: Names, definitions: Definitions, values: Values, written: Written) -> None:
+        self._tree = tree
+        self._names = names
+        self._definitions = definitions
+        self._values = values
+        self._written = written
+
+    def passed(self, call: cst.Call, name: str) -> Entries:
+        """What the dictionaries that ``call`` unpacks give for the parameter ``name``."""
+        found = _NOTHING
+        for argument in call.args:
+            if argument.star == "*":
+                return _UNKNOWN
+            if argument.star == "**":
+                found = _updated(found, self.entries(argument.value, name))
+        return found
+
+    def entries(self, node: cst.BaseExpression | None, key: str, depth: int = _DEPTH) -> Entries:
+        """What the dictionary ``node`` may hold under ``key``."""
+        if depth <= 0 or node is None:
+            return _UNKNOWN
+        if isinstance(node, cst.Dict):
+            return self._display(node, key, depth)
+        if isinstance(node, cst.Call):
+            return self._call(node, key, depth)
+        if isinstance(node, cst.IfExp):
+            return _joined(self.entries(side, key, depth - 1) for side in (node.body, node.orelse))
+        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.BitOr):
+            return _updated(self.entries(node.left, key, depth - 1), self.entries(node.right, key, depth - 1))
+        if isinstance(node, (cst.Name, cst.Attribute)):
+            return self._variable(node, key, depth)
+        return _UNKNOWN
+
+    def _display(self, node: cst.Dict, key: str, depth: int) -> Entries:
+        found = _NOTHING
+        for element in node.elements:
+            if isinstance(element, cst.DictElement):
+                constant = self._values.of(element.key).constant
+                if constant == key:
+                    found = Entries((element.value,), True)
+                elif constant is None:
+                    found = _updated(found, _UNKNOWN)
+            else:
+                found = _updated(found, self.entries(element.value, key, depth - 1))
+        return found
+
+    def _call(self, node: cst.Call, key: str, depth: int) -> Entries:
+        name = self._names.resolve(node.func)
+        first = node.args[0] if node.args else None
+        if name in _COPIES and first is not None:
+            return self.entries(first.value, key, depth - 1)
+        if isinstance(node.func, cst.Attribute) and node.func.attr.value == "copy" and not node.args:
+            return self.entries(node.func.value, key, depth - 1)
+        if name in _MAKERS:
+            return self._arguments(node, key, depth)
+        if any(argument.star for argument in node.args):
+            return _UNKNOWN
+        definitions = self._definitions.called(node, self._values)
+        returned = []
+        for definition in definitions:
+            if not isinstance(definition, cst.FunctionDef) or definition.decorators:
+                return _UNKNOWN
+            if self._definitions.yields(definition):
+                return _UNKNOWN
+            returned += self._definitions.returns(definition)
+        return _joined(self.entries(value, key, depth - 1) for value in returned) if returned else _UNKNOWN
+
+    def _arguments(self, node: cst.Call, key: str, depth: int) -> Entries:
+        """What ``dict(...)`` and ``options.update(...)`` are given."""
+        found = _NOTHING
+        for argument in node.args:
+            if argument.star == "*":
+                return _UNKNOWN
+            if argument.keyword is None:
+                found = _updated(found, self.entries(argument.value, key, depth - 1))
+            elif argument.keyword.value == key:
+                found = Entries((argument.value,), True)
+        return found
+
+    # -- names and attributes
+
+    def _variable(self, node: cst.Name | cst.Attribute, key: str, depth: int) -> Entries:
+        bindings = self._values.reaching.of(node) if isinstance(node, cst.Name) else self._names.members(node) or []
+        if len(bindings) == 1 and bindings[0].kind == "star":
+            found = self._of_caller(bindings[0], key, depth)
+        else:
+            sources = self._written.sources(node)
+            if sources is None:
+                return _UNKNOWN
+            found = _joined(self.entries(value, key, depth - 1) for value in sources.values)
+            if not sources.complete or (_differs(found) and any(item.kind == "param" for item in bindings)):
+                found = Entries(found.values, found.certain, False)
+        for change in self._changes(node, bindings, key, depth):
+            found = self._changed(found, change, node, bindings)
+        return found
+
+    def _of_caller(self, binding: Binding, key: str, depth: int) -> Entries:
+        """What the callers of a function pass for its ``**options``."""
+        function = next(
+            (item for item in self._tree.ancestors(binding.node) if isinstance(item, cst.FunctionDef)), None
+        )
+        if function is None or function.params.star_kwarg is not binding.node:
+            return _UNKNOWN
+        calls, complete = self._written.calls_of(function)
+        given = []
+        for call in calls:
+            by_keyword = [item.value for item in call.args if item.keyword is not None and item.keyword.value == key]
+            given.append(Entries(tuple(by_keyword), True) if by_keyword else self._unpacked(call, key, depth))
+        found = _joined(given) if given else _NOTHING
+        return found if complete and not _differs(found) else Entries(found.values, found.certain, False)
+
+    def _unpacked(self, call: cst.Call, key: str, depth: int) -> Entries:
+        found = _NOTHING
+        for argument in call.args:
+            if argument.star == "**":
+                found = _updated(found, self.entries(argument.value, key, depth - 1))
+        return found
+
+    def _changed(
+        self, found: Entries, change: _Change, at: cst.Name | cst.Attribute, bindings: list[Binding]
+    ) -> Entries:
+        """What is there at ``at`` once ``change`` may have run."""
+        tree = self._tree
+        function = tree.function_of(at)
+        if tree.function_of(change.node) is function:
+            is_local = bool(bindings) and all(
+                tree.function_of(item.node) is function for item in bindings if not isinstance(item.node, cst.Param)
+            )
+            if is_local and tree.index(change.node) < min(item.order for item in bindings):
+                return found  # of what the name was bound to before
+            if tree.dominates(change.node, at):
+                return _updated(found, change.entries)
+            if tree.exclusive(change.node, at):
+                return found
+            if is_local and tree.index(change.node) > tree.index(at) and not self._share_loop(change.node, at):
+                return found
+        return Entries(found.values + change.entries.values, found.certain, found.known and change.entries.known)
+
+    def _share_loop(self, one: cst.CSTNode, other: cst.CSTNode) -> bool:
+        return any(
+            isinstance(above, (cst.For, cst.While)) and self._tree.within(one, above)
+            for above in self._tree.ancestors(other)
+        )
+
+    def _changes(
+        self, node: cst.Name | cst.Attribute, bindings: list[Binding], key: str, depth: int
+    ) -> Iterator[_Change]:
+        """What may change the entry of a dictionary that is known by a name, in order."""
+        for use in self._uses(node, bindings):
+            entries = self._change(use, key, depth)
+            if entries is not None:
+                yield _Change(use, entries)
+
+    def _uses(self, node: cst.Name | cst.Attribute, bindings: list[Binding]) -> list[cst.BaseExpression]:
+        """Where else the same variable is used."""
+        name = node.value if isinstance(node, cst.Name) else node.attr.value
+        places = {binding.node for binding in bindings}
+        found: list[cst.BaseExpression] = []
+        if isinstance(node, cst.Name) or bindings:
+            found += [
+                use
+                for use in self._tree.names.get(name, ())
+                if any(binding.node in places for binding in self._names.bindings(use))
+            ]
+            found += [
+                use
+                for use in self._attributes.get(name, ())
+                if any(binding.node in places for binding in self._names.members(use) or ())
+            ]
+        else:
+            found += self._attributes.get(name, [])
+        return sorted(found, key=self._tree.index)
+
+    @cached_property
+    def _attributes(self) -> dict[str, list[cst.Attribute]]:
+        found: dict[str, list[cst.Attribute]] = {}
+        for node in self._tree.attributes:
+            found.setdefault(node.attr.value, []).append(node)
+        return found
+
+    def _change(self, use: cst.BaseExpression, key: str, depth: int) -> Entries | None:
+        """What is known of the entry after ``use`` of the dictionary; None if it stays as it is."""
+        above = self._tree.parent(use)
+        while isinstance(above, cst.IfExp) and above.test is not use:
+            use, above = above, self._tree.parent(above)
+        if isinstance(above, cst.IfExp):
+            return None
+        if isinstance(above, (cst.Element, cst.StarredElement)):
+            while isinstance(above, (cst.Element, cst.StarredElement, cst.Tuple, cst.List)):
+                above = self._tree.parent(above)
+            return None if isinstance(above, cst.AssignTarget) else _UNKNOWN
+        if isinstance(above, cst.AssignTarget) or (
+            isinstance(above, (cst.AnnAssign, cst.For, cst.NamedExpr)) and above.target is use
+        ):
+            return None  # binds the name anew
+        if isinstance(above, cst.Return) and isinstance(use, cst.Name):
+            home = self._names.home_of(use)  # who calls the function may change what others see, too
+            return None if home is not None and home.node is self._tree.function_of(use) else _UNKNOWN
+        if isinstance(above, _READ):
+            return None
+        if isinstance(above, cst.Attribute):
+            return self._method(above, key, depth)
+        if isinstance(above, cst.Subscript) and above.value is use:
+            return self._item(above, key)
+        if isinstance(above, cst.Arg):
+            return None if above.star or self._only_reads(above, depth) else _UNKNOWN
+        return _UNKNOWN
+
+    def _method(self, method: cst.Attribute, key: str, depth: int) -> Entries | None:
+        call = self._tree.parent(method)
+        if not isinstance(call, cst.Call) or call.func is not method:
+            return None
+        name = method.attr.value
+        if name in _READING:
+            return None
+        if name == "update":
+            given = self._arguments(call, key, depth)
+            return None if given == _NOTHING else given
+        if name in ("pop", "setdefault") and call.args:
+            constant = self._values.of(call.args[0].value).constant
+            return None if constant not in (None, key) else _UNKNOWN
+        return _UNKNOWN
+
+    def _item(self, node: cst.Subscript, key: str) -> Entries | None:
+        stored = self._stored.get(node)
+        if stored is None:
+            return None
+        index = node.slice[0].slice
+        constant = self._values.of(index.value).constant if isinstance(index, cst.Index) else None
+        if constant is not None and constant != key:
+            return None
+        value = stored[0]
+        return Entries((value,), True) if constant == key and value is not None else _UNKNOWN
+
+    @cached_property
+    def _stored(self) -> dict[cst.CSTNode, tuple[cst.BaseExpression | None]]:
+        return {target: (value,) for target, value, _ in self._tree.stores if isinstance(target, cst.Subscript)}
+
+    def _only_reads(self, argument: cst.Arg, depth: int) -> bool:
+        """Whether what a call is given as ``argument`` stays as it is."""
+        call = self._tree.parent(argument)
+        if not isinstance(call, cst.Call) or depth <= 0:
+            return False
+        name = self._names.resolve(call.func)
+        if name in _READERS or name in _COPIES or name in _MAKERS:
+            return True
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "update":
+            return True
+        definitions = self._definitions.called(call, self._values)
+        return bool(definitions) and all(self._keeps(item, call, argument, depth) for item in definitions)
+
+    def _keeps(self, definition: cst.FunctionDef | cst.ClassDef, call: cst.Call, argument: cst.Arg, depth: int) -> bool:
+        """Whether a function only reads the parameter that a call passes ``argument`` for."""
+        if not isinstance(definition, cst.FunctionDef):
+            return False
+        params = definition.params
+        for param in (*params.posonly_params, *params.params, *params.kwonly_params):
+            if self._definitions.argument_of(call, definition, param) is argument.value:
+                uses = [
+                    use
+                    for use in self._tree.names.get(param.name.value, ())
+                    if any(binding.node is param for binding in self._names.bindings(use))
+                ]
+                return all(self._is_read(use, depth - 1) for use in uses)
+        return False
+
+    def _is_read(self, use: cst.Name, depth: int) -> bool:
+        above = self._tree.parent(use)
+        if isinstance(above, cst.Attribute):
+            return above.attr.value in _READING
+        if isinstance(above, cst.Subscript):
+            return above not in self._stored
+        if isinstance(above, cst.Arg):
+            return bool(above.star) or self._only_reads(above, depth)
+        return isinstance(above, _READ) and not isinstance(above, cst.Return)
+
+
+def _differs(found: Entries) -> bool:
+    """Whether some callers pass the entry and others do not: which of them a place belongs to is not known."""
+    return bool(found.values) and not found.certain
+
+
+def _updated(found: Entries, update: Entries) -> Entries:
+    """What is there once a dictionary is updated with another one."""
+    if update.certain:
+        return update
+    return Entries(found.values + update.values, found.certain, found.known and update.known)
+
+
+def _joined(alternatives: Iterable[Entries]) -> Entries:
+    """What one of several dictionaries may hold."""
+    found = list(alternatives)
+    values = tuple(dict.fromkeys(value for item in found for value in item.values))
+    return Entries(values, all(item.certain for item in found), all(item.known for item in found))

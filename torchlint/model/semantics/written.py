@@ -1,0 +1,332 @@
+"""Where a setting is written: the expressions that a name, an attribute or a parameter takes its value from."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.semantics.definitions import Definitions
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.names import Names
+from torchlint.model.semantics.value import Value
+from torchlint.model.semantics.values import Values
+from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.parameters import first_parameter, owner_of
+from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.tree import Tree
+
+#: Bases that do not set attributes of the instances from elsewhere, such as from the command line.
+_PLAIN_BASES = frozenset({"builtins.object", "abc.ABC", "typing.NamedTuple", "typing.Generic", "typing.Protocol"})
+#: Calls that may bind any name of a module, or call any function of it.
+_DO_ANYTHING = frozenset({"builtins.exec", "builtins.globals", "fire.Fire"})
+#: Decorators of classes whose instances are only made where a call is seen.
+_DATACLASSES = frozenset({"dataclasses.dataclass", "attr.s", "attrs.define", "attrs.frozen"})
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The expressions that a value comes from."""
+
+    values: tuple[cst.BaseExpression, ...]  #: at least one
+    complete: bool  #: False: who starts the program, or code out of sight, may give another value
+
+
+class Written:
+    """Answers for one forest."""
+
+    def __init__(
+        self, tree: Tree, names: Names, definitions: Definitions, values: Values, packaged: Collection[cst.CSTNode]
+    ) -> None:
+        """`packaged` are the roots of files whose functions code out of sight may call."""
+        self._packaged = packaged
+        self._tree = tree
+        self._names = names
+        self._definitions = definitions
+        self._values = values
+
+    def sources(self, node: cst.CSTNode) -> Sources | None:
+        """What ``node``, a name or an attribute, may be set to, one step back; None if unknown."""
+        if isinstance(node, cst.Name):
+            reached = self._values.reaching.of(node)
+            return self.of_bindings(reached) if reached else None
+        return self._of_attribute(node) if isinstance(node, cst.Attribute) else None
+
+    def of_bindings(self, bindings: list[Binding]) -> Sources | None:
+        """What ``bindings`` of one name give it."""
+        found: list[cst.BaseExpression] = []
+        complete = True
+        for binding in bindings:
+            if binding.kind == "annotation":
+                continue  # `workers: int` gives nothing
+            if binding.kind == "param" and isinstance(binding.node, cst.Param):
+                given = self._of_parameter(binding.node)
+                if given is None:
+                    return None
+                found += given.values
+                complete = complete and given.complete
+                continue
+            value = _part(binding.value, binding.path) if binding.kind == "assign" else None
+            if value is None:
+                return None
+            found.append(value)
+            if isinstance(self._tree.scope_of(binding.node).node, cst.Module):
+                stored = self._stored_in_module(binding)
+                if stored is None:
+                    return None
+                found += stored
+                complete = complete and not self._does_anything
+        return Sources(tuple(found), complete) if found else None
+
+    # -- parameters
+
+    def _of_parameter(self, param: cst.Param) -> Sources | None:
+        function = owner_of(self._tree, param)
+        if function is None:
+            return None
+        owner = self._tree.class_of(function)
+        if owner is not None and first_parameter(function) is param:
+            return None
+        calls, complete = self.calls_of(function)
+        found: list[cst.BaseExpression] = []
+        for call in calls:
+            given = self._definitions.argument_of(call, function, param)
+            if given is None and any(argument.star for argument in call.args):
+                return None
+            given = param.default if given is None else given
+            if given is None:
+                return None
+            found.append(given)
+        if not found and param.default is not None:
+            found.append(param.default)
+        return Sources(tuple(dict.fromkeys(found)), complete) if found else None
+
+    def calls_of(self, function: cst.FunctionDef) -> tuple[list[cst.Call], bool]:
+        """The calls of ``function``, and whether there are no others."""
+        callers = self._definitions.callers(function, self._values)
+        calls = list(callers.calls)
+        complete = callers.complete and not function.decorators and not self._does_anything
+        if self._tree.function_of(function) is None and self._tree.root_of(function) in self._packaged:
+            complete = False
+        owner = self._tree.class_of(function)
+        if owner is not None and function.name.value == "__init__":
+            for derived in self._derived.get(owner, ()):
+                own = next((item for item in self._tree.scopes[derived].bindings.get("__init__", ())), None)
+                if own is None:
+                    calls += self._calls_of_class(derived)
+                elif isinstance(own.node, cst.FunctionDef):
+                    above = [call for call in self._tree.calls_in(own.node.body) if _is_super_init(call)]
+                    calls += above
+                    complete = complete and bool(above)
+        return list(dict.fromkeys(calls)), complete and bool(calls)
+
+    def _calls_of_class(self, definition: cst.ClassDef) -> list[cst.Call]:
+        named = self._calls_by_name.get(definition.name.value, ())
+        return [call for call in named if definition in self._definitions.called(call, self._values)]
+
+    @cached_property
+    def _calls_by_name(self) -> dict[str, list[cst.Call]]:
+        found: dict[str, list[cst.Call]] = defaultdict(list)
+        for call in self._tree.calls:
+            func = call.func
+            found[func.attr.value if isinstance(func, cst.Attribute) else getattr(func, "value", "")].append(call)
+        return dict(found)
+
+    @cached_property
+    def _derived(self) -> dict[cst.ClassDef, list[cst.ClassDef]]:
+        """By class the classes that derive from it."""
+        found: dict[cst.ClassDef, list[cst.ClassDef]] = defaultdict(list)
+        for definition in self._tree.classes:
+            for base in self._definitions.lineage(definition)[1:]:
+                found[base].append(definition)
+        return dict(found)
+
+    # -- attributes
+
+    def _of_attribute(self, node: cst.Attribute) -> Sources | None:
+        members = self._names.members(node)
+        if members:
+            return self.of_bindings(members)
+        if self._names.resolve(node) is not None:
+            return None
+        base = self._values.of(node.value)
+        name = node.attr.value
+        if isinstance(base.definition, cst.ClassDef) and base.kind is not Kind.FUNCTION:
+            if not base.sure and not self._is_self(node.value):
+                return None  # a caller passes an object of the class, and another one something unknown
+            owners = self._owners(base, base.definition, name)
+            if owners:
+                return self._of_class(base, base.definition, owners, name)
+        text = dotted_name(node)
+        stored = self._values.stored(text) if text is not None else []
+        stored = [value for value in stored if value is None or not self._tree.within(node, value)]
+        known = [value for value in stored if value is not None]
+        return Sources(tuple(known), False) if known and len(known) == len(stored) else None
+
+    def _is_self(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is the first parameter of the method around."""
+        bindings = self._names.bindings(node) if isinstance(node, cst.Name) else []
+        function = (
+            owner_of(self._tree, bindings[0].node) if len(bindings) == 1 and bindings[0].kind == "param" else None
+        )
+        return (
+            function is not None
+            and self._tree.class_of(function) is not None
+            and first_parameter(function) is bindings[0].node
+        )
+
+    def _owners(self, base: Value, definition: cst.ClassDef, name: str) -> list[cst.ClassDef]:
+        """The classes that set the attribute of an object: the nearest in its lineage, and all derived ones."""
+
+        def binds(item: cst.ClassDef) -> bool:
+            scope = self._tree.scopes[item]
+            return name in scope.bindings or (base.kind is not Kind.CLASS and name in scope.attributes)
+
+        lineage = self._definitions.lineage(definition)
+        found = [item for item in lineage if binds(item)][:1]
+        if base.kind is not Kind.CLASS:  # what an instance is set to hides what its class binds
+            found += [item for item in lineage if item not in found and name in self._tree.scopes[item].attributes]
+        if not base.origins and base.kind is not Kind.CLASS:
+            found += [item for item in self._derived.get(definition, ()) if binds(item)]
+        return found
+
+    def _of_class(self, base: Value, definition: cst.ClassDef, owners: list[cst.ClassDef], name: str) -> Sources | None:
+        bindings = [binding for item in owners for binding in self._tree.scopes[item].bindings.get(name, ())]
+        if base.kind is not Kind.CLASS:
+            bindings += [binding for item in owners for binding in self._tree.scopes[item].attributes.get(name, ())]
+        inherited = self.of_bindings(bindings)
+        passed = self._passed_to_constructor(base, definition, name)
+        stored = self._stored_in_objects(definition, name)
+        if passed is None or stored is None:
+            return None
+        values, always = passed
+        if not always:
+            if inherited is None:
+                return None
+            defaults = [_default_of_field(self._names, value) for value in inherited.values]
+            values += [value for value in defaults if value is not None]
+            if None in defaults:
+                return None
+        values += stored
+        certain = bool(base.origins) or base.kind is Kind.CLASS
+        decorators = {
+            self._names.resolve(item.decorator.func if isinstance(item.decorator, cst.Call) else item.decorator)
+            for item in definition.decorators
+        }
+        certain = certain and decorators <= _DATACLASSES
+        certain = certain and set(self._definitions.base_names(definition)) <= _PLAIN_BASES
+        certain = (
+            certain and not self._sets_any_attribute and (always or (inherited is not None and inherited.complete))
+        )
+        return Sources(tuple(dict.fromkeys(values)), certain) if values else None
+
+    def _passed_to_constructor(
+        self, base: Value, definition: cst.ClassDef, name: str
+    ) -> tuple[list[cst.BaseExpression], bool] | None:
+        """What the constructor of a class without ``__init__``, such as a dataclass, is given; None if unknown.
+
+        And whether each of its calls gives something, so that a default does not count.
+        """
+        if base.kind is Kind.CLASS or self._definitions.method(definition, "__init__") is not None:
+            return [], False
+        fields = [
+            binding
+            for item in reversed(self._definitions.lineage(definition))
+            for bindings in self._tree.scopes[item].bindings.values()
+            for binding in bindings
+            if isinstance(binding.node, cst.AnnAssign)
+        ]
+        order = list(dict.fromkeys(binding.name for binding in fields))
+        found: list[cst.BaseExpression] = []
+        calls = list(base.origins) or self._calls_of_class(definition)
+        for call in calls:
+            if not isinstance(call, cst.Call):
+                return None
+            positional = [argument.value for argument in call.args if argument.keyword is None]
+            if any(argument.star for argument in call.args):
+                return None
+            found += [item.value for item in call.args if item.keyword is not None and item.keyword.value == name]
+            if name in order and order.index(name) < len(positional):
+                found.append(positional[order.index(name)])
+        return found, bool(base.origins) and len(found) == len(calls)
+
+    # -- what is stored from elsewhere
+
+    def _stored_in_module(self, binding: Binding) -> list[cst.BaseExpression] | None:
+        """What other files assign to a name of a module: ``config.WORKERS = 4``; None if unknown."""
+        found: list[cst.BaseExpression] = []
+        for target, value in self._stores.get(binding.name, ()):
+            if any(member.node is binding.node for member in self._names.members(target) or ()):
+                if value is None:
+                    return None
+                found.append(value)
+        return found
+
+    def _stored_in_objects(self, definition: cst.ClassDef, name: str) -> list[cst.BaseExpression] | None:
+        """What is assigned to an attribute of objects that may be of a class, outside of its methods."""
+        found: list[cst.BaseExpression] = []
+        for target, value in self._stores.get(name, ()):
+            other = self._values.of(target.value).definition
+            if isinstance(other, cst.ClassDef):
+                if definition not in self._definitions.lineage(other) and other not in self._definitions.lineage(
+                    definition
+                ):
+                    continue
+                if isinstance(target.value, cst.Name) and target.value.value == "self":
+                    continue  # an attribute of the class itself
+            if value is None:
+                return None
+            found.append(value)
+        return found
+
+    @cached_property
+    def _stores(self) -> dict[str, list[tuple[cst.Attribute, cst.BaseExpression | None]]]:
+        found: dict[str, list[tuple[cst.Attribute, cst.BaseExpression | None]]] = defaultdict(list)
+        for target, value, _ in self._tree.stores:
+            if isinstance(target, cst.Attribute):
+                found[target.attr.value].append((target, value))
+        return dict(found)
+
+    @cached_property
+    def _does_anything(self) -> bool:
+        return any(self._names.resolve(call.func) in _DO_ANYTHING for call in self._tree.calls)
+
+    @cached_property
+    def _sets_any_attribute(self) -> bool:
+        """Whether attributes are set whose names are not in the text."""
+        return any(
+            self._names.resolve(call.func) == "builtins.setattr"
+            and not (len(call.args) == 3 and isinstance(call.args[1].value, cst.SimpleString))
+            for call in self._tree.calls
+        ) or any(node.attr.value == "__dict__" for node in self._tree.attributes)
+
+
+def _part(value: cst.BaseExpression | None, path: tuple[int, ...]) -> cst.BaseExpression | None:
+    """The expression that unpacking takes from a tuple; the value itself where there is nothing to take."""
+    for position in path:
+        if not isinstance(value, (cst.Tuple, cst.List)) or not 0 <= position < len(value.elements):
+            return None
+        value = value.elements[position].value
+    return value
+
+
+def _default_of_field(names: Names, value: cst.BaseExpression) -> cst.BaseExpression | None:
+    """``4`` of ``dataclasses.field(default=4)``."""
+    if isinstance(value, cst.Call) and names.resolve(value.func) in ("dataclasses.field", "pydantic.Field"):
+        return next((item.value for item in value.args if item.keyword and item.keyword.value == "default"), None)
+    return value
+
+
+def _is_super_init(call: cst.Call) -> bool:
+    """``super().__init__(...)``."""
+    func = call.func
+    return (
+        isinstance(func, cst.Attribute)
+        and func.attr.value == "__init__"
+        and isinstance(func.value, cst.Call)
+        and isinstance(func.value.func, cst.Name)
+        and func.value.func.value == "super"
+    )
