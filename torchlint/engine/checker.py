@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
@@ -58,9 +58,7 @@ def check(
     enabled = settings.rules(source.path)
     judged = {rule.code for rule in enabled}
     diagnostics: list[Diagnostic] = []
-    rules = [rule for rule in enabled if rule.may_concern(source.text)]
-    code = code_of(source.text) if rules else ""
-    rules = [rule for rule in rules if rule.may_concern(code)]
+    rules, code = _concerned(source, enabled)
     if rules and is_vendored(in_project(source.path)):
         rules, judged = [], set()
     try:
@@ -108,6 +106,20 @@ def check(
         except BaselineError as error:
             on_crash(InternalError(f"{settings.baseline}: {error}"))
     return diagnostics
+
+
+def texts_around(source: Source, settings: Settings) -> Mapping[str, str]:
+    """What the diagnostics of a file depend on: by absolute path, the texts of files; empty if only on its own."""
+    rules, _ = _concerned(source, settings.rules(source.path))
+    around = _context(source, settings) if rules and not is_vendored(in_project(source.path)) else None
+    return around[0].texts if around is not None else {}
+
+
+def _concerned(source: Source, enabled: Sequence[Rule]) -> tuple[list[Rule], str]:
+    """The rules that may report something in a file, and its code if there are any."""
+    rules = [rule for rule in enabled if rule.may_concern(source.text)]
+    code = code_of(source.text) if rules else ""
+    return [rule for rule in rules if rule.may_concern(code)], code
 
 
 def unreadable(path: str, error: SourceError, settings: Settings) -> list[Diagnostic]:

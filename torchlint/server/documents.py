@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from lsprotocol import types
@@ -101,6 +101,7 @@ class Snapshot:
     source: Source
     parts: tuple[Part, ...]
     version: int | None  #: of the document or notebook
+    others: Mapping[str, str] = field(default_factory=dict)  #: by path, texts that count in place of those on disk
 
     @property
     def is_notebook(self) -> bool:
@@ -129,7 +130,8 @@ class Snapshot:
         """Where a place named by a finding is; None if it is in another file that is a notebook or cannot be read."""
         if not place.path:
             return types.Location(self.part_at(place.start).uri, self.range(place.start, place.end))
-        source = reading.containing(self.source, place)
+        text = self.others.get(os.path.abspath(place.path))
+        source = reading.containing(self.source, place) if text is None else Source.from_text(text, place.path)
         uri = from_fs_path(os.path.abspath(place.path))
         if source is None or source.cells or uri is None:
             return None
@@ -163,6 +165,17 @@ def open_uris(workspace: Workspace) -> list[str]:
     cells = {_key(cell.document) for notebook in workspace.notebook_documents.values() for cell in notebook.cells}
     single = [document.uri for key, document in workspace.text_documents.items() if key not in cells]
     return [*single, *(notebook.uri for notebook in workspace.notebook_documents.values())]
+
+
+def open_texts(workspace: Workspace) -> dict[str, str]:
+    """The texts of the open Python files, by path; not those of cells."""
+    found = {}
+    for uri in open_uris(workspace):
+        path = path_of(uri)
+        document = workspace.text_documents.get(_key(uri))
+        if path is not None and document is not None and _is_python(document) and len(document.source) <= MAX_BYTES:
+            found[os.path.abspath(path)] = document.source
+    return found
 
 
 def root_of(workspace: Workspace) -> str:
