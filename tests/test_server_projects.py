@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from conftest import RunTorchlint
 from lsprotocol import types
+from pygls.exceptions import JsonRpcRequestCancelled
 from test_server import Editor, editor, uri_of
 from test_whole_project import DATA, ENGINE, MAIN
 
@@ -206,3 +207,46 @@ def test_what_a_change_does_not_concern_is_not_chosen_again(project: Path, texts
     assert context_around(str(project / "data.py"), DATA) is None  # no script imports it any more
     use_texts({})
     assert chosen("data", DATA) is data
+
+
+async def ask_for_all(client: Editor, previous: types.WorkspaceDiagnosticReport | None = None) -> dict[str, Any]:
+    """The reports about all files, by file name, after an earlier answer; the answer itself under an empty name."""
+    ids = [types.PreviousResultId(item.uri, item.result_id or "") for item in (previous.items if previous else ())]
+    report = await asyncio.wait_for(
+        client.workspace_diagnostic_async(types.WorkspaceDiagnosticParams(ids)), 20 if previous is None else 30
+    )
+    return {"": report, **{item.uri.rpartition("/")[2]: item for item in report.items}}
+
+
+@pytest.mark.asyncio
+async def test_all_files_of_the_workspace_are_reported_when_they_are_asked_for(project: Path) -> None:
+    (project / "torchlint.toml").write_text('exclude = ["engine.py"]\n')
+    async with editor(project, pull=True) as client:
+        provider: Any = client.server_capabilities.diagnostic_provider
+        assert provider.workspace_diagnostics
+        first = await ask_for_all(client)
+        assert "engine.py" not in first  # it is excluded
+        assert "TL102" in {item.code for item in first["data.py"].items}
+        waiting = asyncio.ensure_future(ask_for_all(client, first[""]))
+        await asyncio.sleep(LATER)
+        assert not waiting.done()  # there is nothing new
+        client.open(uri_of(project, "main.py"), ON_CPU)
+        second = await waiting
+        assert second["data.py"].kind == "full"
+        assert "TL102" not in {item.code for item in second["data.py"].items}
+
+
+@pytest.mark.asyncio
+async def test_a_request_for_all_files_can_be_cancelled(project: Path) -> None:
+    async with editor(project, pull=True) as client:
+        first = await ask_for_all(client)
+        ids = [types.PreviousResultId(item.uri, item.result_id) for item in first[""].items]
+        send: Any = client.protocol.send_request_async
+        params = types.WorkspaceDiagnosticParams(ids)
+        asked = asyncio.ensure_future(send(types.WORKSPACE_DIAGNOSTIC, params, msg_id="all"))
+        await asyncio.sleep(0.2)
+        client.cancel_request(types.CancelParams("all"))
+        with pytest.raises(JsonRpcRequestCancelled):
+            await asked
+        client.open(uri_of(project, "data.py"), DATA)
+        assert "TL102" in {item.code for item in (await client.pull(uri_of(project, "data.py"))).items}

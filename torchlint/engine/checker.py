@@ -53,7 +53,7 @@ def check(
     A file without the words that the enabled rules look for is not parsed, unless ``syntax`` asks for a verdict on its
     syntax all the same. ``on_crash`` is told of a rule that raised, and the other rules are still heard; by default
     the crash is raised. ``on_gone`` is told how many findings the baseline lists that are no longer there.
-    ``is_cancelled`` is asked before each rule, and ends the check by raising AbandonedError.
+    ``is_cancelled`` is asked before the analysis and each rule, and ends the check by raising AbandonedError.
     """
     enabled = settings.rules(source.path)
     judged = {rule.code for rule in enabled}
@@ -65,6 +65,8 @@ def check(
         around = _context(source, settings) if rules else None
         known = around[0].known_text if around else code
         rules = [rule for rule in rules if rule.may_apply(known)]
+        if rules and is_cancelled():
+            raise AbandonedError
         if rules:
             with garbage_collection_paused(), _model(source, settings, rules, around) as module:
                 for rule in rules:

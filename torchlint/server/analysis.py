@@ -11,13 +11,15 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TypeVar
 
+from pygls.workspace import PositionCodec
+
 from torchlint.engine.checker import AbandonedError, InternalError, check, texts_around
 from torchlint.engine.fixer import Fixed, fix
 from torchlint.findings.codes import INVALID_SYNTAX
 from torchlint.findings.diagnostic import Diagnostic
 from torchlint.project.context import use_texts
 from torchlint.server.configuration import Configuration
-from torchlint.server.documents import Snapshot
+from torchlint.server.documents import Snapshot, snapshot_of_file
 from torchlint.settings.resolver import Resolver
 from torchlint.settings.settings import Settings
 from torchlint.source.parsing import ParseError, check_syntax
@@ -177,6 +179,25 @@ def check_snapshot(
         tuple(configuration.complaints()),
         around,
     )
+
+
+def check_file(
+    path: str,
+    uri: str,
+    codec: PositionCodec,
+    configuration: Configuration,
+    is_cancelled: Callable[[], bool],
+    texts: OpenTexts,
+    opened: Mapping[str, str],
+    before: Checked | None,
+) -> Checked | None:
+    """Check a file that is not open; None if it cannot be read. The rest is as for `check_snapshot`."""
+    snapshot = snapshot_of_file(path, uri, codec)
+    if snapshot is None:
+        return None
+    if before is not None and before.snapshot.source.text != snapshot.source.text:
+        before = None
+    return check_snapshot(snapshot, configuration, is_cancelled, texts, opened, before)
 
 
 def fix_snapshot(checked: Checked, settings: Settings) -> Fixed:

@@ -15,7 +15,7 @@ from torchlint.source import reading
 from torchlint.source.notebook import Notebook
 from torchlint.source.ranges import Edit, Place
 from torchlint.source.reading import MAX_BYTES
-from torchlint.source.source import Source
+from torchlint.source.source import Source, SourceError
 
 
 class Document(TextDocument):
@@ -180,11 +180,23 @@ def open_texts(workspace: Workspace) -> dict[str, str]:
 
 def root_of(workspace: Workspace) -> str:
     """The folder that is open in the editor; of several, the first."""
-    for uri in (*(folder.uri for folder in workspace.folders.values()), workspace.root_uri):
-        path = path_of(uri) if uri else None
-        if path is not None:
-            return path
-    return os.getcwd()
+    return next(iter(folders_of(workspace)), os.getcwd())
+
+
+def folders_of(workspace: Workspace) -> list[str]:
+    """The folders that are open in the editor."""
+    uris = [folder.uri for folder in workspace.folders.values()] or [workspace.root_uri]
+    return [path for uri in uris if uri and (path := path_of(uri)) is not None]
+
+
+def snapshot_of_file(path: str, uri: str, codec: PositionCodec) -> Snapshot | None:
+    """What is to be analysed of a Python file that is not open; None if it cannot be read."""
+    try:
+        source = reading.read(path)
+    except (OSError, SourceError):
+        return None
+    part = Part(uri, None, Text(source.text, codec), 0, len(source.text))
+    return Snapshot(uri, path, True, source, (part,), None)
 
 
 def path_of(uri: str) -> str | None:

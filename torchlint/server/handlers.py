@@ -13,6 +13,7 @@ from torchlint.server.configuration import Configuration, Options
 from torchlint.server.documents import Documents, path_of, root_of
 from torchlint.server.findings import SOURCE, as_shown, hover
 from torchlint.server.server import TorchlintServer
+from torchlint.server.workspace import WorkspaceDiagnostics
 
 #: What settings depend on: settings files and what they extend, and where a project says which torch it needs.
 _SETTINGS = ("**/*.toml", "**/setup.cfg", "**/setup.py", "**/requirements.txt")
@@ -125,7 +126,7 @@ def make_server() -> TorchlintServer:
 
     # -- requests
 
-    @server.feature(types.TEXT_DOCUMENT_DIAGNOSTIC, types.DiagnosticOptions(True, False, identifier=SOURCE))
+    @server.feature(types.TEXT_DOCUMENT_DIAGNOSTIC, types.DiagnosticOptions(True, True, identifier=SOURCE))
     async def diagnostic(
         params: types.DocumentDiagnosticParams,
     ) -> types.RelatedFullDocumentDiagnosticReport | types.RelatedUnchangedDocumentDiagnosticReport:
@@ -138,6 +139,12 @@ def make_server() -> TorchlintServer:
         if params.previous_result_id == result_id:
             return types.RelatedUnchangedDocumentDiagnosticReport(result_id)
         return types.RelatedFullDocumentDiagnosticReport(items, result_id=result_id)
+
+    everything = WorkspaceDiagnostics(server)
+
+    @server.feature(types.WORKSPACE_DIAGNOSTIC)
+    async def workspace_diagnostic(params: types.WorkspaceDiagnosticParams) -> types.WorkspaceDiagnosticReport:
+        return await everything.report(params)
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     async def show_hover(params: types.HoverParams) -> types.Hover | None:

@@ -26,7 +26,7 @@ from torchlint.server.findings import SOURCE, by_document
 #: An exception may show a whole syntax tree.
 _LONGEST_LINE = 2000
 #: For how long nothing must have changed until other open files that depend on a change are checked again.
-_QUIET_SECONDS = 0.3
+QUIET_SECONDS = 0.3
 #: If more files have changed on disk at once, whole projects are read again.
 _MANY_FILES = 50
 
@@ -70,8 +70,10 @@ class TorchlintServer(LanguageServer):
         self.generation = 0  #: counts changes of settings
         self.edits = 0  #: counts changes of open texts and of files
         self.was_shut_down = False
-        self._texts = OpenTexts()
+        self.texts = OpenTexts()
+        self.in_background = threading.Event()  #: ends the check of a file that is not open
         self._shown: dict[str, Checked] = {}
+        self._change = asyncio.Event()  #: set, and replaced, when files or settings change
         self._others: asyncio.Task[None] | None = None
         self._jobs: dict[str, Job] = {}
         self._publishing: dict[str, asyncio.Task[None]] = {}
@@ -110,10 +112,11 @@ class TorchlintServer(LanguageServer):
             before = job.newest if job is not None and job.stamp == stamp else None
             if job is not None:
                 job.cancel()
+            self.in_background.set()
             cancelled = threading.Event()
             opened = open_texts(self.workspace)
             future = self.worker.submit(
-                partial(check_snapshot, snapshot, self.configuration, cancelled.is_set, self._texts, opened, before)
+                partial(check_snapshot, snapshot, self.configuration, cancelled.is_set, self.texts, opened, before)
             )
             job = Job(stamp, self.edits, before, asyncio.wrap_future(future), cancelled)
             job.result.add_done_callback(self._tell)
@@ -184,16 +187,30 @@ class TorchlintServer(LanguageServer):
 
     def _files_change(self) -> None:
         """Give up checks that are under way, which began with other texts, and check other open files soon."""
-        self.edits += 1
+        self._tell_change()
         for job in self._jobs.values():
             job.cancel()
         if self._others is not None:
             self._others.cancel()
         self._others = asyncio.ensure_future(self._check_others())
 
+    def _tell_change(self) -> None:
+        self.edits += 1
+        self._change.set()
+        self._change = asyncio.Event()
+
+    async def next_change(self, state: tuple[int, int]) -> None:
+        """Wait until files or settings are not what they were at `edits` and `generation`."""
+        while (self.edits, self.generation) == state:
+            await self._change.wait()
+
+    def is_open(self, uri: str) -> bool:
+        """Whether a document is open."""
+        return uri in open_uris(self.workspace)
+
     async def _check_others(self) -> None:
         """When nothing has changed for a while, check what is open where it depends on what has changed."""
-        await asyncio.sleep(_QUIET_SECONDS)
+        await asyncio.sleep(QUIET_SECONDS)
         refresh = False
         for uri in open_uris(self.workspace):
             if uri in self._publishing:
@@ -255,7 +272,7 @@ class TorchlintServer(LanguageServer):
         """Read all settings anew, and check everything again."""
         self.worker.submit(forget_projects)
         self.generation += 1
-        self.edits += 1
+        self._tell_change()
         self.configuration = Configuration(self.options, root_of(self.workspace), self.configuration)
         for uri in open_uris(self.workspace):
             self.changed(uri)
