@@ -187,6 +187,8 @@ def measure(options: argparse.Namespace) -> int:
         cold.append(time.perf_counter() - start)
     cold = cold[1:]  # the first imported the rules
 
+    if options.file:
+        text = f"# not saved\n{text}"
     path = options.file.resolve() if options.file else UNSAVED
     client = Client([sys.executable, "-m", "torchlint", "server"], path.as_uri())
     found = client.open(text)

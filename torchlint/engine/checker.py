@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from torchlint.findings.baseline import BaselineError, load, unknown
@@ -119,9 +119,15 @@ def texts_around(source: Source, settings: Settings) -> Mapping[str, str]:
 
 def _concerned(source: Source, enabled: Sequence[Rule]) -> tuple[list[Rule], str]:
     """The rules that may report something in a file, and its code if there are any."""
-    rules = [rule for rule in enabled if rule.may_concern(source.text)]
-    code = code_of(source.text) if rules else ""
-    return [rule for rule in rules if rule.may_concern(code)], code
+    rules, code = _concerned_by(source.text, tuple(enabled))
+    return list(rules), code
+
+
+@lru_cache(maxsize=1)  # the server asks before a check
+def _concerned_by(text: str, enabled: tuple[Rule, ...]) -> tuple[tuple[Rule, ...], str]:
+    rules = [rule for rule in enabled if rule.may_concern(text)]
+    code = code_of(text) if rules else ""
+    return tuple(rule for rule in rules if rule.may_concern(code)), code
 
 
 def unreadable(path: str, error: SourceError, settings: Settings) -> list[Diagnostic]:

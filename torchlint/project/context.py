@@ -116,6 +116,7 @@ class _Known:
     contexts: dict[tuple[str, ...], _Chosen] = field(default_factory=dict)
     groups: dict[tuple[str, Screen], tuple[str, ...]] = field(default_factory=dict)
     concerned: dict[tuple[str, Screen], bool] = field(default_factory=dict)  #: answers of screens
+    parts: dict[_Part, ContextFile] = field(default_factory=dict)  #: of earlier contexts, with the same texts
     edited: _Known | None = None  #: the same project with other texts, the last that were asked for
 
     def with_texts(self, texts: Mapping[str, str]) -> _Known:
@@ -147,6 +148,8 @@ class _Known:
         project = self.project.with_text({self.project.root / file: text for file, text in changed.items()})
         found = _Known(project, self.root, texts)
         found.concerned = {key: answer for key, answer in self.concerned.items() if key[0] not in changed}
+        files = [item for chosen in self.contexts.values() for item in chosen.context.files]
+        found.parts = {_part(item): item for item in files if item.path not in changed}
         if project.same_imports(self.project):
             found.contexts = {
                 group: chosen for group, chosen in self.contexts.items() if chosen.looked_at.isdisjoint(changed)
@@ -160,7 +163,7 @@ class _Known:
                 self.groups |= dict.fromkeys([(member, concerns) for member in group], group)
         group = self.groups[file, concerns]
         if group not in self.contexts:
-            self.contexts[group] = _choose(self.project, group, self.root)
+            self.contexts[group] = _choose(self.project, group, self.root, self.parts)
         return self.contexts[group].context
 
     def _groups(self, main: str, concerns: Screen) -> Iterator[tuple[str, ...]]:
@@ -199,10 +202,10 @@ class _Chosen:
 
 def context_of(files: Files, mains: Sequence[str], root: str = "") -> Context:
     """The files `mains`, and the pieces of other files that they are analysed with."""
-    return _choose(files, mains, root).context
+    return _choose(files, mains, root, {}).context
 
 
-def _choose(files: Files, mains: Sequence[str], root: str) -> _Chosen:
+def _choose(files: Files, mains: Sequence[str], root: str, known: Mapping[_Part, ContextFile]) -> _Chosen:
     choice = _Choice(files, mains)
     chosen = choice.run()
     found = []
@@ -213,7 +216,8 @@ def _choose(files: Files, mains: Sequence[str], root: str) -> _Chosen:
             ends = [*starts[1:], len(text)]
             indices = range(len(starts)) if file in mains else sorted(chosen[file])
             spans = tuple((starts[index], ends[index]) for index in indices)
-            found.append(ContextFile(file, text, spans, file in mains, partial(_parsed, root)))
+            part = ContextFile(file, text, spans, file in mains, partial(_parsed, root))
+            found.append(known.get(_part(part), part))
     return _Chosen(Context(root, tuple(found), files.find_module), choice.looked_at)
 
 
@@ -377,6 +381,14 @@ class _Choice:
 
     def _words(self, file: str, index: int) -> frozenset[str]:
         return self._files.words_of(file)[index]
+
+
+#: A part of a file: its path, the spans of its pieces, and whether these are all.
+_Part = tuple[str, tuple[tuple[int, int], ...], bool]
+
+
+def _part(file: ContextFile) -> _Part:
+    return file.path, file.spans, file.whole
 
 
 def _parsed(root: str, file: ContextFile) -> Sequence[Piece]:
