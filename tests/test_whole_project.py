@@ -261,3 +261,29 @@ def test_a_script_that_is_not_python_is_reported_and_the_others_are_checked(tmp_
         (result,) = [item for item in check_paths([str(tmp_path)]) if item.path.endswith("train.py")]
         assert [item.code for item in result.diagnostics] == ["TL002"]
         assert result.errors == ()
+
+
+def test_a_module_that_the_file_does_not_know_says_nothing_about_it(tmp_path: Path) -> None:
+    main = MAIN.format(data="data", engine="engine")
+    sibling = ENGINE.replace("train_one_epoch", "train_in_half").replace("import", "import torch\nimport", 1)
+    sibling = sibling.replace("        loss = F", "        with torch.autocast('cuda'):\n            loss = F")
+    both = main.replace("import torch\n", "import torch\nfrom halves import train_in_half\n")
+    both = both.replace(
+        "train_one_epoch(model", "train_in_half(model, loader, optimizer, device)\n        train_one_epoch(model"
+    )
+    folder = write(tmp_path, data=DATA, engine=ENGINE, halves=sibling, main=both)
+    assert "TL301" in codes(folder / "engine.py")  # the same script, but neither imports the other
+    assert "TL301" not in codes(folder / "halves.py")
+    forget()
+    (folder / "engine.py").write_text("import halves\n" + ENGINE)
+    assert "TL301" not in codes(folder / "engine.py")
+
+
+def test_many_files_of_a_program_have_the_findings_of_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    main = MAIN.format(data="data", engine="engine")
+    folder = write(tmp_path, data=DATA, engine=ENGINE, main=main)
+    together = {name: codes(folder / name) for name in ("data.py", "engine.py", "main.py")}
+    assert together["data.py"] == ["TL102", "TL103"]
+    forget()
+    monkeypatch.setattr("torchlint.project.context.GROUP", 10)
+    assert {name: codes(folder / name) for name in together} == together

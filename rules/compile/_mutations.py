@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.parameters import first_parameter
-from torchlint.model.syntax.tree import Binding
+from torchlint.model.syntax.scopes import Binding
 
 from ._kinds import StateKind
 from ._traced import Traced, TracedCode

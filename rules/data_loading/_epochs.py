@@ -13,8 +13,8 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.options import Options
 from torchlint.model.semantics.value import Value, iterated
 from torchlint.model.syntax.calls import Call
-from torchlint.model.syntax.dotted import last_part
-from torchlint.model.syntax.tree import COMPREHENSIONS, dotted_name
+from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.function_words import words_of
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.purpose import Purposes

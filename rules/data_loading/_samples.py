@@ -12,8 +12,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Role
-from torchlint.model.syntax.dotted import last_name
-from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.training.evaluation import Evaluation
 from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.gradients import Gradients

@@ -13,7 +13,7 @@ from torchlint.model.data.datasets import Datasets
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import last_name
-from torchlint.model.syntax.tree import COMPREHENSIONS
+from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.purpose import Purposes

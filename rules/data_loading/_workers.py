@@ -11,7 +11,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.options import Options
 from torchlint.model.syntax.calls import Call
-from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.syntax.dotted import dotted_name
 
 #: How many callers up, and how many values deep, the answers are looked for.
 _DEPTH = 6

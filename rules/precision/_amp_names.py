@@ -12,7 +12,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.gates import Gates
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import last_part
-from torchlint.model.syntax.tree import Binding
+from torchlint.model.syntax.scopes import Binding
 from torchlint.rule import Edit
 
 _WRAPPERS = ("torch.cuda.amp.custom_fwd", "torch.cuda.amp.custom_bwd")

@@ -15,7 +15,8 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import nearest
-from torchlint.model.syntax.tree import COMPREHENSIONS, dotted_name
+from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.frozen import Frozen
 from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.gradients import Gradients

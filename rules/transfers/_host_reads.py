@@ -17,8 +17,8 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import last_name
-from torchlint.model.syntax.tree import COMPREHENSIONS, dotted_name
+from torchlint.model.syntax.dotted import dotted_name, last_name
+from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import is_backward
 from torchlint.model.training.outputs import Outputs

@@ -12,7 +12,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import DATA_LOADER, Kind
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import Call, Presence
-from torchlint.model.syntax.tree import Binding
+from torchlint.model.syntax.scopes import Binding
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import batch_origins
 

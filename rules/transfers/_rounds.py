@@ -12,8 +12,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import last_name, last_part
-from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.training.loops import Loops, is_backward, is_batch, is_step
 from torchlint.model.training.purpose import Purposes
 

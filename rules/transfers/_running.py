@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.value import Role
-from torchlint.model.syntax.tree import Binding, Scope
+from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.training.loops import Loops
 
 from ._host_reads import HostRead, HostReads

@@ -102,7 +102,7 @@ def _imported_root(statement: cst.Import | cst.ImportFrom) -> str:
     """The top-level module that an import statement names; "" if it is relative."""
     import libcst as cst
 
-    from torchlint.model.syntax.tree import dotted_name
+    from torchlint.model.syntax.dotted import dotted_name
 
     if isinstance(statement, cst.Import):
         return (dotted_name(statement.names[0].name) or "").partition(".")[0]

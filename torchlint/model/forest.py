@@ -61,7 +61,7 @@ class Forest:
             for base, file in zip(self.bases, files, strict=True)
         ]
         self.positions = Positions(moved[0])
-        self.tree = Tree(self.positions.root, [self.positions.add(pieces) for pieces in moved[1:]])
+        self.tree = Tree([self.positions.root, *(self.positions.add(pieces) for pieces in moved[1:])])
         self._whole = {file.place: file for file in files if file.whole}
         self.file_of_root: dict[cst.CSTNode, ForestFile] = dict(zip(self.tree.roots, files, strict=True))
         self.links = Links(self.tree, {root: file.place for root, file in self.file_of_root.items()}, resolve)
@@ -224,7 +224,7 @@ class Forest:
     @property
     def imported_names(self) -> frozenset[str]:
         """Dotted names of everything that the files import, at any place."""
-        return self.tables.imported
+        return frozenset().union(*self.tables.imported_by.values())
 
     def imported_by(self, root: cst.CSTNode) -> frozenset[str]:
         """Dotted names of everything that one file, given by its root, imports at any place."""
@@ -319,8 +319,3 @@ class Tables:
             words.update(node.attr.value for node in nodes if type(node) is cst.Attribute)
             known = self._words[root] = frozenset(words)
         return known
-
-    @cached_property
-    def imported(self) -> frozenset[str]:
-        """The dotted names of everything that any file imports."""
-        return frozenset().union(*self.imported_by.values())

@@ -11,7 +11,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact, ForestFile
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.pieces import parse_pieces
-from torchlint.model.syntax.tree import Binding, Scope
+from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.source.parsing import ParseError
 
 if TYPE_CHECKING:
@@ -98,6 +98,27 @@ class Module(Forest):
     def is_own(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is in the file."""
         return self.tree.root_of(node) is self.root
+
+    @cached_property
+    def related(self) -> frozenset[cst.CSTNode]:
+        """The roots of the file, of the files it imports, and of the files that import it, directly or not.
+
+        What the others do says nothing about this file: two modules of a program that do not know each other.
+        """
+        return self.links.related(self.root)
+
+    @cached_property
+    def imported_names(self) -> frozenset[str]:
+        """Dotted names of everything that the file and its related files import, at any place."""
+        return frozenset().union(*map(self.imported_by, self.related))
+
+    def calls(self, *names: str) -> Iterator[Call]:
+        """The calls of these canonical dotted names in the file and its related files, in order."""
+        return (call for call in super().calls(*names) if self.tree.root_of(call.node) in self.related)
+
+    def methods(self, *names: str) -> Iterator[cst.Call]:
+        """The calls ``<anything>.name(...)`` in the file and its related files, in order."""
+        return (call for call in super().methods(*names) if self.tree.root_of(call) in self.related)
 
     def own_calls(self, *names: str) -> Iterator[Call]:
         """The calls of these canonical names in the file: the places where a rule may report something."""

@@ -24,14 +24,13 @@ from torchlint.project.store import Entry
 from torchlint.source.parsing import ParseError
 
 #: Characters of other files that a file is analysed with.
-BUDGET = 100_000
+BUDGET = 150_000
 #: Characters of files that are analysed together as a whole.
 GROUP = 200_000
 #: A piece that is longer, such as a network's code that was generated, is left out.
 MAX_PIECE = 30_000
 #: A module that more files import is a public one: who calls it is unknown.
 MAX_IMPORTERS = 16
-
 
 #: Whether anything may be reported in a text.
 Screen = Callable[[str], bool]
@@ -238,6 +237,7 @@ class _Choice:
         """By file the chosen pieces."""
         for main in sorted(self._mains):
             self._callers(main, self._defined(main))
+        for main in sorted(self._mains):
             self._needs(main, frozenset().union(*self._files.words_of(main)))
         while self._waiting and self._size < BUDGET:
             file, index, is_caller = self._waiting.popleft()

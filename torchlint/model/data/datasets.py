@@ -13,8 +13,7 @@ from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of, moved_to
 from torchlint.model.semantics.value import Device, Value, named_device
-from torchlint.model.syntax.dotted import last_part
-from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.syntax.dotted import dotted_name, last_part
 
 #: Methods of a dataset that run once per item or batch.
 _ITEM_METHODS = ("__getitem__", "__getitems__", "__iter__")

@@ -11,8 +11,7 @@ import libcst as cst
 from torchlint.model.data.devices import Devices
 from torchlint.model.module import Module
 from torchlint.model.numerics.layers import Layers, NetworkLayers
-from torchlint.model.syntax.dotted import last_part
-from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes

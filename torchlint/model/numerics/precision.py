@@ -17,7 +17,8 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import climb, nearest
-from torchlint.model.syntax.tree import COMPREHENSIONS, dotted_name
+from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
@@ -141,22 +142,20 @@ class Precision:
         return self._module.fact(GradModes).of(node) in (GradMode.NO_GRAD, GradMode.INFERENCE)
 
     def _words(self, *, own: bool = True) -> Iterator[str]:
-        """Identifiers, attributes, keywords, imports and short strings of the file, or of the other files of its
-        program, in lower snake case."""
-        module, tree, imported = self._module, self._module.tree, self._module.own_imported_names
+        """Identifiers, attributes, keywords, imports and short strings of the file, or of its related files, in lower
+        snake case."""
+        module, tree = self._module, self._module.tree
+        roots = {module.root} if own else module.related - {module.root}
         found: set[str] = set()
-        for root in tree.roots:
-            if (root is module.root) is own:
-                found |= module.words_of(root)
-        calls = [call for call in tree.calls if module.is_own(call) is own]
-        found.update(item.keyword.value for call in calls for item in call.args if item.keyword is not None)
-        found.update(imported if own else module.imported_names - imported)
-        found.update(function.name.value for function in tree.functions if module.is_own(function) is own)
-        for string in tree.strings:
-            if _is_word(string) and module.is_own(string) is own:
-                found.add(string.value)
-        for word in found:
-            yield _snake(word)
+        for root in roots:
+            found |= module.words_of(root) | module.imported_by(root)
+            calls = tree.calls_in(root)
+            found.update(item.keyword.value for call in calls for item in call.args if item.keyword is not None)
+        found.update(function.name.value for function in tree.functions if tree.root_of(function) in roots)
+        found.update(item.value for item in tree.strings if _is_word(item) and tree.root_of(item) in roots)
+        if not own:
+            found -= module.own_imported_names
+        yield from map(_snake, found)
 
     @cached_property
     def float32_training(self) -> list[TrainingLoop]:

@@ -15,7 +15,8 @@ from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.links import Links
 from torchlint.model.semantics.names import Names
-from torchlint.model.syntax.tree import Binding, Scope, Tree
+from torchlint.model.syntax.scopes import Binding, Scope
+from torchlint.model.syntax.tree import Tree
 
 #: The calls of each method, of one name.
 _MethodCalls: TypeAlias = dict[cst.CSTNode, list[cst.Call]]

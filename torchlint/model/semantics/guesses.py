@@ -7,8 +7,8 @@ from functools import cached_property
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import UNKNOWN, Value
-from torchlint.model.syntax.dotted import last_part
-from torchlint.model.syntax.tree import Tree, dotted_name
+from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.syntax.tree import Tree
 
 
 class Guesses:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.syntax.tree import Binding, Scope, Tree
+from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.scopes import Binding, Scope
+from torchlint.model.syntax.tree import Tree
 
 #: The dotted name of a module, with leading dots if it is relative, and the file that imports it -> the file, or None.
 Resolve = Callable[[str, str], str | None]
@@ -48,6 +51,31 @@ class Links:
             found = self._roots.get(path) if path is not None else None
             self._modules[key] = None if found is None else self._tree.scopes[found]
         return self._modules[key]
+
+    def related(self, root: cst.CSTNode) -> frozenset[cst.CSTNode]:
+        """A file, given by its root, the files it imports, and the files that import it, directly or not."""
+        return frozenset(_reached(root, self._uses) | _reached(root, self._users))
+
+    @cached_property
+    def _uses(self) -> Mapping[cst.CSTNode, set[cst.CSTNode]]:
+        """By file those that it imports."""
+        found: dict[cst.CSTNode, set[cst.CSTNode]] = {root: set() for root in self._tree.roots}
+        for node in self._tree.imports:
+            root = self._tree.root_of(node)
+            for name in imported_modules(node):
+                scope = self.module(name, root)
+                if scope is not None and scope.node is not root:
+                    found[root].add(scope.node)
+        return found
+
+    @cached_property
+    def _users(self) -> Mapping[cst.CSTNode, set[cst.CSTNode]]:
+        """By file those that import it."""
+        found: dict[cst.CSTNode, set[cst.CSTNode]] = {root: set() for root in self._tree.roots}
+        for root, used in self._uses.items():
+            for other in used:
+                found[other].add(root)
+        return found
 
     def _connect(self) -> None:
         linked: list[tuple[Scope, str, list[Binding]]] = []
@@ -98,3 +126,24 @@ class Links:
         if not bound or not all(item.kind in _KNOWN for item in bound):
             return []
         return self._followed(bound, depth + 1)
+
+
+def imported_modules(node: cst.Import | cst.ImportFrom) -> Iterator[str]:
+    """The dotted names of the modules that an import may refer to: ``from a import b`` of ``a`` and ``a.b``."""
+    if isinstance(node, cst.Import):
+        yield from (name for alias in node.names if (name := dotted_name(alias.name)) is not None)
+        return
+    module = "." * len(node.relative) + (dotted_name(node.module) or "")
+    yield module
+    if not isinstance(node.names, cst.ImportStar):
+        separator = "" if module.endswith(".") else "."
+        yield from (f"{module}{separator}{dotted_name(alias.name)}" for alias in node.names)
+
+
+def _reached(start: cst.CSTNode, steps: Mapping[cst.CSTNode, set[cst.CSTNode]]) -> set[cst.CSTNode]:
+    found, waiting = {start}, [start]
+    while waiting:
+        for node in steps[waiting.pop()] - found:
+            found.add(node)
+            waiting.append(node)
+    return found

@@ -8,7 +8,9 @@ import libcst as cst
 
 from torchlint.model.semantics.knowledge import CANONICAL, STAR_EXPORTS
 from torchlint.model.semantics.links import Links
-from torchlint.model.syntax.tree import Binding, Scope, Tree, dotted_name
+from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.scopes import Binding, Scope
+from torchlint.model.syntax.tree import Tree
 
 _BUILTINS = frozenset(dir(builtins))
 #: How many aliases (``a = b``) are followed before giving up.

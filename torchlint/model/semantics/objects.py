@@ -18,7 +18,7 @@ from torchlint.model.semantics.object_parts import SEALED, Object, Objects, part
 from torchlint.model.semantics.stores import Stores, trailing_name
 from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.parameters import first_parameter, owner_of
-from torchlint.model.syntax.tree import Binding
+from torchlint.model.syntax.scopes import Binding
 
 #: An expression, and the part of its value that unpacking gives.
 _Part = tuple[cst.CSTNode, tuple[int, ...]]

@@ -7,7 +7,8 @@ from bisect import bisect_left, bisect_right
 import libcst as cst
 
 from torchlint.model.semantics.names import Names
-from torchlint.model.syntax.tree import COMPREHENSIONS, Binding, Scope, Tree
+from torchlint.model.syntax.scopes import COMPREHENSIONS, Binding, Scope
+from torchlint.model.syntax.tree import Tree
 
 
 class Reaching:

@@ -11,8 +11,8 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.main_guard import is_main_guard
-from torchlint.model.syntax.tree import dotted_name
 
 _DEVICE_WORDS = frozenset(
     "torch th backends cudnn cuda use_cuda is_available device_count and args opt cfg config self".split()

@@ -20,8 +20,10 @@ from torchlint.model.semantics.moves import moved_to
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.semantics.value import NONE, NUMBER, UNKNOWN, Role, Value, iterated, join, unpacked
+from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import first_parameter, owner_of
-from torchlint.model.syntax.tree import Binding, Scope, Tree, dotted_name
+from torchlint.model.syntax.scopes import Binding, Scope
+from torchlint.model.syntax.tree import Tree
 
 __all__ = ["Value", "Values"]
 

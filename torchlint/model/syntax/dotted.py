@@ -1,10 +1,8 @@
-"""The last part of a dotted name."""
+"""Dotted names, and their last parts."""
 
 from __future__ import annotations
 
 import libcst as cst
-
-from torchlint.model.syntax.tree import dotted_name
 
 
 def last_part(name: str) -> str:
@@ -15,3 +13,15 @@ def last_part(name: str) -> str:
 def last_name(node: cst.CSTNode | None) -> str:
     """``c`` for the expression ``a.b.c``; "" for anything but a dotted name."""
     return last_part(dotted_name(node) or "")
+
+
+def dotted_name(node: cst.CSTNode | None) -> str | None:
+    """``a.b.c`` for a Name or a chain of Attributes, else None."""
+    parts: list[str] = []
+    while isinstance(node, cst.Attribute):
+        parts.append(node.attr.value)
+        node = node.value
+    if not isinstance(node, cst.Name):
+        return None
+    parts.append(node.value)
+    return ".".join(reversed(parts))

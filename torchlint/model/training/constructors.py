@@ -8,8 +8,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
-from torchlint.model.syntax.dotted import last_name, last_part
-from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.training.evaluation import KEEPING_MODE
 from torchlint.model.training.mode_switches import ModeSwitches, same_object
 from torchlint.model.training.sources import Sources, element

@@ -6,7 +6,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
-from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.training.mode_switches import ModeSwitch, ModeSwitches, same_object
 from torchlint.model.training.sources import Sources, element
 

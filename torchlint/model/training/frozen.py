@@ -7,8 +7,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.syntax.dotted import last_name
-from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.training.loops import Loops
 
 

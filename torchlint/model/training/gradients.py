@@ -10,9 +10,9 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import nearest
-from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.syntax.parameters import owner_of
-from torchlint.model.syntax.tree import Scope, dotted_name
+from torchlint.model.syntax.scopes import Scope
 from torchlint.model.training.loops import is_backward, is_step
 
 #: How many calls deep a backward pass is looked for.

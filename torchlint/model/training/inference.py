@@ -12,7 +12,7 @@ import libcst as cst
 from torchlint.model.data.devices import Devices
 from torchlint.model.module import Module
 from torchlint.model.numerics.precision import Precision
-from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.training.constructors import Constructors
 from torchlint.model.training.evaluation import Evaluation
 from torchlint.model.training.exclusions import Exclusions

@@ -7,7 +7,7 @@ import re
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.inference import InferenceSite
 from torchlint.model.training.loops import Loops

@@ -12,8 +12,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.value import UNKNOWN, Role, Value, iterated
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import last_part
-from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.syntax.dotted import dotted_name, last_part
 
 
 class LoopKind(str, Enum):

@@ -10,7 +10,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.syntax.dotted import dotted_name
 
 
 @dataclass(frozen=True, eq=False)

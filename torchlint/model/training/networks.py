@@ -7,8 +7,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.dotted import last_name, last_part
-from torchlint.model.syntax.tree import dotted_name
+from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.training.grad_mode import GradModes
 
 

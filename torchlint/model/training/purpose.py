@@ -11,7 +11,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.syntax.climbing import nearest
-from torchlint.model.syntax.tree import COMPREHENSIONS
+from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.loops import Loops
 from torchlint.source.paths import is_vendored
 

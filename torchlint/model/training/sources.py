@@ -5,8 +5,9 @@ from __future__ import annotations
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import owner_of
-from torchlint.model.syntax.tree import Binding, dotted_name
+from torchlint.model.syntax.scopes import Binding
 
 
 class Sources(ForestFact):

@@ -1,0 +1,40 @@
+"""Scopes, and what they bind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)
+
+
+@dataclass(eq=False)
+class Binding:
+    """One place that gives a name (or an attribute of ``self``) its value."""
+
+    name: str
+    kind: str  #: import, assign, augment, annotation, for, with, param, function, class, except, delete
+    node: cst.CSTNode  #: the statement or parameter that binds
+    order: int
+    value: cst.BaseExpression | None = None  #: the bound expression; for ``for`` the iterable, for ``with`` the manager
+    path: tuple[int, ...] = ()  #: position in the unpacked value, -1 for a starred or unknown position
+    imported: str = ""  #: what an import binds, as a dotted name
+
+
+@dataclass(eq=False)
+class Scope:
+    """A module, class, function, lambda or comprehension, and what it binds."""
+
+    node: cst.CSTNode
+    parent: Scope | None
+    bindings: dict[str, list[Binding]] = field(default_factory=dict)
+    #: for a class: what its methods assign to attributes of ``self``
+    attributes: dict[str, list[Binding]] = field(default_factory=dict)
+    outer_names: set[str] = field(default_factory=set)  #: declared ``global`` or ``nonlocal``
+    star_imports: list[str] = field(default_factory=list)
+
+    @property
+    def is_class(self) -> bool:
+        """Whether nested functions do not see this scope's names."""
+        return isinstance(self.node, cst.ClassDef)

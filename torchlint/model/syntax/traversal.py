@@ -1,0 +1,372 @@
+"""The one traversal of libcst trees: parents, order, scopes, bindings, and the nodes that carry meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import libcst as cst
+
+from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.scopes import COMPREHENSIONS, Binding, Scope
+
+#: Fields that carry meaning, in the order in which Python evaluates them; white space and operators are left out.
+_FIELDS: dict[type[cst.CSTNode], tuple[str, ...]] = {
+    cst.Module: ("body",),
+    cst.IndentedBlock: ("body",),
+    cst.SimpleStatementLine: ("body",),
+    cst.SimpleStatementSuite: ("body",),
+    cst.If: ("test", "body", "orelse"),
+    cst.Else: ("body",),
+    cst.For: ("iter", "target", "body", "orelse"),
+    cst.While: ("test", "body", "orelse"),
+    cst.With: ("items", "body"),
+    cst.WithItem: ("item", "asname"),
+    cst.AsName: ("name",),
+    cst.Try: ("body", "handlers", "orelse", "finalbody"),
+    cst.TryStar: ("body", "handlers", "orelse", "finalbody"),
+    cst.ExceptHandler: ("type", "name", "body"),
+    cst.ExceptStarHandler: ("type", "name", "body"),
+    cst.Finally: ("body",),
+    cst.FunctionDef: ("decorators", "params", "returns", "body"),
+    cst.Decorator: ("decorator",),
+    cst.Parameters: ("posonly_params", "params", "star_arg", "kwonly_params", "star_kwarg"),
+    cst.Param: ("annotation", "default"),
+    cst.Annotation: ("annotation",),
+    cst.ClassDef: ("decorators", "bases", "keywords", "body"),
+    cst.Match: ("subject", "cases"),
+    cst.MatchCase: ("guard", "body"),
+    cst.Expr: ("value",),
+    cst.Return: ("value",),
+    cst.Assign: ("value", "targets"),
+    cst.AssignTarget: ("target",),
+    cst.AugAssign: ("value", "target"),
+    cst.AnnAssign: ("annotation", "value", "target"),
+    cst.Raise: ("exc", "cause"),
+    cst.From: ("item",),
+    cst.Assert: ("test", "msg"),
+    cst.Del: ("target",),
+    cst.Import: (),
+    cst.ImportFrom: (),
+    cst.Global: (),
+    cst.Nonlocal: (),
+    cst.Pass: (),
+    cst.Break: (),
+    cst.Continue: (),
+    cst.Attribute: ("value",),
+    cst.Call: ("func", "args"),
+    cst.Arg: ("value",),
+    cst.Subscript: ("value", "slice"),
+    cst.SubscriptElement: ("slice",),
+    cst.Index: ("value",),
+    cst.Slice: ("lower", "upper", "step"),
+    cst.BinaryOperation: ("left", "right"),
+    cst.BooleanOperation: ("left", "right"),
+    cst.UnaryOperation: ("expression",),
+    cst.Comparison: ("left", "comparisons"),
+    cst.ComparisonTarget: ("comparator",),
+    cst.IfExp: ("test", "body", "orelse"),
+    cst.Lambda: ("params", "body"),
+    cst.Tuple: ("elements",),
+    cst.List: ("elements",),
+    cst.Set: ("elements",),
+    cst.Element: ("value",),
+    cst.StarredElement: ("value",),
+    cst.Dict: ("elements",),
+    cst.DictElement: ("key", "value"),
+    cst.StarredDictElement: ("value",),
+    cst.ListComp: ("for_in", "elt"),
+    cst.SetComp: ("for_in", "elt"),
+    cst.GeneratorExp: ("for_in", "elt"),
+    cst.DictComp: ("for_in", "key", "value"),
+    cst.CompFor: ("iter", "target", "ifs", "inner_for_in"),
+    cst.CompIf: ("test",),
+    cst.NamedExpr: ("value", "target"),
+    cst.Await: ("expression",),
+    cst.Yield: ("value",),
+    cst.FormattedString: ("parts",),
+    cst.FormattedStringText: (),
+    cst.FormattedStringExpression: ("expression",),
+    cst.ConcatenatedString: ("left", "right"),
+    cst.SimpleString: (),
+    cst.Integer: (),
+    cst.Float: (),
+    cst.Imaginary: (),
+    cst.Ellipsis: (),
+    cst.Name: (),
+}
+
+
+class Traversal:
+    """What the traversal of some files noted."""
+
+    def __init__(self, roots: Sequence[cst.Module]) -> None:
+        """`roots` are files, or parts of files."""
+        self.roots = tuple(roots)
+        self.nodes: list[cst.CSTNode] = []
+        self._index: dict[cst.CSTNode, int] = {}
+        self._parents: list[int] = []
+        self.calls: list[cst.Call] = []
+        self.functions: list[cst.FunctionDef] = []
+        self.classes: list[cst.ClassDef] = []
+        self.loops: list[cst.For | cst.While] = []
+        self.withs: list[cst.With] = []
+        self.strings: list[cst.SimpleString] = []
+        self.attributes: list[cst.Attribute] = []
+        self.imports: list[cst.Import | cst.ImportFrom] = []
+        self.names: dict[str, list[cst.Name]] = {}
+        self.stores: list[tuple[cst.BaseExpression, cst.BaseExpression | None, cst.CSTNode]] = []
+        self.scopes: dict[cst.CSTNode, Scope] = {each: Scope(each, None) for each in self.roots}
+        self._name_scopes: dict[cst.CSTNode, Scope] = {}
+        self._root_indices: list[int] = []
+        for each in self.roots:
+            self._root_indices.append(len(self.nodes))
+            self._walk(each)
+
+    def _walk(self, root: cst.Module) -> None:
+        fields = _FIELDS
+        index, nodes, parents = self._index, self.nodes, self._parents
+        stack: list[tuple[cst.CSTNode, int, Scope]] = [(root, -1, self.scopes[root])]
+        push, pop = stack.append, stack.pop
+        while stack:
+            node, above, scope = pop()
+            here = len(nodes)
+            index[node] = here
+            nodes.append(node)
+            parents.append(above)
+            kind = type(node)
+            handler = _HANDLERS.get(kind)
+            inner = scope if handler is None else handler(self, node, scope)
+            names = fields.get(kind)
+            if names is None:
+                continue
+            for name in reversed(names):
+                value = getattr(node, name)
+                if value is None:
+                    continue
+                inside = inner if inner is scope or name in _INNER_FIELDS.get(kind, ()) else scope
+                if type(value) is tuple or type(value) is list:  # much quicker than `isinstance`
+                    for item in reversed(value):
+                        push((item, here, inside))
+                elif type(value) in fields or isinstance(value, cst.CSTNode):
+                    push((value, here, inside))
+
+    def _bind(self, scope: Scope, binding: Binding) -> None:
+        home = scope
+        if binding.name in scope.outer_names:
+            while home.parent is not None and (home is scope or home.is_class or binding.name not in home.bindings):
+                home = home.parent
+        while isinstance(home.node, COMPREHENSIONS) and binding.kind == "assign" and home.parent is not None:
+            home = home.parent  # a walrus binds in the scope around the comprehension
+        home.bindings.setdefault(binding.name, []).append(binding)
+
+    def _bind_target(
+        self,
+        target: cst.CSTNode,
+        scope: Scope,
+        kind: str,
+        statement: cst.CSTNode,
+        value: cst.BaseExpression | None,
+        path: tuple[int, ...] = (),
+    ) -> None:
+        order = self._index[statement]
+        if isinstance(target, cst.Name):
+            self._bind(scope, Binding(target.value, kind, statement, order, value, path))
+        elif isinstance(target, (cst.Tuple, cst.List)):
+            starred = False
+            for position, element in enumerate(target.elements):
+                starred = starred or isinstance(element, cst.StarredElement)
+                self._bind_target(element.value, scope, kind, statement, value, (*path, -1 if starred else position))
+        elif isinstance(target, cst.Attribute):
+            owner = self._class_of_self(target.value, scope)
+            if owner is not None:
+                name = target.attr.value
+                owner.attributes.setdefault(name, []).append(Binding(name, kind, statement, order, value, path))
+            self.stores.append((target, value if not path else None, statement))
+        elif isinstance(target, cst.Subscript):
+            self.stores.append((target, value if not path else None, statement))
+
+    def _class_of_self(self, expression: cst.BaseExpression, scope: Scope) -> Scope | None:
+        """The class scope if ``expression`` is the first parameter of the method around."""
+        if not isinstance(expression, cst.Name):
+            return None
+        current: Scope | None = scope
+        while current is not None:
+            node = current.node
+            if isinstance(node, cst.FunctionDef) and current.parent is not None and current.parent.is_class:
+                first = node.params.posonly_params or node.params.params
+                if first and first[0].name.value == expression.value:
+                    return current.parent
+                return None
+            current = current.parent
+        return None
+
+    def _on_function(self, node: cst.FunctionDef, scope: Scope) -> Scope:
+        self.functions.append(node)
+        self._bind(scope, Binding(node.name.value, "function", node, self._index[node]))
+        return self._function_scope(node, node.params, scope)
+
+    def _on_lambda(self, node: cst.Lambda, scope: Scope) -> Scope:
+        return self._function_scope(node, node.params, scope)
+
+    def _function_scope(self, node: cst.CSTNode, parameters: cst.Parameters, scope: Scope) -> Scope:
+        inner = Scope(node, scope)
+        self.scopes[node] = inner
+        order = self._index[node]
+        for param in (*parameters.posonly_params, *parameters.params, *parameters.kwonly_params):
+            self._bind(inner, Binding(param.name.value, "param", param, order, param.default))
+        for extra in (parameters.star_arg, parameters.star_kwarg):
+            if isinstance(extra, cst.Param):
+                self._bind(inner, Binding(extra.name.value, "star", extra, order))
+        return inner
+
+    def _on_class(self, node: cst.ClassDef, scope: Scope) -> Scope:
+        self.classes.append(node)
+        self._bind(scope, Binding(node.name.value, "class", node, self._index[node]))
+        inner = Scope(node, scope)
+        self.scopes[node] = inner
+        return inner
+
+    def _on_comprehension(self, node: cst.CSTNode, scope: Scope) -> Scope:
+        inner = Scope(node, scope)
+        self.scopes[node] = inner
+        return inner
+
+    def _on_comp_for(self, node: cst.CompFor, scope: Scope) -> Scope:
+        self._bind_target(node.target, scope, "for", node, node.iter)
+        return scope
+
+    def _on_name(self, node: cst.Name, scope: Scope) -> Scope:
+        self._name_scopes[node] = scope
+        self.names.setdefault(node.value, []).append(node)
+        return scope
+
+    def _on_call(self, node: cst.Call, scope: Scope) -> Scope:
+        self.calls.append(node)
+        return scope
+
+    def _on_attribute(self, node: cst.Attribute, scope: Scope) -> Scope:
+        self.attributes.append(node)
+        return scope
+
+    def _on_string(self, node: cst.SimpleString, scope: Scope) -> Scope:
+        self.strings.append(node)
+        return scope
+
+    def _on_for(self, node: cst.For, scope: Scope) -> Scope:
+        self.loops.append(node)
+        self._bind_target(node.target, scope, "for", node, node.iter)
+        return scope
+
+    def _on_while(self, node: cst.While, scope: Scope) -> Scope:
+        self.loops.append(node)
+        return scope
+
+    def _on_with(self, node: cst.With, scope: Scope) -> Scope:
+        self.withs.append(node)
+        for item in node.items:
+            if item.asname is not None:
+                self._bind_target(item.asname.name, scope, "with", node, item.item)
+        return scope
+
+    def _on_handler(self, node: cst.CSTNode, scope: Scope) -> Scope:
+        name = getattr(node, "name", None)
+        if name is not None and isinstance(name.name, cst.Name):
+            self._bind(scope, Binding(name.name.value, "except", node, self._index[node]))
+        return scope
+
+    def _on_assign(self, node: cst.Assign, scope: Scope) -> Scope:
+        for target in node.targets:
+            self._bind_target(target.target, scope, "assign", node, node.value)
+        return scope
+
+    def _on_ann_assign(self, node: cst.AnnAssign, scope: Scope) -> Scope:
+        self._bind_target(node.target, scope, "assign" if node.value is not None else "annotation", node, node.value)
+        return scope
+
+    def _on_aug_assign(self, node: cst.AugAssign, scope: Scope) -> Scope:
+        self._bind_target(node.target, scope, "augment", node, None)
+        return scope
+
+    def _on_named(self, node: cst.NamedExpr, scope: Scope) -> Scope:
+        self._bind_target(node.target, scope, "assign", node, node.value)
+        return scope
+
+    def _on_del(self, node: cst.Del, scope: Scope) -> Scope:
+        self._bind_target(node.target, scope, "delete", node, None)
+        return scope
+
+    def _on_outer(self, node: cst.CSTNode, scope: Scope) -> Scope:
+        scope.outer_names.update(item.name.value for item in node.names)  # type: ignore[attr-defined]
+        return scope
+
+    def _on_import(self, node: cst.Import, scope: Scope) -> Scope:
+        self.imports.append(node)
+        order = self._index[node]
+        for alias in node.names:
+            dotted = dotted_name(alias.name)
+            if dotted is None:
+                continue
+            if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
+                self._bind(scope, Binding(alias.asname.name.value, "import", node, order, imported=dotted))
+            else:
+                head = dotted.partition(".")[0]
+                self._bind(scope, Binding(head, "import", node, order, imported=head))
+        return scope
+
+    def _on_import_from(self, node: cst.ImportFrom, scope: Scope) -> Scope:
+        self.imports.append(node)
+        module = "." * len(node.relative) + (dotted_name(node.module) or "" if node.module is not None else "")
+        if isinstance(node.names, cst.ImportStar):
+            scope.star_imports.append(module)
+            return scope
+        order = self._index[node]
+        for alias in node.names:
+            name = dotted_name(alias.name) or ""
+            bound = name
+            if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
+                bound = alias.asname.name.value
+            imported = module + name if module.endswith(".") else f"{module}.{name}"
+            self._bind(scope, Binding(bound, "import", node, order, imported=imported))
+        return scope
+
+
+#: Which fields of a scope-making node are evaluated in its own scope.
+_INNER_FIELDS: dict[type[cst.CSTNode], tuple[str, ...]] = {
+    cst.FunctionDef: ("body",),
+    cst.Lambda: ("body",),
+    cst.ClassDef: ("body",),
+    cst.ListComp: ("for_in", "elt"),
+    cst.SetComp: ("for_in", "elt"),
+    cst.GeneratorExp: ("for_in", "elt"),
+    cst.DictComp: ("for_in", "key", "value"),
+}
+
+_HANDLERS: dict[type[cst.CSTNode], Callable[[Traversal, Any, Scope], Scope]] = {
+    cst.FunctionDef: Traversal._on_function,
+    cst.Lambda: Traversal._on_lambda,
+    cst.ClassDef: Traversal._on_class,
+    cst.ListComp: Traversal._on_comprehension,
+    cst.SetComp: Traversal._on_comprehension,
+    cst.GeneratorExp: Traversal._on_comprehension,
+    cst.DictComp: Traversal._on_comprehension,
+    cst.CompFor: Traversal._on_comp_for,
+    cst.Name: Traversal._on_name,
+    cst.Call: Traversal._on_call,
+    cst.Attribute: Traversal._on_attribute,
+    cst.SimpleString: Traversal._on_string,
+    cst.For: Traversal._on_for,
+    cst.While: Traversal._on_while,
+    cst.With: Traversal._on_with,
+    cst.ExceptHandler: Traversal._on_handler,
+    cst.ExceptStarHandler: Traversal._on_handler,
+    cst.Assign: Traversal._on_assign,
+    cst.AnnAssign: Traversal._on_ann_assign,
+    cst.AugAssign: Traversal._on_aug_assign,
+    cst.NamedExpr: Traversal._on_named,
+    cst.Del: Traversal._on_del,
+    cst.Global: Traversal._on_outer,
+    cst.Nonlocal: Traversal._on_outer,
+    cst.Import: Traversal._on_import,
+    cst.ImportFrom: Traversal._on_import_from,
+}
