@@ -1,10 +1,12 @@
 """Times `torchlint server` from a change in the editor to the diagnostics of the changed text.
 
-    python benchmarks/server.py [FILE] [--edits 200] [--burst 5]
+    python benchmarks/server.py [FILE] [--edits 200] [--burst 5] [--project 100]
 
 A client types single characters at places all over FILE (default: 1,000 lines made of the fixtures), each taken back by
 the next change, and waits for the diagnostics after each. Then it types bursts, as fast as it can, and waits for the
 diagnostics of the last character. For comparison the same text is checked without a server, with nothing known of it.
+
+With --project, the file is one of three scripts in a project of so many files, all of whose modules they import.
 """
 
 from __future__ import annotations
@@ -15,19 +17,24 @@ import random
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 SEED = 7
-URI = "file:///tmp/edited.py"
+#: The scripts of a project; the first is edited.
+_SCRIPTS = ("train", "evaluate", "export")
+#: A file that does not exist.
+UNSAVED = Path("/tmp/edited.py")
 
 
 class Client:
     """Speaks to a server over its standard streams, one message at a time."""
 
-    def __init__(self, command: list[str]) -> None:
+    def __init__(self, command: list[str], uri: str) -> None:
+        self.uri = uri
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/")
         self.version = 1
 
@@ -59,7 +66,7 @@ class Client:
         self.send("initialize", {"processId": None, "rootUri": None, "capabilities": {}}, 1)
         self.receive()
         self.send("initialized", {})
-        document = {"uri": URI, "languageId": "python", "version": self.version, "text": text}
+        document = {"uri": self.uri, "languageId": "python", "version": self.version, "text": text}
         self.send("textDocument/didOpen", {"textDocument": document})
         return self.diagnostics()
 
@@ -68,7 +75,7 @@ class Client:
         self.version += 1
         edit = {"start": {"line": row, "character": column}, "end": {"line": row, "character": end}}
         changes = [{"range": edit, "text": text}]
-        document = {"uri": URI, "version": self.version}
+        document = {"uri": self.uri, "version": self.version}
         self.send("textDocument/didChange", {"textDocument": document, "contentChanges": changes})
 
     def diagnostics(self) -> int:
@@ -76,7 +83,7 @@ class Client:
         while True:
             message = self.receive()
             if message.get("method") == "textDocument/publishDiagnostics":
-                if message["params"].get("version") == self.version:
+                if message["params"]["uri"] == self.uri and message["params"].get("version") == self.version:
                     return len(message["params"]["diagnostics"])
 
     def close(self) -> int:
@@ -102,6 +109,33 @@ def text_of_fixtures(lines: int = 1000) -> str:
             return text
         except SyntaxError:
             text = text[: text.rstrip("\n").rindex("\n") + 1]
+
+
+def write_project(folder: Path, count: int) -> Path:
+    """Write a project of `count` files; the script that is edited, of about 1,000 lines.
+
+    Three scripts import most of the modules; one module in four is a program of the fixtures, the others are modules
+    of torchlint itself, which do not use torch.
+    """
+    (folder / ".git").mkdir()
+    (folder / "parts").mkdir()
+    programs = sorted(ROOT.glob("fixtures/*/before.py"))
+    others = [path for path in sorted(ROOT.glob("torchlint/*/*.py")) if path.name != "__init__.py"]
+    imports, uses = [], ['if __name__ == "__main__":\n']
+    for index in range(count - len(_SCRIPTS)):
+        paths = others if index % 4 else programs
+        text = paths[index // 4 % len(paths)].read_text(encoding="utf-8")
+        (folder / "parts" / f"part_{index}.py").write_text(text.partition("if __name__ ==")[0], encoding="utf-8")
+        if paths is programs:
+            imports.append(f"from parts.part_{index} import prepare as prepare_{index}, work as work_{index}\n")
+            uses.append(f'    work_{index}(prepare_{index}("cuda"))\n')
+        else:
+            imports.append(f"import parts.part_{index} as part_{index}\n")
+    body = text_of_fixtures(1000 - len(imports) - len(uses)).replace("if __name__ ==", "if __file__ ==")
+    for name in _SCRIPTS:
+        text = "".join(imports) + (body if name == "train" else "") + "\n\n" + "".join(uses)
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    return folder / "train.py"
 
 
 def places(text: str, count: int) -> list[tuple[int, int]]:
@@ -130,7 +164,16 @@ def main() -> int:
     parser.add_argument("file", type=Path, nargs="?")
     parser.add_argument("--edits", type=int, default=200, help="characters typed, and as many taken back (default 200)")
     parser.add_argument("--burst", type=int, default=5, help="characters of a burst (default 5)")
+    parser.add_argument("--project", type=int, default=0, metavar="COUNT", help="files of a project around the file")
     options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        if options.project:
+            options.file = write_project(Path(folder), options.project)
+        return measure(options)
+
+
+def measure(options: argparse.Namespace) -> int:
+    """Time the edits of one file."""
     text = options.file.read_text(encoding="utf-8") if options.file else text_of_fixtures()
 
     sys.path.insert(0, str(ROOT))
@@ -140,11 +183,14 @@ def main() -> int:
     for _ in range(20):
         torchlint.check_text("import torch\ntorch.compile(f)\n")  # what was known of the text is forgotten
         start = time.perf_counter()
-        torchlint.check_text(text)
+        torchlint.check_text(text, str(options.file or "<text>"))
         cold.append(time.perf_counter() - start)
     cold = cold[1:]  # the first imported the rules
 
-    client = Client([sys.executable, "-m", "torchlint", "server"])
+    if options.file:
+        text = f"# not saved\n{text}"
+    path = options.file.resolve() if options.file else UNSAVED
+    client = Client([sys.executable, "-m", "torchlint", "server"], path.as_uri())
     found = client.open(text)
     name = options.file.name if options.file else "the fixtures"
     print(f"{name}: {text.count(chr(10))} lines, {found} findings")

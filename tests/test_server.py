@@ -214,7 +214,7 @@ async def editor(
 ) -> AsyncIterator[Editor]:
     """An editor with folders open, and its server."""
     client = Editor()
-    path = os.pathsep.join([str(TESTS), str(TESTS.parent)])
+    path = os.pathsep.join([str(TESTS), str(TESTS.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "PYTHONPATH": path}
     await client.start_io(sys.executable, "-m", "torchlint", "server", env=environment)
     folders = [types.WorkspaceFolder(root.as_uri(), root.name) for root in roots]

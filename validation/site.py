@@ -9,6 +9,7 @@ from itertools import groupby
 
 from torchlint.output.pages import fix_kind, page, speedup
 from torchlint.rule import Rule
+from torchlint.rule.engine_rules import ENGINE
 from torchlint.rule.evidence import Evidence
 
 INDEX = """\
@@ -23,9 +24,6 @@ INDEX = """\
 
 `torchlint explain TL101` shows the same pages in a terminal.
 """
-
-#: The family of the rules that come with the engine, not with the rule pack.
-ENGINE = "torchlint"
 
 
 def rule_page(rule: Rule, measured: Sequence[Evidence], rules: Sequence[Rule]) -> str:

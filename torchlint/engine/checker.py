@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from torchlint.findings.baseline import BaselineError, load, unknown
@@ -53,20 +53,20 @@ def check(
     A file without the words that the enabled rules look for is not parsed, unless ``syntax`` asks for a verdict on its
     syntax all the same. ``on_crash`` is told of a rule that raised, and the other rules are still heard; by default
     the crash is raised. ``on_gone`` is told how many findings the baseline lists that are no longer there.
-    ``is_cancelled`` is asked before each rule, and ends the check by raising AbandonedError.
+    ``is_cancelled`` is asked before the analysis and each rule, and ends the check by raising AbandonedError.
     """
     enabled = settings.rules(source.path)
     judged = {rule.code for rule in enabled}
     diagnostics: list[Diagnostic] = []
-    rules = [rule for rule in enabled if rule.may_concern(source.text)]
-    code = code_of(source.text) if rules else ""
-    rules = [rule for rule in rules if rule.may_concern(code)]
+    rules, code = _concerned(source, enabled)
     if rules and is_vendored(in_project(source.path)):
         rules, judged = [], set()
     try:
         around = _context(source, settings) if rules else None
         known = around[0].known_text if around else code
         rules = [rule for rule in rules if rule.may_apply(known)]
+        if rules and is_cancelled():
+            raise AbandonedError
         if rules:
             with garbage_collection_paused(), _model(source, settings, rules, around) as module:
                 for rule in rules:
@@ -108,6 +108,26 @@ def check(
         except BaselineError as error:
             on_crash(InternalError(f"{settings.baseline}: {error}"))
     return diagnostics
+
+
+def texts_around(source: Source, settings: Settings) -> Mapping[str, str]:
+    """What the diagnostics of a file depend on: by absolute path, the texts of files; empty if only on its own."""
+    rules, _ = _concerned(source, settings.rules(source.path))
+    around = _context(source, settings) if rules and not is_vendored(in_project(source.path)) else None
+    return around[0].texts if around is not None else {}
+
+
+def _concerned(source: Source, enabled: Sequence[Rule]) -> tuple[list[Rule], str]:
+    """The rules that may report something in a file, and its code if there are any."""
+    rules, code = _concerned_by(source.text, tuple(enabled))
+    return list(rules), code
+
+
+@lru_cache(maxsize=1)  # the server asks before a check
+def _concerned_by(text: str, enabled: tuple[Rule, ...]) -> tuple[tuple[Rule, ...], str]:
+    rules = [rule for rule in enabled if rule.may_concern(text)]
+    code = code_of(text) if rules else ""
+    return tuple(rule for rule in rules if rule.may_concern(code)), code
 
 
 def unreadable(path: str, error: SourceError, settings: Settings) -> list[Diagnostic]:

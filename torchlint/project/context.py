@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from torchlint.model.syntax.pieces import Piece, parse_pieces, parse_spans
 from torchlint.project.imports import DefinitionKind, Facts, Import
 from torchlint.project.project import Project
 from torchlint.project.roots import find_root
+from torchlint.project.store import Entry
 from torchlint.source.parsing import ParseError
 
 #: Characters of other files that a file is analysed with.
@@ -60,22 +61,22 @@ def context_around(
     """What the file at `path`, with this text, is analysed with, and its path in that; None outside of a program.
 
     `sources` are further folders of ``sys.path``, absolute. `concerns` tells whether anything may be reported in a
-    text; the same function is asked once for each file. What was read of a project is kept until `forget`.
+    text; the same function is asked once for each text. What was read of a project is kept until `forget`. Of other
+    files the texts of `use_texts` count, where there are any.
     """
     if not os.path.isfile(path):
         return None  # no file imports what is not saved yet
     try:
-        folder = os.path.dirname(os.path.abspath(path))
+        absolute = os.path.abspath(path)
+        folder = os.path.dirname(absolute)
         root, deep = find_root(folder)
         key = (root, tuple(sources), deep or folder)
         known = _projects.get(key)
         if known is None:
             project = Project.around(Path(path), Path(root) if deep else None, sources)
             known = _projects[key] = _Known(project, root if os.path.isabs(path) else os.path.relpath(root))
+        known = known.with_texts({**_texts, absolute: text})
         file = known.project.file_of(Path(path))
-        if file is None or known.project.text_of(file) != text:
-            known = _Known(known.project.with_text({Path(path): text}), known.root, {})
-            file = known.project.file_of(Path(path))
     except OSError:
         return None
     if file is None or not known.project.is_in_program(file):
@@ -83,9 +84,25 @@ def context_around(
     return known.context(file, concerns), file
 
 
+def use_texts(texts: Mapping[str, str]) -> None:
+    """Take these texts, by absolute path, for those of the files: an editor has not saved them yet."""
+    global _texts
+    _texts = dict(texts)
+
+
 def forget() -> None:
     """Read projects again: their files may have changed."""
     _projects.clear()
+
+
+def read_again(path: str) -> None:
+    """Read a file again that may have changed; if it is new or was removed, read its projects again."""
+    for key, known in list(_projects.items()):
+        file = known.project.file_of(Path(path))
+        if file is not None and os.path.isfile(path):
+            _projects[key] = known.read_again(file, path)
+        elif file is not None or os.path.abspath(path).startswith(os.path.join(key[0], "")):
+            del _projects[key]
 
 
 @dataclass
@@ -94,42 +111,102 @@ class _Known:
 
     project: Project
     root: str
-    contexts: dict[tuple[str, ...], Context] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)  #: of files that differ from those on disk
+    contexts: dict[tuple[str, ...], _Chosen] = field(default_factory=dict)
     groups: dict[tuple[str, Screen], tuple[str, ...]] = field(default_factory=dict)
+    concerned: dict[tuple[str, Screen], bool] = field(default_factory=dict)  #: answers of screens
+    parts: dict[_Part, ContextFile] = field(default_factory=dict)  #: of earlier contexts, with the same texts
+    edited: _Known | None = None  #: the same project with other texts, the last that were asked for
+
+    def with_texts(self, texts: Mapping[str, str]) -> _Known:
+        """The same project with these texts, by absolute path, for those of its files."""
+        differing = {
+            file: text
+            for path, text in texts.items()
+            if (file := self.project.file_of(Path(path))) is not None and self.project.text_of(file) != text
+        }
+        if not differing:
+            self.edited = None
+            return self
+        before = self.edited or self
+        wanted = {file: self.project.text_of(file) or "" for file in before.texts} | differing
+        changed = {file: text for file, text in wanted.items() if text != before.project.text_of(file)}
+        if changed:
+            self.edited = before.changed(changed, differing)
+        return self.edited or self
+
+    def read_again(self, file: str, path: str) -> _Known:
+        """The same project with the newest text of a file."""
+        text = Entry(path, self.root).text
+        if text is None or text == self.project.text_of(file):
+            return self
+        return self.changed({file: text}, {})
+
+    def changed(self, changed: Mapping[str, str], texts: Mapping[str, str]) -> _Known:
+        """The same project after some files have changed, with all that this does not concern."""
+        project = self.project.with_text({self.project.root / file: text for file, text in changed.items()})
+        found = _Known(project, self.root, texts)
+        found.concerned = {key: answer for key, answer in self.concerned.items() if key[0] not in changed}
+        files = [item for chosen in self.contexts.values() for item in chosen.context.files]
+        found.parts = {_part(item): item for item in files if item.path not in changed}
+        if project.same_imports(self.project):
+            found.contexts = {
+                group: chosen for group, chosen in self.contexts.items() if chosen.looked_at.isdisjoint(changed)
+            }
+        return found
 
     def context(self, file: str, concerns: Screen) -> Context:
         """What a file is analysed with."""
         if (file, concerns) not in self.groups:
-            for group in _groups(self.project, file, concerns):
+            for group in self._groups(file, concerns):
                 self.groups |= dict.fromkeys([(member, concerns) for member in group], group)
         group = self.groups[file, concerns]
         if group not in self.contexts:
-            self.contexts[group] = context_of(self.project, group, self.root)
-        return self.contexts[group]
+            self.contexts[group] = _choose(self.project, group, self.root, self.parts)
+        return self.contexts[group].context
+
+    def _groups(self, main: str, concerns: Screen) -> Iterator[tuple[str, ...]]:
+        """The files of the same programs as `main`, in groups of up to `GROUP` characters."""
+        group: list[str] = []
+        size = 0
+        for file in self.project.companions(main):
+            text = self.project.text_of(file)
+            if text is None or (file != main and not self._is_concerned(file, text, concerns)):
+                continue
+            if size + len(text) > GROUP and group:
+                yield tuple(group)
+                group, size = [], 0
+            group.append(file)
+            size += len(text)
+        yield tuple(group)
+
+    def _is_concerned(self, file: str, text: str, concerns: Screen) -> bool:
+        known = self.concerned.get((file, concerns))
+        if known is None:
+            known = self.concerned[file, concerns] = concerns(text)
+        return known
 
 
 _projects: dict[tuple[str, tuple[str, ...], bool | str], _Known] = {}
+_texts: dict[str, str] = {}
 
 
-def _groups(project: Project, main: str, concerns: Screen) -> Iterator[tuple[str, ...]]:
-    """The files of the same programs as `main`, in groups of up to `GROUP` characters that are analysed together."""
-    group: list[str] = []
-    size = 0
-    for file in project.companions(main):
-        text = project.text_of(file)
-        if text is None or (file != main and not concerns(text)):
-            continue
-        if size + len(text) > GROUP and group:
-            yield tuple(group)
-            group, size = [], 0
-        group.append(file)
-        size += len(text)
-    yield tuple(group)
+@dataclass(frozen=True)
+class _Chosen:
+    """A context, and the files that the choice depends on."""
+
+    context: Context
+    looked_at: frozenset[str]
 
 
 def context_of(files: Files, mains: Sequence[str], root: str = "") -> Context:
     """The files `mains`, and the pieces of other files that they are analysed with."""
-    chosen = _Choice(files, mains).run()
+    return _choose(files, mains, root, {}).context
+
+
+def _choose(files: Files, mains: Sequence[str], root: str, known: Mapping[_Part, ContextFile]) -> _Chosen:
+    choice = _Choice(files, mains)
+    chosen = choice.run()
     found = []
     for file in sorted({*chosen, *mains}):
         text = files.text_of(file)
@@ -138,8 +215,9 @@ def context_of(files: Files, mains: Sequence[str], root: str = "") -> Context:
             ends = [*starts[1:], len(text)]
             indices = range(len(starts)) if file in mains else sorted(chosen[file])
             spans = tuple((starts[index], ends[index]) for index in indices)
-            found.append(ContextFile(file, text, spans, file in mains, partial(_parsed, root)))
-    return Context(root, tuple(found), files.find_module)
+            part = ContextFile(file, text, spans, file in mains, partial(_parsed, root))
+            found.append(known.get(_part(part), part))
+    return _Chosen(Context(root, tuple(found), files.find_module), choice.looked_at)
 
 
 class _Choice:
@@ -148,7 +226,7 @@ class _Choice:
     def __init__(self, files: Files, mains: Sequence[str]) -> None:
         self._files = files
         self._mains = frozenset(mains)
-        self._facts = cache(files.facts_of)
+        self._known_facts: dict[str, Facts] = {}
         self._find_module = cache(files.find_module)
         self._chosen: dict[str, set[int]] = {}
         self._size = 0
@@ -168,6 +246,17 @@ class _Choice:
                 self._callers(file, self._defined(file, index))
             self._needs(file, words)
         return self._chosen
+
+    @property
+    def looked_at(self) -> frozenset[str]:
+        """The files whose texts the choice depends on."""
+        return self._mains | self._known_facts.keys()
+
+    def _facts(self, file: str) -> Facts:
+        known = self._known_facts.get(file)
+        if known is None:
+            known = self._known_facts[file] = self._files.facts_of(file)
+        return known
 
     def _add(self, file: str, index: int, *, is_caller: bool = False) -> None:
         """Choose a piece, and the imports of its file."""
@@ -292,6 +381,14 @@ class _Choice:
 
     def _words(self, file: str, index: int) -> frozenset[str]:
         return self._files.words_of(file)[index]
+
+
+#: A part of a file: its path, the spans of its pieces, and whether these are all.
+_Part = tuple[str, tuple[tuple[int, int], ...], bool]
+
+
+def _part(file: ContextFile) -> _Part:
+    return file.path, file.spans, file.whole
 
 
 def _parsed(root: str, file: ContextFile) -> Sequence[Piece]:

@@ -83,6 +83,10 @@ class Project:
                 changed.__dict__["_graph"] = self._graph
         return changed
 
+    def same_imports(self, other: Project) -> bool:
+        """Whether the files import each other just as those of ``other`` do, as far as `with_text` has found out."""
+        return self._graph is other._graph
+
     @contextmanager
     def recording(self) -> Iterator[Consulted]:
         """Record in a fresh `Consulted` what is looked at in the block."""

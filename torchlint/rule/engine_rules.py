@@ -5,8 +5,20 @@ from __future__ import annotations
 from torchlint.findings.codes import INVALID_SYNTAX, UNUSED_SUPPRESSION
 from torchlint.rule.rule import Rule
 
+#: The family of the rules here.
+ENGINE = "engine"
 
-class UnusedSuppression(Rule):
+
+class _EngineRule(Rule):
+    """A rule whose findings the engine itself reports."""
+
+    @classmethod
+    def family(cls) -> str:
+        """Of no folder of rules."""
+        return ENGINE
+
+
+class UnusedSuppression(_EngineRule):
     """A `noqa` comment names a torchlint code that suppresses nothing here.
 
     ## What it does
@@ -41,7 +53,7 @@ class UnusedSuppression(Rule):
     code, name = UNUSED_SUPPRESSION
 
 
-class InvalidSyntax(Rule):
+class InvalidSyntax(_EngineRule):
     """A file cannot be read as Python 3 source text.
 
     ## What it does

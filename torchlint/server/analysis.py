@@ -5,19 +5,24 @@ from __future__ import annotations
 import gc
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import TypeVar
 
-from torchlint.engine.checker import AbandonedError, InternalError, check
+from pygls.workspace import PositionCodec
+
+from torchlint.engine.checker import AbandonedError, InternalError, check, texts_around
 from torchlint.engine.fixer import Fixed, fix
 from torchlint.findings.codes import INVALID_SYNTAX
 from torchlint.findings.diagnostic import Diagnostic
+from torchlint.project.context import use_texts
 from torchlint.server.configuration import Configuration
-from torchlint.server.documents import Snapshot
+from torchlint.server.documents import Snapshot, snapshot_of_file
 from torchlint.settings.resolver import Resolver
 from torchlint.settings.settings import Settings
+from torchlint.source.parsing import ParseError, check_syntax
 
 Result = TypeVar("Result")
 
@@ -92,19 +97,70 @@ class Checked:
     diagnostics: tuple[Diagnostic, ...] = ()
     crashes: tuple[str, ...] = ()  #: rules that raised, a line each
     complaints: tuple[str, ...] = ()  #: what is wrong with settings
+    around: Mapping[str, str] = field(default_factory=dict)  #: by path, the texts that the diagnostics depend on
+    number: int = field(default_factory=count().__next__)  #: tells it from others
 
 
-def check_snapshot(snapshot: Snapshot, configuration: Configuration, is_cancelled: Callable[[], bool]) -> Checked:
+class OpenTexts:
+    """The texts of open documents, which count in place of those on disk. Used by the worker alone.
+
+    While a text is not Python, its last text that was counts for other files.
+    """
+
+    def __init__(self) -> None:
+        self._open: Mapping[str, str] = {}
+        self.valid: Mapping[str, str] = {}  #: by path
+
+    def update(self, texts: Mapping[str, str]) -> None:
+        """These documents are open, by path, and no others."""
+        valid = {path: text for path, text in self.valid.items() if path in texts}
+        for path, text in texts.items():
+            if text != self._open.get(path) and _is_python(text):
+                valid[path] = text
+        self._open = texts
+        if valid != self.valid:
+            self.valid = valid
+            use_texts(valid)
+
+    def is_python(self, path: str, text: str) -> bool:
+        """Whether a text is Python; it is known of those that are open."""
+        return self.valid.get(path) == text if self._open.get(path) == text else _is_python(text)
+
+
+def _is_python(text: str) -> bool:
+    try:
+        check_syntax(text)
+    except ParseError:
+        return False
+    return True
+
+
+def check_snapshot(
+    snapshot: Snapshot,
+    configuration: Configuration,
+    is_cancelled: Callable[[], bool],
+    texts: OpenTexts,
+    opened: Mapping[str, str],
+    before: Checked | None = None,
+) -> Checked:
     """Check what is open. Raises AbandonedError if the answer is no longer wanted.
 
-    A text that is not Python (yet) has no findings: the editor knows that without a linter.
+    ``opened`` are the texts of all open files, with which the files of projects are up to date from then on. A text
+    that is not Python (yet) has no findings: the editor knows that without a linter. ``before`` is an earlier answer
+    about the same snapshot and configuration; it is given again if it depends on the same texts.
     """
+    texts.update(opened)
+    snapshot = replace(snapshot, others=texts.valid)
     crashes: list[str] = []
     settings = None
     diagnostics: list[Diagnostic] = []
+    around: Mapping[str, str] = {}
     try:
         settings = configuration.settings_for(snapshot)
-        if settings is not None:
+        if settings is not None and (snapshot.is_notebook or texts.is_python(snapshot.path, snapshot.source.text)):
+            around = texts_around(snapshot.source, settings)
+            if before is not None and around == before.around:
+                return before
             diagnostics = check(
                 snapshot.source,
                 settings,
@@ -121,7 +177,27 @@ def check_snapshot(snapshot: Snapshot, configuration: Configuration, is_cancelle
         tuple(diagnostic for diagnostic in diagnostics if diagnostic.code != INVALID_SYNTAX.code),
         tuple(crashes),
         tuple(configuration.complaints()),
+        around,
     )
+
+
+def check_file(
+    path: str,
+    uri: str,
+    codec: PositionCodec,
+    configuration: Configuration,
+    is_cancelled: Callable[[], bool],
+    texts: OpenTexts,
+    opened: Mapping[str, str],
+    before: Checked | None,
+) -> Checked | None:
+    """Check a file that is not open; None if it cannot be read. The rest is as for `check_snapshot`."""
+    snapshot = snapshot_of_file(path, uri, codec)
+    if snapshot is None:
+        return None
+    if before is not None and before.snapshot.source.text != snapshot.source.text:
+        before = None
+    return check_snapshot(snapshot, configuration, is_cancelled, texts, opened, before)
 
 
 def fix_snapshot(checked: Checked, settings: Settings) -> Fixed:

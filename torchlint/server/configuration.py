@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from torchlint.server.documents import Snapshot
-from torchlint.settings.files import is_excluded
+from torchlint.settings.files import find_files, is_excluded
 from torchlint.settings.layers import Layer, SettingsError, layer_of
 from torchlint.settings.resolver import Resolver
 from torchlint.settings.settings import Settings
@@ -65,6 +65,13 @@ class Configuration:
             excluded = snapshot.stored and is_excluded(snapshot.path, settings)
             self._paths[snapshot.path] = None if excluded else settings
         return self._paths[snapshot.path]
+
+    def files_in(self, folders: Sequence[str]) -> list[str]:
+        """The Python files in some folders that are to be checked, sorted; notebooks only if they are open."""
+        if not self._options.enable:
+            return []
+        found = find_files(folders, self._of_folder).files
+        return [path for file in found if (path := os.path.abspath(file.path)).endswith(".py")]
 
     def complaints(self) -> list[str]:
         """What is wrong with settings and was not told yet. A file that stays broken is told of once."""

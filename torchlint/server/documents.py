@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from lsprotocol import types
@@ -15,7 +15,7 @@ from torchlint.source import reading
 from torchlint.source.notebook import Notebook
 from torchlint.source.ranges import Edit, Place
 from torchlint.source.reading import MAX_BYTES
-from torchlint.source.source import Source
+from torchlint.source.source import Source, SourceError
 
 
 class Document(TextDocument):
@@ -101,6 +101,7 @@ class Snapshot:
     source: Source
     parts: tuple[Part, ...]
     version: int | None  #: of the document or notebook
+    others: Mapping[str, str] = field(default_factory=dict)  #: by path, texts that count in place of those on disk
 
     @property
     def is_notebook(self) -> bool:
@@ -129,7 +130,8 @@ class Snapshot:
         """Where a place named by a finding is; None if it is in another file that is a notebook or cannot be read."""
         if not place.path:
             return types.Location(self.part_at(place.start).uri, self.range(place.start, place.end))
-        source = reading.containing(self.source, place)
+        text = self.others.get(os.path.abspath(place.path))
+        source = reading.containing(self.source, place) if text is None else Source.from_text(text, place.path)
         uri = from_fs_path(os.path.abspath(place.path))
         if source is None or source.cells or uri is None:
             return None
@@ -165,13 +167,36 @@ def open_uris(workspace: Workspace) -> list[str]:
     return [*single, *(notebook.uri for notebook in workspace.notebook_documents.values())]
 
 
+def open_texts(workspace: Workspace) -> dict[str, str]:
+    """The texts of the open Python files, by path; not those of cells."""
+    found = {}
+    for uri in open_uris(workspace):
+        path = path_of(uri)
+        document = workspace.text_documents.get(_key(uri))
+        if path is not None and document is not None and _is_python(document) and len(document.source) <= MAX_BYTES:
+            found[os.path.abspath(path)] = document.source
+    return found
+
+
 def root_of(workspace: Workspace) -> str:
     """The folder that is open in the editor; of several, the first."""
-    for uri in (*(folder.uri for folder in workspace.folders.values()), workspace.root_uri):
-        path = path_of(uri) if uri else None
-        if path is not None:
-            return path
-    return os.getcwd()
+    return next(iter(folders_of(workspace)), os.getcwd())
+
+
+def folders_of(workspace: Workspace) -> list[str]:
+    """The folders that are open in the editor."""
+    uris = [folder.uri for folder in workspace.folders.values()] or [workspace.root_uri]
+    return [path for uri in uris if uri and (path := path_of(uri)) is not None]
+
+
+def snapshot_of_file(path: str, uri: str, codec: PositionCodec) -> Snapshot | None:
+    """What is to be analysed of a Python file that is not open; None if it cannot be read."""
+    try:
+        source = reading.read(path)
+    except (OSError, SourceError):
+        return None
+    part = Part(uri, None, Text(source.text, codec), 0, len(source.text))
+    return Snapshot(uri, path, True, source, (part,), None)
 
 
 def path_of(uri: str) -> str | None:

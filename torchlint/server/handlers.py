@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
+
 from lsprotocol import types
 from pygls.capabilities import get_capability
 
-from torchlint.project.context import forget as forget_projects
 from torchlint.server import actions
 from torchlint.server.analysis import Checked
 from torchlint.server.configuration import Configuration, Options
 from torchlint.server.documents import Documents, path_of, root_of
 from torchlint.server.findings import SOURCE, as_shown, hover
 from torchlint.server.server import TorchlintServer
+from torchlint.server.workspace import WorkspaceDiagnostics
 
 #: What settings depend on: settings files and what they extend, and where a project says which torch it needs.
-_WATCHED = ("**/*.toml", "**/setup.cfg", "**/setup.py", "**/requirements.txt")
+_SETTINGS = ("**/*.toml", "**/setup.cfg", "**/setup.py", "**/requirements.txt")
+#: What files are analysed with.
+_WATCHED = (*_SETTINGS, "**/*.py")
 
 
 def make_server() -> TorchlintServer:
@@ -55,16 +59,16 @@ def make_server() -> TorchlintServer:
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     def did_open(params: types.DidOpenTextDocumentParams) -> None:
         server.forget(params.text_document.uri)  # whose version it was does not matter any more
-        server.changed(params.text_document.uri)
+        server.edited(params.text_document.uri)
 
     @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     def did_change(params: types.DidChangeTextDocumentParams) -> None:
-        server.changed(params.text_document.uri)
+        server.edited(params.text_document.uri)
 
     @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
     def did_save(params: types.DidSaveTextDocumentParams) -> None:
-        forget_projects()  # open files that depend on this one are checked with it from their next change on
         saved = path_of(params.text_document.uri) or ""
+        server.files_changed([saved] if saved else [])
         if saved.endswith((".toml", ".cfg", ".txt")) or not server.supports(
             "workspace.did_change_watched_files.dynamic_registration"
         ):
@@ -75,18 +79,20 @@ def make_server() -> TorchlintServer:
         server.forget(params.text_document.uri)
         if not server.pulls:
             server.publish(params.text_document.uri, None, [])
+        closed = path_of(params.text_document.uri)
+        server.files_changed([closed] if closed else [])
 
     @server.feature(types.NOTEBOOK_DOCUMENT_DID_OPEN)
     def notebook_did_open(params: types.DidOpenNotebookDocumentParams) -> None:
         server.forget(params.notebook_document.uri)
-        server.changed(params.notebook_document.uri)
+        server.edited(params.notebook_document.uri)
 
     @server.feature(types.NOTEBOOK_DOCUMENT_DID_CHANGE)
     def notebook_did_change(params: types.DidChangeNotebookDocumentParams) -> None:
         structure = params.change.cells.structure if params.change.cells else None
         for cell in (structure.did_close if structure else None) or []:
             server.publish(cell.uri, None, [])
-        server.changed(params.notebook_document.uri)
+        server.edited(params.notebook_document.uri)
 
     @server.feature(types.NOTEBOOK_DOCUMENT_DID_CLOSE)
     def notebook_did_close(params: types.DidCloseNotebookDocumentParams) -> None:
@@ -98,7 +104,11 @@ def make_server() -> TorchlintServer:
 
     @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
     def did_change_watched_files(params: types.DidChangeWatchedFilesParams) -> None:
-        server.reload()
+        paths = [path for change in params.changes if (path := path_of(change.uri)) is not None]
+        if all(path.endswith(".py") and os.path.basename(path) != "setup.py" for path in paths):
+            server.files_changed(paths)
+        else:
+            server.reload()
 
     @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
     async def did_change_configuration(params: types.DidChangeConfigurationParams) -> None:
@@ -116,7 +126,7 @@ def make_server() -> TorchlintServer:
 
     # -- requests
 
-    @server.feature(types.TEXT_DOCUMENT_DIAGNOSTIC, types.DiagnosticOptions(False, False, identifier=SOURCE))
+    @server.feature(types.TEXT_DOCUMENT_DIAGNOSTIC, types.DiagnosticOptions(True, True, identifier=SOURCE))
     async def diagnostic(
         params: types.DocumentDiagnosticParams,
     ) -> types.RelatedFullDocumentDiagnosticReport | types.RelatedUnchangedDocumentDiagnosticReport:
@@ -124,10 +134,17 @@ def make_server() -> TorchlintServer:
         if checked is None or checked.snapshot.is_notebook:
             return types.RelatedFullDocumentDiagnosticReport(items=[])
         items = [as_shown(checked.snapshot, found, server.shows_related) for found in checked.diagnostics]
-        result_id = f"{checked.snapshot.version}.{server.generation}"
+        server.answered(checked)
+        result_id = f"{os.getpid()}.{checked.number}"
         if params.previous_result_id == result_id:
             return types.RelatedUnchangedDocumentDiagnosticReport(result_id)
         return types.RelatedFullDocumentDiagnosticReport(items, result_id=result_id)
+
+    everything = WorkspaceDiagnostics(server)
+
+    @server.feature(types.WORKSPACE_DIAGNOSTIC)
+    async def workspace_diagnostic(params: types.WorkspaceDiagnosticParams) -> types.WorkspaceDiagnosticReport:
+        return await everything.report(params)
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     async def show_hover(params: types.HoverParams) -> types.Hover | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,22 +17,40 @@ from pygls.lsp.server import LanguageServer
 from torchlint import __version__
 from torchlint.engine.fixer import Fixed
 from torchlint.project.context import forget as forget_projects
-from torchlint.server.analysis import Checked, Worker, check_snapshot, fix_snapshot
+from torchlint.project.context import read_again
+from torchlint.server.analysis import Checked, OpenTexts, Worker, check_snapshot, fix_snapshot
 from torchlint.server.configuration import Configuration, Options
-from torchlint.server.documents import open_uris, root_of, snapshot_of
+from torchlint.server.documents import open_texts, open_uris, root_of, snapshot_of
 from torchlint.server.findings import SOURCE, by_document
 
 #: An exception may show a whole syntax tree.
 _LONGEST_LINE = 2000
+#: For how long nothing must have changed until other open files that depend on a change are checked again.
+QUIET_SECONDS = 0.3
+#: If more files have changed on disk at once, whole projects are read again.
+_MANY_FILES = 50
 
 
 @dataclass
 class Job:
-    """The check of one state of a document or notebook."""
+    """The check of one state of a document or notebook, and of the files around it."""
 
-    stamp: tuple[object, ...]
+    stamp: tuple[object, ...]  #: the state of the document and of the settings
+    edits: int  #: the state of all files
+    before: Checked | None  #: a check of the same document and settings, with an earlier state of other files
     result: asyncio.Future[Checked]
     cancelled: threading.Event
+
+    @property
+    def newest(self) -> Checked | None:
+        """The newest check that has ended."""
+        ended = self.result.done() and not self.result.cancelled() and self.result.exception() is None
+        return self.result.result() if ended else self.before
+
+    def cancel(self) -> None:
+        """Give up the check unless it has ended."""
+        self.cancelled.set()
+        self.result.cancel()
 
 
 class TorchlintServer(LanguageServer):
@@ -50,7 +68,13 @@ class TorchlintServer(LanguageServer):
         self.options = Options()
         self.configuration = Configuration(self.options, os.getcwd())
         self.generation = 0  #: counts changes of settings
+        self.edits = 0  #: counts changes of open texts and of files
         self.was_shut_down = False
+        self.texts = OpenTexts()
+        self.in_background = threading.Event()  #: ends the check of a file that is not open
+        self._shown: dict[str, Checked] = {}
+        self._change = asyncio.Event()  #: set, and replaced, when files or settings change
+        self._others: asyncio.Task[None] | None = None
         self._jobs: dict[str, Job] = {}
         self._publishing: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -84,20 +108,27 @@ class TorchlintServer(LanguageServer):
             return None
         stamp = (*snapshot.stamp, self.generation)
         job = self._jobs.get(snapshot.uri)
-        if job is None or job.stamp != stamp:
-            self.forget(snapshot.uri)
+        if job is None or job.stamp != stamp or job.edits != self.edits:
+            before = job.newest if job is not None and job.stamp == stamp else None
+            if job is not None:
+                job.cancel()
+            self.in_background.set()
             cancelled = threading.Event()
-            future = self.worker.submit(partial(check_snapshot, snapshot, self.configuration, cancelled.is_set))
-            job = self._jobs[snapshot.uri] = Job(stamp, asyncio.wrap_future(future), cancelled)
+            opened = open_texts(self.workspace)
+            future = self.worker.submit(
+                partial(check_snapshot, snapshot, self.configuration, cancelled.is_set, self.texts, opened, before)
+            )
+            job = Job(stamp, self.edits, before, asyncio.wrap_future(future), cancelled)
             job.result.add_done_callback(self._tell)
+            self._jobs[snapshot.uri] = job
         return job
 
     def forget(self, uri: str) -> None:
         """Give up the check of a document or notebook, and its result."""
+        self._shown.pop(uri, None)
         job = self._jobs.pop(uri, None)
         if job is not None:
-            job.cancelled.set()
-            job.result.cancel()
+            job.cancel()
 
     async def checked(self, uri: str) -> Checked | None:
         """The check of what is open when it ends, however often it changes meanwhile; None if it is closed."""
@@ -140,12 +171,77 @@ class TorchlintServer(LanguageServer):
 
     # -- diagnostics
 
+    def edited(self, uri: str) -> None:
+        """Something was opened or changed: check it, and then the open files that depend on it."""
+        self._files_change()
+        self.changed(uri)
+
+    def files_changed(self, paths: Sequence[str]) -> None:
+        """Files may have changed on disk, or are not open any more: check the open files that depend on them."""
+        if len(paths) > _MANY_FILES:
+            self.worker.submit(forget_projects)
+        else:
+            for path in paths:
+                self.worker.submit(partial(read_again, path))
+        self._files_change()
+
+    def _files_change(self) -> None:
+        """Give up checks that are under way, which began with other texts, and check other open files soon."""
+        self._tell_change()
+        for job in self._jobs.values():
+            job.cancel()
+        if self._others is not None:
+            self._others.cancel()
+        self._others = asyncio.ensure_future(self._check_others())
+
+    def _tell_change(self) -> None:
+        self.edits += 1
+        self._change.set()
+        self._change = asyncio.Event()
+
+    async def next_change(self, state: tuple[int, int]) -> None:
+        """Wait until files or settings are not what they were at `edits` and `generation`."""
+        while (self.edits, self.generation) == state:
+            await self._change.wait()
+
+    def is_open(self, uri: str) -> bool:
+        """Whether a document is open."""
+        return uri in open_uris(self.workspace)
+
+    async def _check_others(self) -> None:
+        """When nothing has changed for a while, check what is open where it depends on what has changed."""
+        await asyncio.sleep(QUIET_SECONDS)
+        refresh = False
+        for uri in open_uris(self.workspace):
+            if uri in self._publishing:
+                continue
+            if not self._is_pulled(uri):
+                await self._publish(uri)
+            elif uri in self._shown:
+                refresh |= await self.checked(uri) is not self._shown.get(uri)
+        if refresh:
+            self._ask_to_pull()
+
+    def _is_pulled(self, uri: str) -> bool:
+        """Whether the client asks for a document's diagnostics; it is sent those of cells.
+
+        Which cells a client asks for is not agreed upon.
+        """
+        return self.pulls and self.workspace.get_notebook_document(notebook_uri=uri) is None
+
+    def _ask_to_pull(self) -> None:
+        if self.pulls and self.supports("workspace.diagnostics.refresh_support"):
+            self.background(self.workspace_diagnostic_refresh_async(None))
+
+    def answered(self, checked: Checked) -> None:
+        """The client has the diagnostics of a document."""
+        self._shown[checked.snapshot.uri] = checked
+
     def changed(self, uri: str) -> None:
-        """Something was opened or changed."""
+        """Check what is open, and publish its diagnostics."""
         job = self.start_check(uri)
-        notebook = self.workspace.get_notebook_document(notebook_uri=uri) is not None
-        if self.pulls and not notebook:
-            return  # which cells a client asks for is not agreed upon: cells are always told
+        if self._is_pulled(uri):
+            return
         if job is None:
             self.publish(uri, None, [])
         elif uri not in self._publishing:
@@ -157,25 +253,30 @@ class TorchlintServer(LanguageServer):
 
     async def _publish_newest(self, uri: str) -> None:
         try:
-            checked = await self.checked(uri)
-            if checked is not None:
-                found = by_document(checked, self.shows_related)
-                for part in checked.snapshot.parts:
-                    self.publish(part.uri, part.version, found[part.uri])
+            await self._publish(uri)
         finally:
             del self._publishing[uri]  # at once: a change that comes next must start another
+
+    async def _publish(self, uri: str) -> None:
+        """Show the newest diagnostics of what is open, unless they are shown."""
+        checked = await self.checked(uri)
+        if checked is not None and self._shown.get(uri) is not checked:
+            self.answered(checked)
+            found = by_document(checked, self.shows_related)
+            for part in checked.snapshot.parts:
+                self.publish(part.uri, part.version, found[part.uri])
 
     # -- settings
 
     def reload(self) -> None:
         """Read all settings anew, and check everything again."""
-        forget_projects()
+        self.worker.submit(forget_projects)
         self.generation += 1
+        self._tell_change()
         self.configuration = Configuration(self.options, root_of(self.workspace), self.configuration)
         for uri in open_uris(self.workspace):
             self.changed(uri)
-        if self.pulls and self.supports("workspace.diagnostics.refresh_support"):
-            self.background(self.workspace_diagnostic_refresh_async(None))
+        self._ask_to_pull()
 
     def background(self, work: Coroutine[Any, Any, Any]) -> None:
         """Run something whose outcome nobody waits for."""

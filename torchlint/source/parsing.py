@@ -10,6 +10,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,8 @@ _MAX_BRACKETS = 200
 #: The parser recurses; a thread of its own gives it room, so that no input can overflow the stack.
 _STACK_BYTES = 256 * 1024 * 1024
 _DEEP_LINE = 20_000
+#: Characters of a text whose tree is kept.
+_MAX_KEPT = 200_000
 _BRACKETS = re.compile(r"[\[\](){}]")
 _NEWLINE = re.compile(NEWLINE)
 
@@ -127,7 +130,19 @@ def garbage_collection_paused() -> Iterator[None]:
 
 
 def python_tree(text: str) -> ast.Module:
-    """What this interpreter reads in the text. Raises ParseError, in words that users know."""
+    """What this interpreter reads in the text. Raises ParseError, in words that users know.
+
+    The tree of the last text is kept: several ask for that of a text that is being typed.
+    """
+    return _kept_tree(text) if len(text) <= _MAX_KEPT else _tree(text)
+
+
+@lru_cache(maxsize=1)
+def _kept_tree(text: str) -> ast.Module:
+    return _tree(text)
+
+
+def _tree(text: str) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -39,6 +40,11 @@ class Context:
     files: tuple[ContextFile, ...]
     #: the dotted name of a module, with leading dots if it is relative, and the file that imports it -> the file
     resolve: Callable[[str, str], str | None]
+
+    @cached_property
+    def texts(self) -> Mapping[str, str]:
+        """The texts of the files by their absolute paths."""
+        return {os.path.abspath(os.path.join(self.root, file.path)): file.text for file in self.files}
 
     @cached_property
     def known_text(self) -> str:
