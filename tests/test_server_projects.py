@@ -209,6 +209,9 @@ def test_what_a_change_does_not_concern_is_not_chosen_again(project: Path, texts
     assert chosen("data", DATA) is data
 
 
+EVERYTHING = {"workspaceDiagnostics": True}
+
+
 async def ask_for_all(client: Editor, previous: types.WorkspaceDiagnosticReport | None = None) -> dict[str, Any]:
     """The reports about all files, by file name, after an earlier answer; the answer itself under an empty name."""
     ids = [types.PreviousResultId(item.uri, item.result_id or "") for item in (previous.items if previous else ())]
@@ -221,7 +224,7 @@ async def ask_for_all(client: Editor, previous: types.WorkspaceDiagnosticReport 
 @pytest.mark.asyncio
 async def test_all_files_of_the_workspace_are_reported_when_they_are_asked_for(project: Path) -> None:
     (project / "torchlint.toml").write_text('exclude = ["engine.py"]\n')
-    async with editor(project, pull=True) as client:
+    async with editor(project, pull=True, options=EVERYTHING) as client:
         provider: Any = client.server_capabilities.diagnostic_provider
         assert provider.workspace_diagnostics
         first = await ask_for_all(client)
@@ -238,7 +241,7 @@ async def test_all_files_of_the_workspace_are_reported_when_they_are_asked_for(p
 
 @pytest.mark.asyncio
 async def test_a_request_for_all_files_can_be_cancelled(project: Path) -> None:
-    async with editor(project, pull=True) as client:
+    async with editor(project, pull=True, options=EVERYTHING) as client:
         first = await ask_for_all(client)
         ids = [types.PreviousResultId(item.uri, item.result_id) for item in first[""].items]
         send: Any = client.protocol.send_request_async
@@ -250,3 +253,9 @@ async def test_a_request_for_all_files_can_be_cancelled(project: Path) -> None:
             await asked
         client.open(uri_of(project, "data.py"), DATA)
         assert "TL102" in {item.code for item in (await client.pull(uri_of(project, "data.py"))).items}
+
+
+@pytest.mark.asyncio
+async def test_files_that_are_not_open_are_reported_only_if_that_is_set(project: Path) -> None:
+    async with editor(project, pull=True) as client:
+        assert (await ask_for_all(client))[""].items == []

@@ -22,6 +22,8 @@ class Options:
     enable: bool = True
     #: ``configuration``: settings as in ``[tool.torchlint]``, or the file that holds them.
     configuration: Mapping[str, Any] | str | None = None
+    #: ``workspaceDiagnostics``: whether a request for the workspace is answered for files that are not open.
+    workspace: bool = False
 
     @classmethod
     def of(cls, sent: object) -> Options:
@@ -35,7 +37,7 @@ class Options:
             configuration = {key: value for key, value in configuration.items() if value is not None}
         elif not isinstance(configuration, str):
             configuration = None
-        return cls(table.get("enable") is not False, configuration or None)
+        return cls(table.get("enable") is not False, configuration or None, table.get("workspaceDiagnostics") is True)
 
 
 @dataclass

@@ -50,7 +50,7 @@ class WorkspaceDiagnostics:
 
     async def _reports(self, known: dict[str, str]) -> list[Report]:
         server = self._server
-        folders = folders_of(server.workspace)
+        folders = folders_of(server.workspace) if server.options.workspace else []
         paths = await asyncio.wrap_future(server.worker.submit(partial(server.configuration.files_in, folders)))
         found: list[Report] = []
         reported = set()
