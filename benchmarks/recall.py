@@ -1,6 +1,6 @@
 """Counts how many labelled places torchlint finds, and how many findings are right.
 
-    python benchmarks/recall.py LABELS CHECKOUTS [--misses] [--write FOLDER]
+    python benchmarks/recall.py LABELS CHECKOUTS [--misses]
 
 LABELS is a folder of files as in `benchmarks/labels/`: the places of one repository at one commit where a default
 rule should report, found by reading before torchlint ran. CHECKOUTS holds the repositories, each in a folder
@@ -48,7 +48,9 @@ class Count:
         labels, judged = self.found + self.missed, self.found + self.right + self.wrong
         recall = f"{self.found / labels:4.0%}" if labels else "   -"
         precision = f"{(self.found + self.right) / judged:4.0%}" if judged else "   -"
-        return f"recall {recall} ({self.found}/{labels})  precision {precision} ({self.wrong} wrong, {self.unread} unread)"
+        return (
+            f"recall {recall} ({self.found}/{labels})  precision {precision} ({self.wrong} wrong, {self.unread} unread)"
+        )
 
 
 @dataclass
@@ -126,7 +128,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("labels", type=Path)
     parser.add_argument("checkouts", type=Path)
-    parser.add_argument("--misses", action="store_true", help="list the labels not found and the findings nobody has read")
+    parser.add_argument("--misses", action="store_true", help="list labels not found and the findings nobody has read")
     options = parser.parse_args()
     codes: dict[str, Count] = {}
     one_file, other_file = Count(), Count()
