@@ -80,8 +80,8 @@ def near(code: str) -> int:
 
 def same_place(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether two places (file, row, code) are the same for the rule."""
-    alike = one["file"] == other["file"] and one["code"] == other["code"]
-    return alike and abs(one["row"] - other["row"]) <= near(one["code"])
+    alike = bool(one["file"] == other["file"] and one["code"] == other["code"])
+    return alike and abs(int(one["row"]) - int(other["row"])) <= near(one["code"])
 
 
 def compare(labelled: dict[str, Any], found: list[dict[str, Any]]) -> Outcome:
