@@ -217,7 +217,10 @@ class Graph:
         key = (file, path)
         if key not in self._steps:
             targets = dict.fromkeys(
-                target for item in self._outlines[file].imports for target in self._run(self._named(file, item, path))
+                target
+                for item in self._outlines[file].imports
+                if item.runs
+                for target in self._run(self._named(file, item, path))
             )
             self._steps[key] = tuple(targets)
         return self._steps[key]

@@ -19,6 +19,7 @@ _QUOTED = re.compile(rf"{COMMENT}|{STRING}", re.VERBOSE | re.DOTALL)
 _COMMENT = re.compile(COMMENT)
 _NAME = re.compile(r"\s*(\*|[^\W\d]\w*)")
 _MODULE = re.compile(r"\s*([^\W\d]\w*(?:\.[^\W\d]\w*)*)")
+_CHECKED = re.compile(r"^([ \t]*)if\b[ \t(]*(?:\w+\.)?TYPE_CHECKING\b[^\r\n]*:[ \t]*(?:#[^\r\n]*)?\r?$", re.MULTILINE)
 _GUARD = re.compile(r"""^if[ \t(]+(?:__name__[ \t]*==|["']__main__["'][ \t]*==[ \t]*__name__)""", re.MULTILINE)
 
 
@@ -29,6 +30,7 @@ class Imported:
     module: str  #: as it is written, without the dots of a relative import
     level: int = 0  #: how many dots a relative import has
     names: tuple[str, ...] = ()  #: of a ``from`` import; ``"*"`` for all
+    runs: bool = True  #: False: it is in an ``if TYPE_CHECKING``, for type checkers and lazy packages
 
     @property
     def top(self) -> str:
@@ -60,23 +62,35 @@ def outline(text: str) -> Outline:
 def _imports(text: str) -> Iterator[Imported]:
     found = list(_IMPORT.finditer(text))
     quoted = _quoted_starts(text, [match.start() for match in found])
+    checked = list(_type_checking_blocks(text))
     for match in found:
         if match.start() in quoted:
             continue
+        runs = not any(start <= match.start() < end for start, end in checked)
         if match["modules"] is not None:
             for part in match["modules"].split(","):
                 module = _MODULE.match(part.replace("\\", " "))
                 if module is not None:
-                    yield Imported(module[1])
+                    yield Imported(module[1], runs=runs)
             continue
         origin = match["origin"]
         module_name = origin.lstrip(". \t")
         names = _COMMENT.sub("", match["names"]).replace("\\", " ").strip("() \t\r\n").split(",")
         taken = tuple(name[1] for part in names if (name := _NAME.match(part)) is not None)
-        yield Imported(module_name, len(origin) - len(origin.lstrip(".")), taken)
+        yield Imported(module_name, len(origin) - len(origin.lstrip(".")), taken, runs)
     if "import_module" in text or "__import__" in text:
         for dynamic in _DYNAMIC.finditer(text):
             yield Imported(dynamic[1])
+
+
+def _type_checking_blocks(text: str) -> Iterator[tuple[int, int]]:
+    """Offsets ``[start, end)`` of what is indented under each ``if TYPE_CHECKING``."""
+    if "TYPE_CHECKING" not in text:
+        return
+    for match in _CHECKED.finditer(text):
+        outer = re.compile(rf"^(?!{match[1]}[ \t]|[ \t]*(?:#|\r?$))", re.MULTILINE)
+        end = outer.search(text, match.end() + 1)
+        yield match.end(), end.start() if end is not None else len(text)
 
 
 def _quoted_starts(text: str, starts: list[int]) -> frozenset[int]:
