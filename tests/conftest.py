@@ -20,6 +20,9 @@ hypothesis.settings.register_profile("patient", deadline=None, suppress_health_c
 hypothesis.settings.load_profile("patient")
 
 TESTS = Path(__file__).resolve().parent
+# Their assertions say as much of a failure as those of the tests.
+pytest.register_assert_rewrite("notebook_files", "report_readers", "sample_findings", "server_client")
+
 MakeSettings = Callable[..., Settings]
 RunTorchlint = Callable[..., "subprocess.CompletedProcess[str]"]
 

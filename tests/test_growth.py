@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
-from pathlib import Path
-from types import FrameType, ModuleType
+from types import FrameType
 
 import pytest
 
+from benchmarks.growth import SHAPES
 from torchlint.engine.checker import check
 from torchlint.model.syntax.pieces import parse_pieces
 from torchlint.rule.engine_rules import ENGINE_RULES
@@ -16,19 +15,7 @@ from torchlint.rule.registry import load_rules
 from torchlint.settings.settings import Settings
 from torchlint.source.source import Source
 
-_FILE = Path(__file__).resolve().parent.parent / "benchmarks" / "growth.py"
 _ALL_RULES = Settings(codes=frozenset(rule.code for rule in (*load_rules(), *ENGINE_RULES)))
-
-
-def _benchmark() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("growth", _FILE)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-_SHAPES = _benchmark().SHAPES
 
 
 def _calls_of_a_check(text: str) -> int:
@@ -68,13 +55,13 @@ def _calls_of_a_check(text: str) -> int:
     ],
 )
 def test_twice_the_code_takes_about_twice_the_calls(name: str) -> None:
-    _, make = _SHAPES[name]
+    _, make = SHAPES[name]
     _calls_of_a_check(make(4))  # imports, and what is kept of rules
     one, two = _calls_of_a_check(make(60)), _calls_of_a_check(make(120))
     assert two < 2.3 * one
 
 
 def test_every_shape_is_python() -> None:
-    for smallest, make in _SHAPES.values():
+    for smallest, make in SHAPES.values():
         for size in (2, smallest):
             compile(make(size), "<shape>", "exec")

@@ -1,4 +1,4 @@
-"""Notebooks: cells make one module, places are named by cell, and nothing but the edited lines of a file changes."""
+"""Notebooks: cells make one module, places are named by cell, and what is no notebook is left alone."""
 
 # mypy: allow-untyped-calls
 
@@ -7,73 +7,22 @@ from __future__ import annotations
 import io
 import json
 import re
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
 import pytest
+from conftest import MakeSettings, RunTorchlint
 from hypothesis import given
 from hypothesis import strategies as st
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from nbformat.v4 import new_code_cell, new_notebook
+from notebook_files import cells, document, fixed, read, texts_in
 
 import torchlint
 from torchlint.engine.checker import check
-from torchlint.engine.fixer import fix
 from torchlint.engine.runner import Mode, Result, run_file
 from torchlint.output import full
-from torchlint.rule import Edit
 from torchlint.settings.files import File
-from torchlint.settings.settings import Settings
-from torchlint.source import reading
-from torchlint.source.ipynb import with_cells
-from torchlint.source.magics import mask
-from torchlint.source.notebook import Notebook
 from torchlint.source.source import Position, Source, SourceError
-
-MakeSettings = Callable[..., Settings]
-RunTorchlint = Callable[..., "subprocess.CompletedProcess[str]"]
-
-OUTPUT = new_output("stream", text="LOUD \u2603\n")
-PYTHON = {"language_info": {"name": "python"}, "kernelspec": {"name": "python3", "display_name": "é"}}
-
-
-def document(*texts: str, prose: str = "# LOUD prose") -> str:
-    """A notebook file: a cell of prose, then cells of code with output."""
-    cells = [new_markdown_cell(prose), *(new_code_cell(text, outputs=[OUTPUT], execution_count=3) for text in texts)]
-    notebook = new_notebook(cells=cells, metadata=PYTHON)
-    nbformat.validate(notebook)
-    return str(nbformat.writes(notebook)) + "\n"
-
-
-def cells(*texts: str) -> Notebook:
-    """A notebook with a cell of prose before those of code."""
-    return Notebook.from_cells("n.ipynb", enumerate(texts, 2))
-
-
-def read(content: str) -> Source:
-    """The source of a notebook file."""
-    return reading.from_content(content, "n.ipynb")
-
-
-def texts_in(content: str) -> list[str]:
-    """The texts of the code cells, as Jupyter reads them."""
-    return [cell.source for cell in nbformat.reads(content, as_version=4).cells if cell.cell_type == "code"]
-
-
-def fixed(content: str, settings: Settings) -> str:
-    """What fixing makes of a notebook file; it is a valid one, and a second run changes nothing."""
-    result = fix(read(content), settings).source.to_bytes().decode()
-    nbformat.validate(nbformat.reads(result, as_version=4))
-    assert fix(read(result), settings).source.to_bytes().decode() == result
-    return result
-
-
-def changed_lines(before: str, after: str) -> list[tuple[str, str]]:
-    """The lines of two texts of as many lines that are not the same."""
-    pairs = zip(before.splitlines(keepends=True), after.splitlines(keepends=True), strict=True)
-    return [(one.strip(), two.strip()) for one, two in pairs if one != two]
-
 
 # -- one module
 
@@ -128,97 +77,6 @@ def test_an_unused_suppression_is_removed_within_its_cell(
     demo: MakeSettings, before: tuple[str, ...], after: tuple[str, ...]
 ) -> None:
     assert texts_in(fixed(document(*before), demo())) == list(after)
-
-
-# -- what is no Python
-
-
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        ("%matplotlib inline", "__________________"),
-        ("!pip install x\nimport x", "______________\nimport x"),
-        ("if x:\n    !ls -l  \n", "if x:\n    ________\n"),
-        ("!ls \\\n  -l\nx", "_____\n    \nx"),
-        ("!ls \\\r\n  -l\r\nx", "_____\r\n    \r\nx"),
-        ("files = !ls", "files = ___"),
-        ("a, b = %magic \\\n c", "a, b = ________\n  "),
-        ("?x", "__"),
-        ("x?", "__"),
-        ("x.y??  # what", "_____  # what"),
-        ("?", "_"),
-        ("%time x = f(y)", "____; x = f(y)"),
-        ("%timeit f(x)  # often", "______; f(x)  # often"),
-        ("%timeit -n 3 f(x)", "_________________"),
-        ("%time for x in y: f(x)", "______________________"),
-        ("%time !ls", "_________"),
-        ("%time", "_____"),
-        ("%%time\nx = 1", "______\nx = 1"),
-        ("\n  \n%%capture out\n\n%%time\nx = 1", "\n  \n_____________\n\n______\nx = 1"),
-        ("%%bash\nls 'x\n", "      \n     \n"),
-        ("x = 1\n%%bash\n", "x = 1\n______\n"),
-        ("pip install x", "_____________"),
-        ("ls -l x.txt", "___________"),
-        ("rm -r --force x", "_______________"),
-        (",f a b\n;f a\n/f a", "______\n____\n____"),
-    ],
-)
-def test_magics_are_masked_in_place(text: str, code: str) -> None:
-    assert mask(text).code == code
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "x = (\n    a\n    % b\n)",
-        "x = a \\\n    % b",
-        'x = """\n!ls\n%time\n?"""',
-        "x = [\n  '?',\n]  # what?",
-        "x = 'is it?'",
-        "x = f(a)[b % c] != {1: '!'}",
-        "x %= 3\ny == 3 % 2\nz /= 3",
-        "f(a=%b)",
-        "ls = 3\npip = ls\ncat in dogs\nls (3)\nls -l\nls -l in cat",
-        "assert x, 'a = !ls'",
-        "# x = !ls\n# what?",
-        "@decorator\ndef f(): ...",
-    ],
-)
-def test_python_is_no_magic(text: str) -> None:
-    assert mask(text).code == text
-    assert mask(text).magics == ()
-
-
-@given(st.text(alphabet=st.sampled_from("ab \n\r%!?,;/\\=('\"#[]-"), max_size=40))
-def test_masking_keeps_every_character_in_its_place(text: str) -> None:
-    code = mask(text).code
-    assert len(code) == len(text)
-    assert [i for i, character in enumerate(code) if character in "\r\n"] == [
-        i for i, character in enumerate(text) if character in "\r\n"
-    ]
-
-
-def test_a_broken_cell_is_reported_and_the_others_are_checked(demo: MakeSettings) -> None:
-    source = cells("a = LOUD", "b = 1\nc = = LOUD", "'''", "d = LOUD")
-    found = [(one.code, source.position(one.start)) for one in check(source, demo(select=["ZZ", "TL"]))]
-    assert found == [("ZZ101", (2, 1, 5)), ("TL002", (3, 2, 5)), ("TL002", (4, 1, 1)), ("ZZ101", (5, 1, 5))]
-    assert check(cells("a = ("), demo(select=["ZZ", "TL"])) == []  # no rule could find anything
-    (found_in_named,) = check(cells("a = ("), demo(select=["ZZ", "TL"]), syntax=True)
-    assert found_in_named.message.startswith("this cell cannot be checked: ")
-
-
-def test_a_cell_may_await_and_import_from_the_future(demo: MakeSettings) -> None:
-    content = document("import os\nx = await LOUD", "from __future__ import annotations\ny = LOUD")
-    assert texts_in(fixed(content, demo())) == [
-        "import os\nx = await loud",
-        "from __future__ import annotations\ny = loud",
-    ]
-
-
-def test_a_fix_may_not_break_a_cell_that_awaits(demo: MakeSettings) -> None:
-    result = fix(read(document("x = await BREAK")), demo())
-    assert result.source.text == "x = await BREAK"
-    assert result.errors == ("n.ipynb: the fix of ZZ104 on line 1 of cell 2 was left out: its result is not Python",)
 
 
 # -- places
@@ -277,134 +135,6 @@ def test_a_diff_is_one_for_each_changed_cell(tmp_path: Path, demo: MakeSettings)
         "\\ No newline at end of file\n"
         "--- n.ipynb:cell 4\n+++ n.ipynb:cell 4\n@@ -1,2 +1,2 @@\n-z = LOUD\n+z = loud\n z\n"
     )
-
-
-# -- fixes
-
-
-def test_only_the_edited_lines_change(demo: MakeSettings, tmp_path: Path) -> None:
-    before = document("x = '🙂'\ny = LOUD\nz = 'LOUD \\u00e9 é'", "a = 1", "%%time\nb = LOUD, '\\n'")
-    after = fixed(before, demo())
-    assert changed_lines(before, after) == [
-        ('"y = LOUD\\n",', '"y = loud\\n",'),
-        ("\"z = 'LOUD \\\\u00e9 é'\"", "\"z = 'loud \\\\u00e9 é'\""),
-        ("\"b = LOUD, '\\\\n'\"", "\"b = loud, '\\\\n'\""),
-    ]
-
-
-def test_the_file_is_written_as_it_was(demo: MakeSettings, tmp_path: Path) -> None:
-    for indent, newline, bom in [(1, "\n", ""), (4, "\r\n", "\ufeff"), (None, "\n", "")]:
-        content = json.dumps(json.loads(document("x = LOUD\n")), indent=indent) + "\n \n"
-        data = (bom + content).replace("\n", newline).encode()
-        path = tmp_path / "n.ipynb"
-        path.write_bytes(data)
-        run_file(File(str(path), demo(), named=True), Mode.FIX)
-        assert path.read_bytes() == data.replace(b"x = LOUD", b"x = loud")
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ('"x = LOUD\\ny"', '"x = loud\\ny"'),
-        ('["x = LOUD\\ny"]', '["x = loud\\n", "y"]'),
-        ('["x = LO", "UD\\n", "# \\u0041\\/"]', '["x = loud\\n", "# \\u0041\\/"]'),
-        ('["\\u0041 = ", "1\\n", "", "x = LOUD"]', '["\\u0041 = ", "1\\n", "x = loud"]'),
-        ('[\n "a\\u000ab = \\"\\u00e9\\"\\n",\n "x = LOUD"]', '[\n "a\\u000ab = \\"\\u00e9\\"\\n",\n "x = loud"]'),
-        ('["x = LOUD\\r\\n","y"]', '["x = loud\\r\\n","y"]'),
-        ("[ \"x = '\\ud83d\\ude42', LOUD\" ]", "[ \"x = '\\ud83d\\ude42', loud\" ]"),
-        ('["LOUD # \\u2028 \\f\\n", "x"]', '["loud # \\u2028 \\f\\n", "x"]'),
-    ],
-)
-def test_a_source_keeps_its_form(demo: MakeSettings, before: str, after: str) -> None:
-    content = '{"cells": [{"cell_type": "code", "source": %s}]}'
-    assert fix(read(content % before), demo()).source.to_bytes().decode() == content % after
-
-
-def test_letters_are_escaped_as_the_file_escapes_them() -> None:
-    for content, written in (
-        ('{"cells": [{"cell_type": "code", "source": ["x"], "outputs": ["\\u00e9"]}]}', '"\\u00e9"'),
-        ('{"cells": [{"cell_type": "code", "source": ["x"], "outputs": ["\\u001b"]}]}', '"é"'),
-        ('{"cells": [{"cell_type": "code", "source": ["x"], "outputs": ["ß"]}]}', '"é"'),
-    ):
-        assert f'"source": [{written}]' in with_cells(content, {1: "é"})
-
-
-def test_half_a_surrogate_pair_breaks_its_cell_only(demo: MakeSettings) -> None:
-    content = (
-        '{"cells": [{"cell_type": "code", "source": ["# \\ud800\\n", "LOUD"]}, '
-        '{"cell_type": "code", "source": "x = LOUD"}]}'
-    )
-    source = read(content)
-    assert {one.code for one in check(source, demo(select=["ZZ", "TL"]))} == {"TL002", "ZZ101"}
-    assert fix(source, demo()).source.to_bytes().decode() == content.replace("x = LOUD", "x = loud")
-    edited = source.edited([Edit(0, 0, "y = 1\n")])
-    assert edited.to_bytes().decode() == content.replace('"# \\', '"y = 1\\n", "# \\')
-
-
-JSON_TEXT = st.text(alphabet=st.sampled_from('ab\n\r\t"\\/é🙂\ud800\u2028\0'), max_size=12)
-
-
-@given(st.lists(st.lists(JSON_TEXT, max_size=3) | JSON_TEXT, max_size=4), st.data())
-def test_any_cell_can_become_any_text_and_nothing_else_changes(
-    sources: list[list[str] | str], data: st.DataObject
-) -> None:
-    awkward = {"source": '"]}', "": [[], {}, 1.5, -1e5, None, float("nan")]}
-    common: dict[str, object] = {"cell_type": "code", "outputs": [], "execution_count": None}
-    code = [{"metadata": awkward, "source": source, **common} for source in sources]
-    whole = {"metadata": {"cells": [{}]}, "cells": code, "nbformat": 4, "nbformat_minor": 4}
-    halves = "\ud800" in json.dumps(sources, ensure_ascii=False)
-    content = json.dumps(
-        whole, ensure_ascii=halves or data.draw(st.booleans()), indent=data.draw(st.sampled_from([None, 1]))
-    )
-    assert read(content).to_bytes().decode() == content
-    if not code:
-        return
-    index = data.draw(st.integers(1, len(code)))
-    text = data.draw(JSON_TEXT)
-    written = with_cells(content, {index: text})
-    written.encode()
-    assert nbformat.reads(written, as_version=4).cells[index - 1].source == text
-    again = json.loads(written)
-    new, old = again["cells"][index - 1].pop("source"), code[index - 1].pop("source")
-    assert type(new) is type(old)
-    assert json.dumps(again) == json.dumps(whole)
-
-
-def test_an_import_lands_in_a_cell_of_code() -> None:
-    content = document("%%bash\nls", "%matplotlib inline\nimport torch", "from torch.utils.data import DataLoader")
-    assert read(content).cells[1].index == 3
-    source = read(content)
-    assert source.fitted([Edit(0, 0, "import os\n")]) is None
-    row = source.offset_of(Position(3, 2, 1))
-    there = (Edit(row, row, "import os\n"),)
-    assert source.fitted(there) == there
-
-
-@pytest.mark.parametrize(
-    ("texts", "edit", "allowed"),
-    [
-        (("ab", "cd"), Edit(1, 4, ""), False),
-        (("ab", "cd"), Edit(1, 2, ""), True),
-        (("ab", "cd"), Edit(2, 2, "x"), True),
-        (("%a", "cd"), Edit(0, 0, "import os\n"), True),
-        (("%a", "cd"), Edit(1, 1, "x"), False),
-        (("%a", "cd"), Edit(2, 2, "x"), False),
-        (("%a", "cd"), Edit(2, 2, "\nx"), True),
-        (("%%time\na", "cd"), Edit(0, 0, "import os\n"), False),
-        (("%%time\na", "cd"), Edit(7, 7, "import os\n"), True),
-        (("a = (", "cd"), Edit(0, 0, "import os\n"), False),
-        (("%time a", "cd"), Edit(6, 7, "b"), True),
-        (("model(x)", "cd"), Edit(0, 0, "with y:\n    "), False),
-        (("model(x);", "cd"), Edit(0, 0, "with y:\n    "), True),
-        (("print(x)", "cd"), Edit(0, 0, "with y:\n    "), True),
-        (("x = model(x)", "cd"), Edit(0, 0, "with y:\n    "), True),
-        (("model(x)", "cd"), Edit(8, 8, "\nmodel.compile()"), False),
-        (("model(x)", "cd"), Edit(6, 7, "y"), True),
-        (("model(x)", "cd"), Edit(0, 0, "import os\n"), True),
-    ],
-)
-def test_which_edits_a_cell_takes(texts: tuple[str, ...], edit: Edit, allowed: bool) -> None:
-    assert (cells(*texts).fitted([edit]) is not None) == allowed
 
 
 # -- files that are no notebooks, or not of Python

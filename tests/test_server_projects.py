@@ -12,7 +12,7 @@ import pytest
 from conftest import RunTorchlint
 from lsprotocol import types
 from pygls.exceptions import JsonRpcRequestCancelled
-from test_server import Editor, editor, uri_of
+from server_client import Editor, editor, uri_of
 from test_whole_project import DATA, ENGINE, MAIN
 
 from torchlint.project.context import context_around, forget, use_texts

@@ -1,0 +1,1 @@
+"""torchlint's own speed: run from the repository, not installed."""
