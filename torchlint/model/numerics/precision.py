@@ -17,7 +17,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import nearest
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
@@ -161,11 +161,26 @@ class Precision:
         module = self._module
         for attribute in filter(module.is_own, module.tree.attributes):
             name = module.name_of(attribute) or ""
+            parent = module.tree.parent(attribute)
+            if name == "torch.DoubleTensor" and parent in self._sampled:
+                continue
             if name in ("torch.float64", "torch.DoubleTensor", "torch.cuda.DoubleTensor"):
                 return True
-            if name == "torch.double" and not isinstance(module.tree.parent(attribute), cst.Call):
+            if name == "torch.double" and not isinstance(parent, cst.Call):
                 return True
         return any(self._is_double(call) for call in module.methods("double") if module.is_own(call))
+
+    @cached_property
+    def _sampled(self) -> set[cst.CSTNode]:
+        """The calls that made what a sampler is given: the weights of the items."""
+        module = self._module
+        return {
+            origin
+            for call in module.tree.calls
+            if "Sampler" in last_name(call.func)
+            for item in call.args
+            for origin in module.value(item.value).origins
+        }
 
     def _is_double(self, call: cst.Call) -> bool:
         """``model.double()``, or data on its way into a network; a count that is divided is not meant."""
