@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 
 import libcst as cst
@@ -30,9 +30,10 @@ _SETTING = re.compile(
 #: "precision" is also what a classifier is measured by.
 _METRICS = re.compile(r"recall|f1|metric|average_precision|precision_score|ndcg|precision_at")
 #: Words that may as well name a number: the decimals of a figure, half of a size, an amplitude, the weight of a loss.
-_AMBIGUOUS = re.compile(r"(?:^|_)(?:precision|half|amp)$|loss_?scal", re.IGNORECASE)
-#: Numbers of bits, if a precision is told in numbers.
+_AMBIGUOUS = re.compile(r"(?:^|_)precision$|^(?:half|amp)$|loss_?scal")
+#: Numbers that tell a precision: bits, or whether a format is on.
 _BITS = frozenset({"8", "16", "32", "64"})
+_SWITCHES = frozenset({"0", "1"})
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -50,7 +51,7 @@ class PrecisionWords:
     @cached_property
     def others_set_one(self) -> bool:
         """Whether a word of a related file sets the precision of the program."""
-        return any(_SETTING.search(word) for word in self._words(own=False))
+        return any(_SETTING.search(word) for word in self._words(own=False, certain=True))
 
     @property
     def all(self) -> Iterator[str]:
@@ -100,7 +101,7 @@ class PrecisionWords:
         found: set[str] = set()
         for root in roots:
             found |= module.words_of(root)
-            found |= self._used_imports if certain else module.imported_by(root)
+            found |= self._used_imports if certain and own else module.imported_by(root)
             calls = tree.calls_in(root)
             arguments = [item for call in calls for item in call.args if item.keyword is not None]
             found.update(
@@ -109,7 +110,7 @@ class PrecisionWords:
                 if item.keyword is not None and not (certain and _counts_digits(item.keyword.value, item.value))
             )
         if certain:
-            found -= {word for word in found if self._means_another(word)}
+            found -= {word for word in found if self._means_another(word, roots)}
         found.update(function.name.value for function in tree.functions if tree.root_of(function) in roots)
         found.update(item.value for item in tree.strings if _is_word(item) and tree.root_of(item) in roots)
         if not own:
@@ -129,13 +130,13 @@ class PrecisionWords:
             if binding.kind == "import" and (module.is_exported(binding) or module.names.uses(binding))
         }
 
-    def _means_another(self, word: str) -> bool:
-        """Whether a word that speaks of a precision never does so in the file: a number, or an array on the host."""
+    def _means_another(self, word: str, roots: Collection[cst.CSTNode]) -> bool:
+        """Whether a word that speaks of a precision never does so in some files: a number, or an array on the host."""
         if not _speaks(_snake(word), False):
             return False
-        module = self._module
-        names = [node for node in module.tree.names.get(word, ()) if module.is_own(node)]
-        attributes = [node for node in module.tree.attributes if node.attr.value == word and module.is_own(node)]
+        tree = self._module.tree
+        names = [node for node in tree.names.get(word, ()) if tree.root_of(node) in roots]
+        attributes = [node for node in tree.attributes if node.attr.value == word and tree.root_of(node) in roots]
         if not names and not attributes:
             return False
         return all(map(self._is_number, names)) and all(map(self._is_elsewhere, attributes))
@@ -145,7 +146,7 @@ class PrecisionWords:
         if not _AMBIGUOUS.search(_snake(name.value)):
             return False
         bindings = self._module.names.bindings(name)
-        return bool(bindings) and all(_binds_number(name.value, binding) for binding in bindings)
+        return bool(bindings) and all(map(_binds_number, bindings))
 
     def _is_elsewhere(self, node: cst.Attribute) -> bool:
         """``numpy.float16``, and the format in which `hvd.Compression.fp16` sends gradients."""
@@ -155,12 +156,12 @@ class PrecisionWords:
         return isinstance(owner, cst.Name) and last_part(owner.value) == "Compression"
 
 
-def _binds_number(name: str, binding: Binding) -> bool:
+def _binds_number(binding: Binding) -> bool:
     value = binding.value
     if binding.kind not in ("assign", "param") or binding.path:
         return False
     if isinstance(value, cst.Integer):
-        return _counts_digits(name, value) or "precision" not in name
+        return value.value not in _BITS | _SWITCHES
     return isinstance(value, (cst.Float, cst.BinaryOperation))
 
 
