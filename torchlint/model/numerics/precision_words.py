@@ -101,7 +101,7 @@ class PrecisionWords:
         found: set[str] = set()
         for root in roots:
             found |= module.words_of(root)
-            found |= self._used_imports if certain and own else module.imported_by(root)
+            found |= module.used_imports(root) if certain and own else module.imported_by(root)
             calls = tree.calls_in(root)
             arguments = [item for call in calls for item in call.args if item.keyword is not None]
             found.update(
@@ -116,19 +116,6 @@ class PrecisionWords:
         if not own:
             found -= module.own_imported_names
         yield from map(_snake, found)
-
-    @cached_property
-    def _used_imports(self) -> set[str]:
-        """The dotted names of what the file imports and uses, or hands on."""
-        module, tree = self._module, self._module.tree
-        return {
-            binding.imported
-            for node, scope in tree.scopes.items()
-            if tree.root_of(node) is module.root
-            for bindings in scope.bindings.values()
-            for binding in bindings
-            if binding.kind == "import" and (module.is_exported(binding) or module.names.uses(binding))
-        }
 
     def _means_another(self, word: str, roots: Collection[cst.CSTNode]) -> bool:
         """Whether a word that speaks of a precision never does so in some files: a number, or an array on the host."""
