@@ -41,6 +41,8 @@ def test_a_file_by_its_folder(place: str, purpose: Purpose) -> None:
 
 def test_a_test_library_makes_a_test() -> None:
     assert of_file("import pytest\n", "train.py") is Purpose.TEST
+    assert of_file("from unittest import TestCase\nclass Step(TestCase): ...\n", "train.py") is Purpose.TEST
+    assert of_file("from unittest.mock import patch\n", "train.py") is Purpose.WORK
 
 
 CODE = """\

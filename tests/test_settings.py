@@ -180,7 +180,23 @@ def test_a_pyproject_of_no_concern_may_be_broken(tmp_path: Path) -> None:
         ("torch~=2.2", (2, 2)),
         ("torch[opt] (>=1.13)", (1, 13)),
         ("torch>=2.3; python_version > '3.9'", (2, 3)),
+        ("torch>=2", (2, 0)),
+        ("torch>=0.4.0", (1, 11)),
+        ("torch>1.4,!=1.12.0", (1, 11)),
+        ("torch>=1.4,<2", (1, 11)),
+        ("torch>=1.4,<1.8", (1, 4)),
+        ("torch>=1.4,<1.11", (1, 4)),
+        ("torch>=1.4,<1.11.1", (1, 11)),
+        ("torch~=1.8", (1, 11)),
+        ("torch~=1.8.0", (1, 8)),
+        ("torch==0.4.1", (0, 4)),
+        ("torch==1.4", (1, 4)),
+        ("torch<1.8", (1, 7)),
+        ("torch<=1.8", (1, 8)),
+        ("torch<1", (0, 999)),
+        ("torch<2.0.0", None),
         ("torch", None),
+        ("torch!=1.4.0", None),
         ("torch<3.0", None),
         ("torchvision>=0.18", None),
         ("torch @ https://example.org/torch-2.4.whl", None),
@@ -197,12 +213,12 @@ def test_the_target_is_read_from_the_projects_requirement(
 @pytest.mark.parametrize(
     ("name", "text", "target"),
     [
-        ("requirements.txt", "numpy\ntorch>=1.8  # oldest tested\n", (1, 8)),
+        ("requirements.txt", "numpy\ntorch>=1.18  # oldest tested\n", (1, 18)),
         ("requirements.txt", "torch==2.1.0+cu121\n", (2, 1)),
         ("requirements.txt", "-r base.txt\ntorchvision==0.18\n", None),
         ("setup.cfg", "[options]\ninstall_requires =\n    numpy\n    torch>=1.13,<3\n", (1, 13)),
         ("setup.cfg", "torch>=1.13\n", None),
-        ("setup.py", "from setuptools import setup\nsetup(install_requires=['numpy', 'torch>=1.9'])\n", (1, 9)),
+        ("setup.py", "from setuptools import setup\nsetup(install_requires=['numpy', 'torch==1.9'])\n", (1, 9)),
         ("setup.py", "setup(install_requires=['torch>=1.9'] + more)\n", None),
         ("setup.py", "print 'torch>=1.9'\n", None),
         ("setup.py", "raise SystemExit  # torch\nsetup(install_requires=read())\n", None),
@@ -219,14 +235,14 @@ def test_the_target_is_read_from_older_files_too(
 def test_what_a_project_supports_comes_before_what_it_is_developed_with(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("torch==2.6.0\n")
     assert Resolver().for_folder(str(tmp_path)).target_torch == (2, 6)
-    (tmp_path / "setup.py").write_text("setup(install_requires=['torch>=1.9'])\n")
+    (tmp_path / "setup.py").write_text("setup(install_requires=['torch==1.9'])\n")
     assert Resolver().for_folder(str(tmp_path)).target_torch == (1, 9)
     (tmp_path / "pyproject.toml").write_text("[project]\nname = 'torch-things'\ndependencies = ['torch']\n")
     assert Resolver().for_folder(str(tmp_path)).target_torch is None
 
 
 def test_a_project_without_torch_says_nothing_of_the_one_around(tmp_path: Path) -> None:
-    (tmp_path / "setup.py").write_text("setup(install_requires=['torch>=1.9'])\n")
+    (tmp_path / "setup.py").write_text("setup(install_requires=['torch==1.9'])\n")
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "requirements.txt").write_text("sphinx\npytorch-sphinx-theme\n")
     assert Resolver().for_folder(str(tmp_path / "docs")).target_torch == (1, 9)

@@ -127,6 +127,26 @@ def test_a_module_and_an_alias_are_followed(tmp_path: Path) -> None:
     assert codes(folder / "data.py") == ["TL102", "TL103"]
 
 
+def test_every_name_of_a_star_import_is_followed(tmp_path: Path) -> None:
+    engine = ENGINE.replace(
+        "import torch.nn.functional as F\n", "import torch.nn.functional as F\n\nfrom tools import count\n"
+    )
+    engine = engine.replace("        optimizer.step()\n", "        optimizer.step()\n        count(images)\n")
+    main = MAIN.format(data="data", engine="engine").replace(
+        "import torch\n", "import torch\nfrom tools import pick_device\n"
+    )
+    main = main.replace('torch.device("cuda")', "pick_device()")
+    folder = write(tmp_path, data=DATA, engine=engine, main=main)
+    (folder / "tools").mkdir()
+    (folder / "tools" / "__init__.py").write_text("from .util import *\n")
+    (folder / "tools" / "util.py").write_text(
+        "import torch\n\n\ndef count(images):\n    return len(images)\n\n\n"
+        'def pick_device():\n    return torch.device("cuda")\n'
+    )
+    assert "TL301" in codes(folder / "engine.py")
+    assert "TL102" in codes(folder / "data.py")
+
+
 NEAR_MISSES = {
     "the device is the CPU": MAIN.replace('"cuda"', '"cpu"'),
     "another loader is trained on": MAIN.replace("build_loader(Photos())", "Photos()"),
@@ -153,6 +173,16 @@ def test_precision_that_another_file_chooses_counts(tmp_path: Path) -> None:
     chosen = main.replace("    model =", '    torch.set_float32_matmul_precision("high")\n    model =')
     folder = write(tmp_path, data=DATA, engine=ENGINE, main=chosen)
     assert "TL301" not in codes(folder / "engine.py")
+
+
+def test_a_format_of_sent_gradients_in_another_file_is_no_precision(tmp_path: Path) -> None:
+    main = MAIN.format(data="data", engine="engine")
+    sent = main.replace("import torch\n", "import horovod.torch as hvd\nimport torch\n").replace(
+        "    loader =",
+        "    optimizer = hvd.DistributedOptimizer(optimizer, compression=hvd.Compression.fp16)\n    loader =",
+    )
+    folder = write(tmp_path, data=DATA, engine=ENGINE, main=sent)
+    assert "TL301" in codes(folder / "engine.py")
 
 
 def test_a_file_has_the_same_findings_however_it_is_checked(tmp_path: Path, torchlint_in: RunTorchlint) -> None:

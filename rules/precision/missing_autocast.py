@@ -69,7 +69,7 @@ class MissingAutocast(Rule):
     code = "TL301"
     name = "missing-autocast"
     words = ("torch", "backward(")
-    project_words = (("cuda", "accelerator", ".spawn("),)
+    project_words = (("cuda", "accelerator", ".spawn(", "cudnn", "CUDA_VISIBLE_DEVICES"),)
     since = (1, 10)
     demo = ("GPU",)
 

@@ -239,6 +239,17 @@ class Forest:
         """Dotted names of everything that one file, given by its root, imports at any place."""
         return self.tables.imported_by[root]
 
+    def used_imports(self, root: cst.CSTNode) -> frozenset[str]:
+        """Dotted names of everything that one file, given by its root, imports at any place and names again."""
+        return frozenset(
+            binding.imported
+            for node, scope in self.tree.scopes.items()
+            if self.tree.root_of(node) is root
+            for bindings in scope.bindings.values()
+            for binding in bindings
+            if binding.kind == "import" and self.names.uses(binding)
+        )
+
     def imports(self, root: str) -> bool:
         """Whether the file imports ``root`` or something of it."""
         return any(name == root or name.startswith(root + ".") for name in self.imported_names)

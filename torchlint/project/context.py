@@ -300,10 +300,13 @@ class _Choice:
                 self._follow(file, item, words)
         for star in facts.stars:
             target = self._find_module(star.module, file)
-            if target is not None and target != file and (target, f"*{file}") not in self._seen:
-                self._seen.add((target, f"*{file}"))
+            if target is None or target == file:
+                continue
+            asked = {name for name in words if (target, f"*{file}:{name}") not in self._seen}
+            if asked:
+                self._seen.update((target, f"*{file}:{name}") for name in asked)
                 self._add_imports(file)
-                self._needs(target, words)
+                self._needs(target, asked)
 
     def _follow(self, file: str, item: Import, words: Collection[str]) -> None:
         """Choose what an import refers to."""

@@ -1,4 +1,4 @@
-"""Which torch a project asks for: the lower bound among its requirements. Nothing of the project is run."""
+"""The oldest torch that a project's requirements can install today. Nothing of the project is run."""
 
 from __future__ import annotations
 
@@ -11,17 +11,42 @@ from collections.abc import Sequence
 from torchlint.source.parsing import ParseError, python_tree
 
 _TORCH = re.compile(r"\s*torch\s*(?:\[[^\]]*\])?\s*(?=[~=<>!(;#]|$)([^;#]*)")
-_BOUND = re.compile(r"(?:>=|~=|===?|>)\s*(\d+)\.(\d+)")
+_BOUND = re.compile(r"(~=|===?|>=|<=|[<>])\s*v?(\d+)(?:\.(\d+))?(\.\d+)?")
+#: The oldest release for Python 3.10, the oldest Python with support: an open bound below says nothing.
+_OLDEST = (1, 11)
+#: Newer than every release.
+_NEWEST = (999, 0)
 
 
-def lower_bound(requirements: Sequence[object]) -> tuple[int, int] | None:
-    """The lower bound of the torch requirement among ``requirements``, None if there is none."""
-    bounds = []
-    for requirement in requirements:
-        match = _TORCH.match(str(requirement))
-        if match:
-            bounds += [(int(major), int(minor)) for major, minor in _BOUND.findall(match[1])]
-    return max(bounds, default=None)
+def oldest_torch(requirements: Sequence[object]) -> tuple[int, int] | None:
+    """The oldest torch that the torch requirement among ``requirements`` installs, None if any will do.
+
+    A lower bound counts as `_OLDEST` at least, unless the requirement allows only older releases: a pin, or an upper
+    bound.
+    """
+    matches = (_TORCH.match(str(requirement)) for requirement in requirements)
+    return max(filter(None, (_oldest(match[1]) for match in matches if match)), default=None)
+
+
+def _oldest(specifiers: str) -> tuple[int, int] | None:
+    lower: tuple[int, int] | None = None
+    newest = _NEWEST
+    for operator, major, minor, patch in _BOUND.findall(specifiers):
+        version = int(major), int(minor or 0)
+        if operator in ("==", "==="):
+            return version
+        if operator == "<=":
+            newest = min(newest, version)
+        elif operator == "<":  # before 1.8 is 1.7, and before 2.0 the last of 1
+            before = version if patch.strip(".0") else (version[0], version[1] - 1)
+            newest = min(newest, before if before[1] >= 0 else (version[0] - 1, 999))
+        else:
+            lower = max(lower or version, version)
+            if operator == "~=":
+                newest = min(newest, version if patch else (version[0], 999))
+    if newest < _OLDEST:
+        return lower or newest
+    return lower and max(lower, _OLDEST)
 
 
 def listed_in(folder: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from torchlint.settings.combination import check_baseline, combine
 from torchlint.settings.layers import Layer, SettingsError, chain, parse_toml, table_in
-from torchlint.settings.requirements import listed_in, lower_bound
+from torchlint.settings.requirements import listed_in, oldest_torch
 from torchlint.settings.settings import Settings
 
 
@@ -104,6 +104,6 @@ def _look_in(
     if requirements is None:
         requirements = listed_in(folder)
     if requirements:
-        target = lower_bound(requirements)
+        target = oldest_torch(requirements)
     own = os.path.join(folder, "torchlint.toml")
     return (own if os.path.isfile(own) else file), target

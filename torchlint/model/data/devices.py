@@ -10,9 +10,19 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.dotted import last_name
 
 #: Libraries that move a network and its batches to the device.
 _TRAINER_LIBRARIES = ("pytorch_lightning", "lightning", "accelerate", "deepspeed", "composer", "colossalai", "ignite")
+#: Calls that only a program for CUDA needs.
+_PREPARATIONS = (
+    "torch.cuda.manual_seed",
+    "torch.cuda.manual_seed_all",
+    "torch.cuda.is_available",
+    "torch.cuda.device_count",
+    "torch.cuda.empty_cache",
+)
+_SWITCHES = frozenset(f"torch.backends.cudnn.{name}" for name in ("benchmark", "deterministic", "enabled"))
 
 
 class Devices(ForestFact):
@@ -27,7 +37,7 @@ class Devices(ForestFact):
 
         The accelerator that `torch.accelerator` finds counts as one.
         """
-        if self.uses_accelerator or self._moves_to_rank:
+        if self.uses_accelerator or self._moves_to_rank or self._moves_to_setting:
             return True
         for string in self._module.tree.strings:
             if "cuda" in string.value:
@@ -63,6 +73,39 @@ class Devices(ForestFact):
             for argument in call.args[:1]
             if isinstance(argument.value, cst.Name)
         )
+
+    @cached_property
+    def _moves_to_setting(self) -> bool:
+        """Whether a program that prepares CUDA, by a seed or a switch of cuDNN, moves something to a device of its
+        settings: `model.to(config.device)`."""
+        return (
+            self._prepares_cuda
+            and not self._names_cpu
+            and any(
+                "device" in last_name(argument.value) and self._module.value(argument.value).device is None
+                for call in self._module.methods("to")
+                for argument in call.args[:1]
+            )
+        )
+
+    @cached_property
+    def _prepares_cuda(self) -> bool:
+        if any(self._module.calls(*_PREPARATIONS)):
+            return True
+        if any(self._module.name_of(target) in _SWITCHES for target, _, _ in self._module.tree.stores):
+            return True
+        return any(string.evaluated_value == "CUDA_VISIBLE_DEVICES" for string in self._module.tree.strings)
+
+    @cached_property
+    def _names_cpu(self) -> bool:
+        """Whether the CPU may be the device; where a file is loaded to is not meant."""
+        loaded = {
+            item.value
+            for call in self._module.tree.calls
+            for item in call.args
+            if item.keyword is not None and item.keyword.value == "map_location"
+        }
+        return any(string.evaluated_value == "cpu" and string not in loaded for string in self._module.tree.strings)
 
     def _falls_back_to_cpu(self, node: cst.IfExp) -> bool:
         """``args.device if torch.cuda.is_available() else "cpu"``."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import cached_property
 
 import libcst as cst
@@ -12,40 +11,25 @@ from torchlint.model.data.devices import Devices
 from torchlint.model.module import Module
 from torchlint.model.numerics.autocasts import Autocasts
 from torchlint.model.numerics.layers import NetworkLayers
+from torchlint.model.numerics.precision_words import PrecisionWords
 from torchlint.model.numerics.sizes import Sizes
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.calls import Call
-from torchlint.model.syntax.climbing import climb, nearest
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.climbing import nearest
+from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.syntax.scopes import COMPREHENSIONS
-from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.steps import Steps, TrainingLoop
 
-#: Words that speak of low precision wherever they stand in an identifier, a keyword, an import or a string.
-_WORDS = re.compile(
-    r"(?:^|[^a-z])(?:amp|apex|fp8|f16|float16|precision|tf32)(?:[^a-z]|$)"
-    r"|(?:^|\.|\W)half(?:\W|$)|autocast|grad_?scaler|native_?scaler|loss_?scal|mixed_?prec|matmul_precision|fp16|bf16"
-    r"|bfloat16|half_?tensor|deepspeed|fsdp|parallelize"
-)
 _QUANTIZATION = ("torch.quantization", "torch.ao.")
-#: "amp" is also short for amplitude.
-_AMPLITUDES = re.compile(r"amp_to_|_to_amp(_|$)|to_amp_")
-#: What sets the precision of a program; other words of other files may be about something else.
-_SETTING = re.compile(
-    r"autocast|grad_?scaler|native_?scaler|loss_?scal|mixed_?prec|matmul_precision|allow_tf32|fsdp|(?:^|[^a-z0-9])fp16$"
-    r"|(?:use|enable|with)_?amp(?:$|_)|^[\"']?amp[\"']?$|amp_(?:level|enabled|dtype|opt)|apex\.(?:amp|fp16)|(?:^|[^a-z0-9])bf16$"
-)
-#: "precision" is also what a classifier is measured by.
-_METRICS = re.compile(r"recall|f1|metric|average_precision|precision_score|ndcg|precision_at")
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
+#: Libraries that set the precision of what their users train.
 _LIBRARIES = frozenset(
     "accelerate deepspeed lightning pytorch_lightning composer colossalai fairscale megatron torchtitan "
-    "ignite catalyst fastai bitsandbytes".split()
+    "catalyst fastai bitsandbytes".split()
 )
 _GAMES = frozenset("gym gymnasium pettingzoo procgen stable_baselines3 atari_py envpool mujoco_py dm_control".split())
 #: What an agent learns from: one of each.
@@ -87,9 +71,8 @@ class Precision:
     @cached_property
     def is_chosen(self) -> bool:
         """Whether anything in the file names another precision than float32, or its program sets one."""
-        if self._uses_library or any(_speaks(word, self._measures) for word in self._words()):
-            return True
-        return any(_SETTING.search(word) for word in self._words(own=False))
+        words = self._module.fact(PrecisionWords)
+        return self._uses_library or words.names_one or words.others_set_one
 
     @cached_property
     def _uses_library(self) -> bool:
@@ -97,65 +80,11 @@ class Precision:
         module = self._module
         if any(module.imports(library) for library in _LIBRARIES):
             return True
-        if any(name.partition(".")[0] == "apex" for name in module.own_imported_names):
-            return True  # of the other files, its optimizers say nothing
         if any(_TRAINERS.match(name) or name.startswith(_QUANTIZATION) for name in module.imported_names):
             return True
         if any((module.name_of(node) or "").startswith(_QUANTIZATION) for node in module.tree.attributes):
             return True
         return any(module.calls("clip.load"))  # half precision on CUDA
-
-    @cached_property
-    def _measures(self) -> bool:
-        """Whether "precision" may be what a classifier is measured by."""
-        return any(_METRICS.search(word) for word in self._words())
-
-    @cached_property
-    def _is_chosen_for_inference(self) -> bool:
-        """Whether every place that names a precision runs without gradients: an evaluation under autocast."""
-        tree, measured = self._module.tree, self._measures
-        nodes: list[cst.CSTNode] = [node for node in tree.attributes if _speaks(_snake(node.attr.value), measured)]
-        nodes += [node for node in tree.strings if _is_word(node) and _speaks(_snake(node.value), measured)]
-        for call in tree.calls:
-            words = [item.keyword.value for item in call.args if item.keyword is not None]
-            nodes += [call for word in words if _speaks(_snake(word), measured)]
-        for name, uses in tree.names.items():
-            imported = [
-                binding.imported
-                for use in uses[:1]
-                for binding in self._module.names.bindings(use)
-                if binding.kind == "import"
-            ]
-            if any(_speaks(_snake(word), measured) for word in (name, *imported)):
-                nodes += uses
-        if any(_speaks(_snake(function.name.value), measured) for function in tree.functions):
-            return False
-        return bool(nodes) and all(self._runs_without_gradients(node) for node in nodes)
-
-    def _runs_without_gradients(self, node: cst.CSTNode) -> bool:
-        for above, child in climb(self._module.tree, node):
-            if isinstance(above, cst.With) and child is not above.body:
-                node = above.body.body[0]  # the managers of one `with` act together
-                break
-            if isinstance(above, (cst.BaseSmallStatement, cst.FunctionDef)):
-                break
-        return self._module.fact(GradModes).of(node) in (GradMode.NO_GRAD, GradMode.INFERENCE)
-
-    def _words(self, *, own: bool = True) -> Iterator[str]:
-        """Identifiers, attributes, keywords, imports and short strings of the file, or of its related files, in lower
-        snake case."""
-        module, tree = self._module, self._module.tree
-        roots = {module.root} if own else module.related - {module.root}
-        found: set[str] = set()
-        for root in roots:
-            found |= module.words_of(root) | module.imported_by(root)
-            calls = tree.calls_in(root)
-            found.update(item.keyword.value for call in calls for item in call.args if item.keyword is not None)
-        found.update(function.name.value for function in tree.functions if tree.root_of(function) in roots)
-        found.update(item.value for item in tree.strings if _is_word(item) and tree.root_of(item) in roots)
-        if not own:
-            found -= module.own_imported_names
-        yield from map(_snake, found)
 
     @cached_property
     def float32_training(self) -> list[TrainingLoop]:
@@ -165,7 +94,7 @@ class Precision:
             return []
         if self.is_double or self.plays_games:
             return []
-        if self.is_chosen and (self._uses_library or not self._is_chosen_for_inference):
+        if self.is_chosen and (self._uses_library or not module.fact(PrecisionWords).are_for_inference):
             return []
         if self.differentiates_twice or self.defines_kernels or self.needs_digits:
             return []
@@ -232,11 +161,26 @@ class Precision:
         module = self._module
         for attribute in filter(module.is_own, module.tree.attributes):
             name = module.name_of(attribute) or ""
+            parent = module.tree.parent(attribute)
+            if name == "torch.DoubleTensor" and parent in self._sampled:
+                continue
             if name in ("torch.float64", "torch.DoubleTensor", "torch.cuda.DoubleTensor"):
                 return True
-            if name == "torch.double" and not isinstance(module.tree.parent(attribute), cst.Call):
+            if name == "torch.double" and not isinstance(parent, cst.Call):
                 return True
         return any(self._is_double(call) for call in module.methods("double") if module.is_own(call))
+
+    @cached_property
+    def _sampled(self) -> set[cst.CSTNode]:
+        """The calls that made what a sampler is given: the weights of the items."""
+        module = self._module
+        return {
+            origin
+            for call in module.tree.calls
+            if "Sampler" in last_name(call.func)
+            for item in call.args
+            for origin in module.value(item.value).origins
+        }
 
     def _is_double(self, call: cst.Call) -> bool:
         """``model.double()``, or data on its way into a network; a count that is divided is not meant."""
@@ -292,7 +236,7 @@ class Precision:
         """Whether the file trains an agent in an environment: its networks are small, and launch-bound."""
         if any(self._module.imports(library) for library in _GAMES):
             return True
-        words = set(self._words())
+        words = set(self._module.fact(PrecisionWords).all)
         return all(words & signs for signs in _EXPERIENCE)
 
     @cached_property
@@ -308,18 +252,3 @@ class Precision:
             if not own or self._module.is_own(definition)
             for name in definitions.base_names(definition)
         )
-
-
-def _snake(word: str) -> str:
-    return _CAMEL.sub("_", word).lower()
-
-
-def _is_word(string: cst.SimpleString) -> bool:
-    return len(string.value) <= 40 and " " not in string.value
-
-
-def _speaks(word: str, measured: bool) -> bool:
-    found = _WORDS.search(word)
-    if found is None or _AMPLITUDES.search(word):
-        return False
-    return not (measured and "precision" in found.group() and "mixed" not in word)

@@ -56,7 +56,7 @@ class Purposes(ForestFact):
         place = self._forest.file_of_root[root].place
         if is_vendored(place):
             return Purpose.VENDORED
-        if _TESTS.search(place) or self._imports(root, knowledge.TEST_LIBRARIES):
+        if _TESTS.search(place) or self._is_test_file(root):
             return Purpose.TEST
         return Purpose.WORK
 
@@ -64,6 +64,14 @@ class Purposes(ForestFact):
         """Whether a file imports one of these libraries, or something of them."""
         imported = {name.partition(".")[0] for name in self._forest.imported_by(root)}
         return not imported.isdisjoint(libraries)
+
+    def _is_test_file(self, root: cst.CSTNode) -> bool:
+        """Whether a file imports a test library; of `unittest`, which editors import by accident, if it is used."""
+        if not self._imports(root, knowledge.TEST_LIBRARIES):
+            return False
+        if self._imports(root, {*knowledge.TEST_LIBRARIES} - {"unittest"}) or not self._forest.file_of_root[root].whole:
+            return True
+        return any(name.partition(".")[0] == "unittest" for name in self._forest.used_imports(root))
 
     def is_test(self, node: cst.CSTNode) -> bool:
         """Whether the file of ``node`` tests code: it imports a test library, or is in a folder `tests`."""

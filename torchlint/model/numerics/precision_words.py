@@ -1,0 +1,172 @@
+"""Words by which a file names another number format than float32."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.dotted import last_part
+from torchlint.model.syntax.scopes import Binding
+from torchlint.model.training.grad_mode import GradMode, GradModes
+
+#: Words that speak of low precision wherever they stand in an identifier, a keyword, an import or a string.
+_WORDS = re.compile(
+    r"(?:^|[^a-z])(?:amp|fp8|f16|float16|precision|tf32)(?:[^a-z]|$)"
+    r"|(?:^|\.|\W)half(?:\W|$)|autocast|grad_?scaler|native_?scaler|loss_?scal|mixed_?prec|matmul_precision|fp16|bf16"
+    r"|bfloat16|half_?tensor|deepspeed|fsdp|parallelize"
+)
+#: "amp" is also short for amplitude; and gradients may be compressed on their way between processes only.
+_OTHERS = re.compile(r"amp_to_|_to_amp(_|$)|to_amp_|(?:fp16|bf16)_(?:allreduce|compress)")
+#: What sets the precision of a program; other words of other files may be about something else.
+_SETTING = re.compile(
+    r"autocast|grad_?scaler|native_?scaler|loss_?scal|mixed_?prec|matmul_precision|allow_tf32|fsdp|(?:^|[^a-z0-9])fp16$"
+    r"|(?:use|enable|with)_?amp(?:$|_)|^[\"']?amp[\"']?$|amp_(?:level|enabled|dtype|opt)|apex\.(?:amp|fp16)|(?:^|[^a-z0-9])bf16$"
+)
+#: "precision" is also what a classifier is measured by.
+_METRICS = re.compile(r"recall|f1|metric|average_precision|precision_score|ndcg|precision_at")
+#: Words that may as well name a number: the decimals of a figure, half of a size, an amplitude, the weight of a loss.
+_AMBIGUOUS = re.compile(r"(?:^|_)precision$|^(?:half|amp)$|loss_?scal")
+#: Numbers that tell a precision: bits, or whether a format is on.
+_BITS = frozenset({"8", "16", "32", "64"})
+_SWITCHES = frozenset({"0", "1"})
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+class PrecisionWords:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+
+    @cached_property
+    def names_one(self) -> bool:
+        """Whether a word of the file itself names a precision."""
+        return any(_speaks(word, self._measures) for word in self._words(own=True, certain=True))
+
+    @cached_property
+    def others_set_one(self) -> bool:
+        """Whether a word of a related file sets the precision of the program."""
+        return any(_SETTING.search(word) for word in self._words(own=False, certain=True))
+
+    @property
+    def all(self) -> Iterator[str]:
+        """Identifiers, attributes, keywords, imports and short strings of the file, in lower snake case."""
+        return self._words(own=True)
+
+    @cached_property
+    def _measures(self) -> bool:
+        """Whether "precision" may be what a classifier is measured by."""
+        return any(_METRICS.search(word) for word in self.all)
+
+    @cached_property
+    def are_for_inference(self) -> bool:
+        """Whether every place that names a precision runs without gradients: an evaluation under autocast."""
+        tree, measured = self._module.tree, self._measures
+        nodes: list[cst.CSTNode] = [node for node in tree.attributes if _speaks(_snake(node.attr.value), measured)]
+        nodes += [node for node in tree.strings if _is_word(node) and _speaks(_snake(node.value), measured)]
+        for call in tree.calls:
+            words = [item.keyword.value for item in call.args if item.keyword is not None]
+            nodes += [call for word in words if _speaks(_snake(word), measured)]
+        for name, uses in tree.names.items():
+            imported = [
+                binding.imported
+                for use in uses[:1]
+                for binding in self._module.names.bindings(use)
+                if binding.kind == "import"
+            ]
+            if any(_speaks(_snake(word), measured) for word in (name, *imported)):
+                nodes += [use for use in uses if not self._is_number(use)]
+        if any(_speaks(_snake(function.name.value), measured) for function in tree.functions):
+            return False
+        return bool(nodes) and all(self._runs_without_gradients(node) for node in nodes)
+
+    def _runs_without_gradients(self, node: cst.CSTNode) -> bool:
+        for above, child in climb(self._module.tree, node):
+            if isinstance(above, cst.With) and child is not above.body:
+                node = above.body.body[0]  # the managers of one `with` act together
+                break
+            if isinstance(above, (cst.BaseSmallStatement, cst.FunctionDef)):
+                break
+        return self._module.fact(GradModes).of(node) in (GradMode.NO_GRAD, GradMode.INFERENCE)
+
+    def _words(self, *, own: bool, certain: bool = False) -> Iterator[str]:
+        """The words of the file, or of its related files; ``certain``: without those that mean something else here."""
+        module, tree = self._module, self._module.tree
+        roots = {module.root} if own else module.related - {module.root}
+        found: set[str] = set()
+        for root in roots:
+            found |= module.words_of(root)
+            found |= module.used_imports(root) if certain and own else module.imported_by(root)
+            calls = tree.calls_in(root)
+            arguments = [item for call in calls for item in call.args if item.keyword is not None]
+            found.update(
+                item.keyword.value
+                for item in arguments
+                if item.keyword is not None and not (certain and _counts_digits(item.keyword.value, item.value))
+            )
+        if certain:
+            found -= {word for word in found if self._means_another(word, roots)}
+        found.update(function.name.value for function in tree.functions if tree.root_of(function) in roots)
+        found.update(item.value for item in tree.strings if _is_word(item) and tree.root_of(item) in roots)
+        if not own:
+            found -= module.own_imported_names
+        yield from map(_snake, found)
+
+    def _means_another(self, word: str, roots: Collection[cst.CSTNode]) -> bool:
+        """Whether a word that speaks of a precision never does so in some files: a number, or an array on the host."""
+        if not _speaks(_snake(word), False):
+            return False
+        tree = self._module.tree
+        names = [node for node in tree.names.get(word, ()) if tree.root_of(node) in roots]
+        attributes = [node for node in tree.attributes if node.attr.value == word and tree.root_of(node) in roots]
+        if not names and not attributes:
+            return False
+        return all(map(self._is_number, names)) and all(map(self._is_elsewhere, attributes))
+
+    def _is_number(self, name: cst.Name) -> bool:
+        """``precision = 4``, ``half = size // 2``."""
+        if not _AMBIGUOUS.search(_snake(name.value)):
+            return False
+        bindings = self._module.names.bindings(name)
+        return bool(bindings) and all(map(_binds_number, bindings))
+
+    def _is_elsewhere(self, node: cst.Attribute) -> bool:
+        """``numpy.float16``, and the format in which `hvd.Compression.fp16` sends gradients."""
+        if (self._module.name_of(node) or "").startswith("numpy."):
+            return True
+        owner = node.value.attr if isinstance(node.value, cst.Attribute) else node.value
+        return isinstance(owner, cst.Name) and last_part(owner.value) == "Compression"
+
+
+def _binds_number(binding: Binding) -> bool:
+    value = binding.value
+    if binding.kind not in ("assign", "param") or binding.path:
+        return False
+    if isinstance(value, cst.Integer):
+        return value.value not in _BITS | _SWITCHES
+    return isinstance(value, (cst.Float, cst.BinaryOperation))
+
+
+def _counts_digits(name: str, value: cst.BaseExpression) -> bool:
+    """``precision=4``: a number of digits, unless it can be one of bits."""
+    return name.endswith("precision") and isinstance(value, cst.Integer) and value.value not in _BITS
+
+
+def _snake(word: str) -> str:
+    return _CAMEL.sub("_", word).lower()
+
+
+def _is_word(string: cst.SimpleString) -> bool:
+    return len(string.value) <= 40 and " " not in string.value
+
+
+def _speaks(word: str, measured: bool) -> bool:
+    found = _WORDS.search(word)
+    if found is None or _OTHERS.search(word):
+        return False
+    return not (measured and "precision" in found.group() and "mixed" not in word)
