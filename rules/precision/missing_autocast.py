@@ -79,13 +79,18 @@ class MissingAutocast(Rule):
         for step in module.fact(Precision).float32_training:
             yield self.diagnostic(
                 module,
-                step.forward,
+                step.place,
                 "training loop runs in float32 without autocast",
-                label="forward pass without autocast",
+                label="backward pass of a forward pass without autocast"
+                if step.place is step.backward
+                else "forward pass without autocast",
                 notes=(
-                    Note.at(module, step.backwards[0], "its output is propagated backward")
-                    if step.backwards
-                    else Note.at(module, step.loop, "the training loop begins"),
+                    *((Note.at(module, step.forward, "the forward pass"),) if step.place is not step.forward else ()),
+                    *(
+                        (Note.at(module, step.backward, "its output is propagated backward"),)
+                        if step.place is not step.backward
+                        else ()
+                    ),
                     Note("nothing in this program chooses a precision"),
                     *(Note(text) for text in _PROBABILITIES if module.fact(Precision).loses_on_probabilities),
                 ),

@@ -18,6 +18,9 @@ from torchlint.model.semantics.names import Names
 from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.syntax.tree import Tree
 
+#: A method that more derived classes override than this is taken for the one of the class itself.
+_MAX_OVERRIDES = 16
+
 #: The calls of each method, of one name.
 _MethodCalls: TypeAlias = dict[cst.CSTNode, list[cst.Call]]
 
@@ -38,6 +41,7 @@ class Definitions:
         self._names = names
         self._links = links
         self._lineages: dict[cst.CSTNode, tuple[cst.ClassDef, ...]] = {}
+        self._overrides: dict[tuple[cst.CSTNode, str], list[cst.FunctionDef]] = {}
         self._callers: dict[cst.CSTNode, Callers] = {}
         self._resolving: set[cst.CSTNode] = set()
         self._calls_by_name: dict[str, list[cst.Call]] | None = None
@@ -85,6 +89,35 @@ class Definitions:
                     return binding.node
         return None
 
+    def methods(self, definition: cst.ClassDef, name: str) -> list[cst.FunctionDef]:
+        """The methods called ``name`` that an instance of a class or of one derived from it may have.
+
+        A method that only says that derived classes must have it is left out if they do.
+        """
+        known = self._overrides.get((definition, name))
+        if known is None:
+            known = self._overrides[definition, name] = self._find_methods(definition, name)
+        return known
+
+    def _find_methods(self, definition: cst.ClassDef, name: str) -> list[cst.FunctionDef]:
+        own = self.method(definition, name)
+        found = {method: None for item in self._derived.get(definition, ()) if (method := self.method(item, name))}
+        if own is None:
+            return list(found) if len(found) <= _MAX_OVERRIDES else []
+        others = [method for method in found if method is not own]
+        if not others or len(others) > _MAX_OVERRIDES:
+            return [own]
+        return others if _is_abstract(own) else [own, *others]
+
+    @cached_property
+    def _derived(self) -> dict[cst.CSTNode, list[cst.ClassDef]]:
+        """By class those that derive from it, directly or not, in order."""
+        found: dict[cst.CSTNode, list[cst.ClassDef]] = {}
+        for definition in self._tree.classes:
+            for base in self.lineage(definition)[1:]:
+                found.setdefault(base, []).append(definition)
+        return found
+
     # -- calls
 
     def called(self, call: cst.Call, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
@@ -100,6 +133,8 @@ class Definitions:
                 return self._definitions_named(func)
             owner = values.of(func.value)
             if owner.definition is not None and owner.kind is not Kind.FUNCTION:
+                if isinstance(owner.definition, cst.ClassDef) and owner.kind is not Kind.CLASS and not owner.origins:
+                    return [*self.methods(owner.definition, func.attr.value)]  # it may be of a derived class
                 method = self.method(owner.definition, func.attr.value)
                 return [method] if method is not None else []
         return []
@@ -320,3 +355,21 @@ def _defined(bindings: list[Binding]) -> list[cst.FunctionDef | cst.ClassDef]:
 
 def _has_decorator(function: cst.FunctionDef, name: str) -> bool:
     return any(isinstance(item.decorator, cst.Name) and item.decorator.value == name for item in function.decorators)
+
+
+def _is_abstract(method: cst.FunctionDef) -> bool:
+    """Whether ``method`` does nothing, or raises an error."""
+    if not isinstance(method.body, cst.IndentedBlock):
+        return True
+    for line in method.body.body:
+        if not isinstance(line, cst.SimpleStatementLine):
+            return False
+        for statement in line.body:
+            if isinstance(statement, (cst.Pass, cst.Raise)):
+                continue
+            if isinstance(statement, cst.Expr) and isinstance(
+                statement.value, (cst.SimpleString, cst.ConcatenatedString, cst.Ellipsis)
+            ):
+                continue
+            return False
+    return True
