@@ -21,6 +21,9 @@ from torchlint.model.syntax.tree import Tree
 #: A method that more derived classes override than this is taken for the one of the class itself.
 _MAX_OVERRIDES = 16
 
+#: Classes of the standard library that give those derived from them nothing to call.
+_PLAIN_BASES = frozenset({"builtins.object", "abc.ABC", "typing.NamedTuple", "typing.Generic", "typing.Protocol"})
+
 #: The calls of each method, of one name.
 _MethodCalls: TypeAlias = dict[cst.CSTNode, list[cst.Call]]
 
@@ -78,8 +81,16 @@ class Definitions:
         """Dotted names of the imported classes that ``definition`` derives from, in the file or beyond."""
         for current in self.lineage(definition):
             for base in current.bases:
-                node = base.value.value if isinstance(base.value, cst.Subscript) else base.value
-                yield from sorted(self._names.alternatives(node))
+                yield from sorted(self._names.alternatives(_without_parameters(base.value)))
+
+    def is_known_whole(self, definition: cst.ClassDef) -> bool:
+        """Whether all that the class inherits is in the file: its bases are classes of the file, or plain."""
+        return all(
+            self._definitions_named(base.value) or (known and known <= _PLAIN_BASES)
+            for current in self.lineage(definition)
+            for base in current.bases
+            for known in [self._names.alternatives(_without_parameters(base.value))]
+        )
 
     def method(self, definition: cst.CSTNode, name: str) -> cst.FunctionDef | None:
         """The method called ``name`` of a class or of its bases in the file."""
@@ -355,6 +366,11 @@ def _defined(bindings: list[Binding]) -> list[cst.FunctionDef | cst.ClassDef]:
 
 def _has_decorator(function: cst.FunctionDef, name: str) -> bool:
     return any(isinstance(item.decorator, cst.Name) and item.decorator.value == name for item in function.decorators)
+
+
+def _without_parameters(base: cst.BaseExpression) -> cst.BaseExpression:
+    """``Generic`` of ``Generic[T]``."""
+    return base.value if isinstance(base, cst.Subscript) else base
 
 
 def _is_abstract(method: cst.FunctionDef) -> bool:

@@ -343,7 +343,7 @@ class Values:
             if found.kind is not Kind.UNKNOWN:
                 return replace(found, definition=definition, name=definition.name.value)
         body = self._tree.scopes[definition]
-        if "forward" in body.bindings and definition.bases:
+        if "forward" in body.bindings and definition.bases and not self._definitions.is_known_whole(definition):
             return Value(Kind.MODULE, definition=definition, name=definition.name.value, sure=False)
         return Value(Kind.OTHER, definition=definition, name=definition.name.value)
 

@@ -162,7 +162,7 @@ class Steps(ForestFact):
         seen: set[cst.CSTNode] = set()
         while waiting and len(seen) < _MAX_FUNCTIONS:
             call, first, depth = waiting.popleft()
-            if not module.fact(Gradients).reaches_backward(call):
+            if not module.fact(Gradients).reaches_backward(call) and not self._fills_self(call):
                 continue
             for function in module.fact(Dispatch).functions(call):
                 if function in seen or self._is_method_of_network(function):
@@ -172,6 +172,13 @@ class Steps(ForestFact):
                 yield from ((inner, first) for inner in inside if self._is_trained(inner))
                 if depth < _CALL_DEPTH:
                     waiting.extend((inner, first, depth + 1) for inner in inside)
+
+    def _fills_self(self, call: cst.Call) -> bool:
+        """``self.forward()`` as a statement: what it computes it keeps in the object."""
+        func = call.func
+        if not isinstance(func, cst.Attribute) or not isinstance(func.value, cst.Name) or func.value.value != "self":
+            return False
+        return isinstance(self._module.tree.parent(call), cst.Expr)
 
     def _is_method_of_network(self, function: cst.FunctionDef) -> bool:
         owner = self._module.tree.class_of(function)
