@@ -136,15 +136,25 @@ class Steps(ForestFact):
                 yield from ((current, body) for body in chain)
                 return
             calls = module.fact(Dispatch).callers(current)
+            named = set(module.callers(current).calls) if len(chain) == 1 else set()
             for call in calls:
-                for item in module.fact(Loops).around(call):
-                    yield from ((item.node, body) for body in (*chain, item.node))
+                around = module.fact(Loops).around(call)
+                if around and (call in named or self._changes_weights((*chain, around[0].node))):
+                    yield from ((around[0].node, body) for body in (*chain, around[0].node))
                     return
             outer = [module.function_of(node) for node in (*calls, current)]  # a closure is run by what defines it
             for above in dict.fromkeys(outer):
                 if above is not None and above not in seen and len(chain) < _CALL_DEPTH:
                     seen.add(above)
                     waiting.append((above, (*chain, above)))
+
+    def _changes_weights(self, bodies: Sequence[cst.CSTNode]) -> bool:
+        """Whether an optimizer is used in one of ``bodies``; without one, a loop may make saliency maps."""
+        return any(
+            is_step(call) or (self._is_optimizer(call) and "opt" in (dotted_name(call.func) or "").lower())
+            for body in bodies
+            for call in self._module.tree.calls_in(body)
+        )
 
     def networks(self, step: TrainingLoop) -> list[cst.BaseExpression]:
         """What the forwards of a step run, one for each forward that the loss is made of."""
