@@ -24,8 +24,9 @@ class MissingAutocast(Rule):
     Flags the first forward call of a training loop, in the loop or in the functions that it calls, in a file that uses
     CUDA and nowhere speaks of another precision: no autocast, no gradient scaler, no `half()`, no option for fp16 or
     bf16, no TF32, no library that chooses the precision by itself. Where the forward is in a file without a backward
-    pass, the call that leads to it is flagged. Left alone are networks whose layers are all visibly tiny, optimizers of an image instead of a
-    network, and files that need the digits: second derivatives, log-determinants, matrix decompositions, spectra.
+    pass, the call that leads to it is flagged. Left alone are networks whose layers are all visibly tiny, optimizers of
+    an image instead of a network, and files that need the digits: second derivatives, log-determinants, matrix
+    decompositions, spectra.
 
     ## Why it is slow
     The tensor cores of a GPU multiply 16-bit numbers faster than 32-bit ones, and 16-bit activations

@@ -15,6 +15,7 @@ from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.links import Links
 from torchlint.model.semantics.names import Names
+from torchlint.model.syntax.abstract import is_abstract
 from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.syntax.tree import Tree
 
@@ -118,7 +119,7 @@ class Definitions:
         others = [method for method in found if method is not own]
         if not others or len(others) > _MAX_OVERRIDES:
             return [own]
-        return others if _is_abstract(own) else [own, *others]
+        return others if is_abstract(own) else [own, *others]
 
     @cached_property
     def _derived(self) -> dict[cst.CSTNode, list[cst.ClassDef]]:
@@ -136,7 +137,19 @@ class Definitions:
         return self.referenced(call.func, values)
 
     def referenced(self, func: cst.CSTNode, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
-        """The functions or classes of the file that the expression ``func`` stands for."""
+        """The functions or classes of the file that the expression ``func`` stands for.
+
+        Of a method that derived classes override, the one of the class itself, unless it does nothing.
+        """
+        found = self.reachable(func, values)
+        if len(found) < 2 or not isinstance(func, cst.Attribute) or self._names.members(func):
+            return found
+        owner = values.of(func.value).definition
+        own = self.method(owner, func.attr.value) if owner is not None else None
+        return [own] if own is not None and own in found else found
+
+    def reachable(self, func: cst.CSTNode, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
+        """The functions or classes of the file that ``func`` may stand for, overrides included."""
         if isinstance(func, cst.Name):
             return self._definitions_named(func)
         if isinstance(func, cst.Attribute):
@@ -211,7 +224,7 @@ class Definitions:
             for call in self._by_name().get(name, []):
                 if not isinstance(call.func, cst.Attribute):
                     continue
-                reached = self.referenced(call.func, values)
+                reached = self.reachable(call.func, values)
                 for definition in reached:
                     found.setdefault(definition, []).append(call)
                 if not reached and values.of(call.func.value).definition is None:
@@ -371,21 +384,3 @@ def _has_decorator(function: cst.FunctionDef, name: str) -> bool:
 def _without_parameters(base: cst.BaseExpression) -> cst.BaseExpression:
     """``Generic`` of ``Generic[T]``."""
     return base.value if isinstance(base, cst.Subscript) else base
-
-
-def _is_abstract(method: cst.FunctionDef) -> bool:
-    """Whether ``method`` does nothing, or raises an error."""
-    if not isinstance(method.body, cst.IndentedBlock):
-        return True
-    for line in method.body.body:
-        if not isinstance(line, cst.SimpleStatementLine):
-            return False
-        for statement in line.body:
-            if isinstance(statement, (cst.Pass, cst.Raise)):
-                continue
-            if isinstance(statement, cst.Expr) and isinstance(
-                statement.value, (cst.SimpleString, cst.ConcatenatedString, cst.Ellipsis)
-            ):
-                continue
-            return False
-    return True

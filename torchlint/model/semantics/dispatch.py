@@ -47,7 +47,7 @@ class Dispatch(ForestFact):
         """The functions that ``func``, which is called or handed on, may be."""
         known = self._held.get(func)
         if known is None:
-            named = self._definitions.referenced(func, self._values)
+            named = self._definitions.reachable(func, self._values)
             functions = tuple(item for item in named if isinstance(item, cst.FunctionDef))
             known = self._held[func] = functions if named else self._functions_kept_in(func)
         return known

@@ -44,6 +44,7 @@ class Steps(ForestFact):
 
     def __init__(self, module: Forest) -> None:
         self._module = module
+        self._around: dict[cst.FunctionDef, list[tuple[cst.CSTNode, cst.CSTNode]]] = {}
 
     @cached_property
     def loops(self) -> list[TrainingLoop]:
@@ -123,7 +124,9 @@ class Steps(ForestFact):
                 ordered = [outermost, *ordered[ordered.index(outermost) + 1 :]]
             yield from ((node, node) for node in ordered)
         elif innermost is not None:
-            yield from self._bodies_around(innermost)
+            if innermost not in self._around:
+                self._around[innermost] = list(self._bodies_around(innermost))
+            yield from self._around[innermost]
 
     def _bodies_around(self, function: cst.FunctionDef) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
         """``function`` and the functions that call it, up to the first that is called in a loop; then that loop."""
