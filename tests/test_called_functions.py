@@ -11,6 +11,7 @@ import pytest
 from torchlint import check_text
 from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.training.steps import Steps
 from torchlint.project.context import forget
 from torchlint.rule import Diagnostic
 
@@ -227,3 +228,20 @@ def test_a_method_called_on_self_may_be_an_override(call: str, classes: list[str
     assert [owner.name.value for owner in owners if owner is not None] == classes
     for function in module.fact(Dispatch).run(node):
         assert node in module.fact(Dispatch).callers(function)
+
+
+def test_a_function_with_many_callers_is_followed_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ["import torch", "def update(loss):", "    loss.backward()"]
+    for number in range(200):
+        lines += [f"def step_{number}(model, x):", "    update(model(x).sum())", "    model.optimizer.step()"]
+    module = Module.parse("\n".join(lines) + "\n")
+    asked: list[cst.FunctionDef] = []
+    callers = Dispatch.callers
+
+    def counted(self: Dispatch, function: cst.FunctionDef) -> tuple[cst.Call, ...]:
+        asked.append(function)
+        return callers(self, function)
+
+    monkeypatch.setattr(Dispatch, "callers", counted)
+    assert not module.fact(Steps).loops
+    assert len(asked) < 200
