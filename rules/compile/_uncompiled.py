@@ -78,7 +78,7 @@ def is_shown(module: Module, call: cst.Call) -> bool:
     )
 
 
-def _is_short(module: Module, loop: cst.For | cst.While) -> bool:
+def _is_short(module: Module, loop: cst.CSTNode) -> bool:
     """Whether a loop runs a few steps only: `for step in range(10)`."""
     if not isinstance(loop, cst.For) or not isinstance(loop.iter, cst.Call) or len(loop.iter.args) != 1:
         return False

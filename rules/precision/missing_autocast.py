@@ -21,10 +21,12 @@ class MissingAutocast(Rule):
     """A CUDA training loop computes wholly in float32.
 
     ## What it does
-    Flags the first forward call of a training loop in a file that uses CUDA and nowhere speaks of another precision:
-    no autocast, no gradient scaler, no `half()`, no option for fp16 or bf16, no TF32, no library that chooses the
-    precision by itself. Left alone are networks whose layers are all visibly tiny, optimizers of an image instead of a
-    network, and files that need the digits: second derivatives, log-determinants, matrix decompositions, spectra.
+    Flags the first forward call of a training loop, in the loop or in the functions that it calls, in a file that uses
+    CUDA and nowhere speaks of another precision: no autocast, no gradient scaler, no `half()`, no option for fp16 or
+    bf16, no TF32, no library that chooses the precision by itself. Where the forward is in a file without a backward
+    pass, the call that leads to it is flagged. Left alone are networks whose layers are all visibly tiny, optimizers of
+    an image instead of a network, and files that need the digits: second derivatives, log-determinants, matrix
+    decompositions, spectra.
 
     ## Why it is slow
     The tensor cores of a GPU multiply 16-bit numbers faster than 32-bit ones, and 16-bit activations
@@ -79,13 +81,18 @@ class MissingAutocast(Rule):
         for step in module.fact(Precision).float32_training:
             yield self.diagnostic(
                 module,
-                step.forward,
+                step.place,
                 "training loop runs in float32 without autocast",
-                label="forward pass without autocast",
+                label="backward pass of a forward pass without autocast"
+                if step.place is step.backward
+                else "forward pass without autocast",
                 notes=(
-                    Note.at(module, step.backwards[0], "its output is propagated backward")
-                    if step.backwards
-                    else Note.at(module, step.loop, "the training loop begins"),
+                    *((Note.at(module, step.forward, "the forward pass"),) if step.place is not step.forward else ()),
+                    *(
+                        (Note.at(module, step.backward, "its output is propagated backward"),)
+                        if step.place is not step.backward
+                        else ()
+                    ),
                     Note("nothing in this program chooses a precision"),
                     *(Note(text) for text in _PROBABILITIES if module.fact(Precision).loses_on_probabilities),
                 ),

@@ -13,6 +13,7 @@ from torchlint.model.data.devices import Devices
 from torchlint.model.data.placement import Placement
 from torchlint.model.module import Module
 from torchlint.model.numerics.precision import Precision
+from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of
 from torchlint.model.semantics.value import Device, Role
@@ -160,13 +161,17 @@ class HostReads:
             yield call
             if depth <= 0:
                 continue
-            for definition in self._module.definitions.called(call, self._module.values):
-                if isinstance(definition, cst.FunctionDef) and definition not in seen and self._feeds(call):
-                    yield from self._calls_at_every_round(definition, step, depth - 1, seen)
+            for function in self._module.fact(Dispatch).run(call):
+                if function not in seen and (self._feeds(call) or self._is_pass(function)):
+                    yield from self._calls_at_every_round(function, step, depth - 1, seen)
 
     def _feeds(self, call: cst.Call) -> bool:
         """Whether ``call`` hands on something of the step: a metric of outputs, not a pass over other data."""
         return any(self._is_tensor_of_step(argument.value) for argument in call.args)
+
+    def _is_pass(self, function: cst.FunctionDef) -> bool:
+        """Whether ``function`` is part of the step: it runs a backward pass, of what the step has kept."""
+        return any(is_backward(call) for call in self._tree.calls_in(function.body))
 
     # -- what is read
 

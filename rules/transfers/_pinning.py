@@ -9,12 +9,14 @@ import libcst as cst
 
 from torchlint.model.data.placement import Move, Placement
 from torchlint.model.module import Module
+from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import DATA_LOADER, Kind
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import batch_origins
+from torchlint.model.training.sources import element
 
 #: How many names an option, or a batch, is followed through.
 _DEPTH = 4
@@ -106,28 +108,37 @@ class Pinning:
             return frozenset()
         return batch_origins(value) if self._is_taken(node, _DEPTH) else frozenset()
 
-    def _is_taken(self, node: cst.CSTNode, depth: int) -> bool:
+    def _is_taken(self, node: cst.CSTNode, depth: int, path: tuple[int, ...] = ()) -> bool:
+        """Whether ``node`` is a batch or a part of one as it came; of what a call gives, the part at ``path``."""
         if isinstance(node, (cst.Subscript, cst.Attribute)):
             return self._is_taken(node.value, depth)
         if isinstance(node, cst.Call):
             if self._module.name_of(node.func) in _HANDING_ON:
                 return len(node.args) >= 1
-            return isinstance(node.func, cst.Attribute) and node.func.attr.value in _PARTS
+            if isinstance(node.func, cst.Attribute) and node.func.attr.value in _PARTS:
+                return True
+            return depth > 0 and self._is_taken_in_function(node, path, depth - 1)
         if not isinstance(node, cst.Name):
             return False
         reached = self._module.values.reaching.of(node)
         return bool(reached) and all(
             binding.kind == "for"
-            or (depth > 0 and binding.kind == "assign" and self._is_taken(self._unpacked(binding), depth - 1))
+            or (depth > 0 and binding.kind == "assign" and self._is_taken(*self._unpacked(binding, depth - 1)))
             or isinstance(binding.node, cst.Param)
             for binding in reached
         )
 
-    def _unpacked(self, binding: Binding) -> cst.CSTNode:
-        """The expression that ``binding`` takes: ``b`` for the second name of ``x, y = a, b``."""
+    def _is_taken_in_function(self, call: cst.Call, path: tuple[int, ...], depth: int) -> bool:
+        """Whether all that a function of the program returns is taken from a batch: ``x, y = unpack(batch)``."""
+        functions = self._module.fact(Dispatch).functions(call)
+        returned = [item for function in functions for item in self._module.definitions.returns(function)]
+        parts = [element(item, path) for item in returned]
+        return bool(parts) and all(part is not None and self._is_taken(part, depth) for part in parts)
+
+    def _unpacked(self, binding: Binding, depth: int) -> tuple[cst.CSTNode, int, tuple[int, ...]]:
+        """The expression that ``binding`` takes: ``b`` for the second name of ``x, y = a, b``; the rest of its path."""
         value: cst.CSTNode | None = binding.value
-        for position in binding.path:
-            if not isinstance(value, (cst.Tuple, cst.List)) or not 0 <= position < len(value.elements):
-                break
-            value = value.elements[position].value
-        return binding.node if value is None else value
+        path = binding.path
+        while path and isinstance(value, (cst.Tuple, cst.List)) and 0 <= path[0] < len(value.elements):
+            value, path = value.elements[path[0]].value, path[1:]
+        return binding.node if value is None else value, depth, path

@@ -10,10 +10,12 @@ from operator import itemgetter
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
-from torchlint.model.training.loops import Loops, is_backward, is_batch, is_step
+from torchlint.model.training.library_steps import LibrarySteps
+from torchlint.model.training.loops import Loop, Loops, is_backward, is_batch, is_step
 from torchlint.model.training.purpose import Purposes
 
 #: Names in a test that turn up at some steps only, or are turned on for a look.
@@ -31,8 +33,6 @@ _COUNTERS = re.compile(
 _STARTS = re.compile(r"start|warm|begin|after|burn|delay|min_|ramp|skip", re.IGNORECASE)
 _EPOCHS = re.compile(r"(?<!per_)(?<!per)epoch|^ep$", re.IGNORECASE)
 _OPTIMIZER = re.compile(r"opt|scaler|trainer|engine", re.IGNORECASE)
-#: Methods that Lightning and transformers call at every step.
-_TRAINER_STEPS = frozenset({"training_step", "compute_loss"})
 #: What asks for the type or the length of a value, which is the same at every round.
 _TYPE_QUESTIONS = frozenset({"isinstance", "hasattr", "callable", "len", "is_tensor"})
 
@@ -57,16 +57,7 @@ class Rounds(ForestFact):
                 continue
             for place in self._rounds(call):
                 found[place] = None
-        for function in self._tree.functions:
-            if function.name.value in _TRAINER_STEPS and self._belongs_to_trainer(function):
-                found[function] = None
-        return list(found)
-
-    def _belongs_to_trainer(self, function: cst.FunctionDef) -> bool:
-        owner = self._tree.class_of(function)
-        return owner is not None and any(
-            name.endswith(("LightningModule", "Trainer")) for name in self._module.definitions.base_names(owner)
-        )
+        return [*found, *(item for item in self._module.fact(LibrarySteps).methods if item not in found)]
 
     def _steps_optimizer(self, call: cst.Call) -> bool:
         if not is_step(call) or not isinstance(call.func, cst.Attribute):
@@ -79,18 +70,31 @@ class Rounds(ForestFact):
     def _rounds(self, call: cst.Call) -> list[cst.CSTNode]:
         """What is run again for every ``call``: the loop around it, or its function where the loop is elsewhere."""
         loops = self._module.fact(Loops).around(call)
-        function = self._module.function_of(call)
+        innermost = function = self._module.function_of(call)
         while not loops and function is not None and self._module.function_of(function) is not None:
             loops = self._module.fact(Loops).around(function)  # a closure given to the optimizer
-            if not loops:
-                function = self._module.function_of(function)
+            function = self._module.function_of(function)
         if loops:
             # around the parts of a batch stands the loop over the batches
             rounds = [loops[0], *(loop for loop in loops[1:] if is_batch(loop.over))]
-            return [loop.node for loop in rounds if not self._is_epoch(loop.node)]
-        if function is None or not self._is_step(function):
-            return []
-        return [function]
+            found: list[cst.CSTNode] = [loop.node for loop in rounds if not self._is_epoch(loop.node)]
+            if found and innermost is not None and self._is_run_per_batch(innermost, loops):
+                found.append(innermost)
+            return found
+        while innermost is not None:
+            if self._is_step(innermost):
+                return [innermost]
+            innermost = self._module.function_of(innermost)
+        return []
+
+    def _is_run_per_batch(self, function: cst.FunctionDef, loops: list[Loop]) -> bool:
+        """Whether ``loops`` of ``function`` go over the parts of a batch, and a loop over batches calls it."""
+        if any(is_batch(loop.over) or self._is_epoch(loop.node) for loop in loops):
+            return False
+        around = self._module.fact(Loops).around
+        return any(
+            is_batch(loop.over) for call in self._module.fact(Dispatch).callers(function) for loop in around(call)[:1]
+        )
 
     def _is_epoch(self, loop: cst.For | cst.While) -> bool:
         """Whether one step is one epoch: what is read once per epoch is left alone."""
@@ -109,7 +113,9 @@ class Rounds(ForestFact):
 
     def _is_step(self, function: cst.FunctionDef) -> bool:
         """Whether ``function`` is a training step: it runs forward and backward, and is called in a loop."""
-        calls = self._module.callers(function).calls
+        if function in self._module.fact(LibrarySteps).updates:
+            return True
+        calls = self._module.fact(Dispatch).callers(function)
         if any(_EPOCHS.search(param.name.value) for param in function.params.params):
             return False  # a step that is an epoch
         around = [loop for call in calls for loop in self._module.fact(Loops).around(call)[:1]]

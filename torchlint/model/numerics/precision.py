@@ -101,7 +101,7 @@ class Precision:
         return [
             step
             for step in module.fact(Steps).loops
-            if not module.fact(Autocasts).is_on(step.forward)
+            if not any(module.fact(Autocasts).is_on(call) for call in (step.forward, step.call))
             and not all(module.fact(Sizes).is_tiny(network) for network in module.fact(Steps).networks(step))
         ]
 

@@ -15,8 +15,15 @@ from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.links import Links
 from torchlint.model.semantics.names import Names
+from torchlint.model.syntax.abstract import is_abstract
 from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.syntax.tree import Tree
+
+#: A method that more derived classes override than this is taken for the one of the class itself.
+_MAX_OVERRIDES = 16
+
+#: Classes of the standard library that give those derived from them nothing to call.
+_PLAIN_BASES = frozenset({"builtins.object", "abc.ABC", "typing.NamedTuple", "typing.Generic", "typing.Protocol"})
 
 #: The calls of each method, of one name.
 _MethodCalls: TypeAlias = dict[cst.CSTNode, list[cst.Call]]
@@ -38,6 +45,7 @@ class Definitions:
         self._names = names
         self._links = links
         self._lineages: dict[cst.CSTNode, tuple[cst.ClassDef, ...]] = {}
+        self._overrides: dict[tuple[cst.CSTNode, str], list[cst.FunctionDef]] = {}
         self._callers: dict[cst.CSTNode, Callers] = {}
         self._resolving: set[cst.CSTNode] = set()
         self._calls_by_name: dict[str, list[cst.Call]] | None = None
@@ -74,8 +82,16 @@ class Definitions:
         """Dotted names of the imported classes that ``definition`` derives from, in the file or beyond."""
         for current in self.lineage(definition):
             for base in current.bases:
-                node = base.value.value if isinstance(base.value, cst.Subscript) else base.value
-                yield from sorted(self._names.alternatives(node))
+                yield from sorted(self._names.alternatives(_without_parameters(base.value)))
+
+    def is_known_whole(self, definition: cst.ClassDef) -> bool:
+        """Whether all that the class inherits is in the file: its bases are classes of the file, or plain."""
+        return all(
+            self._definitions_named(base.value) or (known and known <= _PLAIN_BASES)
+            for current in self.lineage(definition)
+            for base in current.bases
+            for known in [self._names.alternatives(_without_parameters(base.value))]
+        )
 
     def method(self, definition: cst.CSTNode, name: str) -> cst.FunctionDef | None:
         """The method called ``name`` of a class or of its bases in the file."""
@@ -85,6 +101,35 @@ class Definitions:
                     return binding.node
         return None
 
+    def methods(self, definition: cst.ClassDef, name: str) -> list[cst.FunctionDef]:
+        """The methods called ``name`` that an instance of a class or of one derived from it may have.
+
+        A method that only says that derived classes must have it is left out if they do.
+        """
+        known = self._overrides.get((definition, name))
+        if known is None:
+            known = self._overrides[definition, name] = self._find_methods(definition, name)
+        return known
+
+    def _find_methods(self, definition: cst.ClassDef, name: str) -> list[cst.FunctionDef]:
+        own = self.method(definition, name)
+        found = {method: None for item in self._derived.get(definition, ()) if (method := self.method(item, name))}
+        if own is None:
+            return list(found) if len(found) <= _MAX_OVERRIDES else []
+        others = [method for method in found if method is not own]
+        if not others or len(others) > _MAX_OVERRIDES:
+            return [own]
+        return others if is_abstract(own) else [own, *others]
+
+    @cached_property
+    def _derived(self) -> dict[cst.CSTNode, list[cst.ClassDef]]:
+        """By class those that derive from it, directly or not, in order."""
+        found: dict[cst.CSTNode, list[cst.ClassDef]] = {}
+        for definition in self._tree.classes:
+            for base in self.lineage(definition)[1:]:
+                found.setdefault(base, []).append(definition)
+        return found
+
     # -- calls
 
     def called(self, call: cst.Call, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
@@ -92,7 +137,19 @@ class Definitions:
         return self.referenced(call.func, values)
 
     def referenced(self, func: cst.CSTNode, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
-        """The functions or classes of the file that the expression ``func`` stands for."""
+        """The functions or classes of the file that the expression ``func`` stands for.
+
+        Of a method that derived classes override, the one of the class itself, unless it does nothing.
+        """
+        found = self.reachable(func, values)
+        if len(found) < 2 or not isinstance(func, cst.Attribute) or self._names.members(func):
+            return found
+        owner = values.of(func.value).definition
+        own = self.method(owner, func.attr.value) if owner is not None else None
+        return [own] if own is not None and own in found else found
+
+    def reachable(self, func: cst.CSTNode, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
+        """The functions or classes of the file that ``func`` may stand for, overrides included."""
         if isinstance(func, cst.Name):
             return self._definitions_named(func)
         if isinstance(func, cst.Attribute):
@@ -100,6 +157,8 @@ class Definitions:
                 return self._definitions_named(func)
             owner = values.of(func.value)
             if owner.definition is not None and owner.kind is not Kind.FUNCTION:
+                if isinstance(owner.definition, cst.ClassDef) and owner.kind is not Kind.CLASS and not owner.origins:
+                    return [*self.methods(owner.definition, func.attr.value)]  # it may be of a derived class
                 method = self.method(owner.definition, func.attr.value)
                 return [method] if method is not None else []
         return []
@@ -165,7 +224,7 @@ class Definitions:
             for call in self._by_name().get(name, []):
                 if not isinstance(call.func, cst.Attribute):
                     continue
-                reached = self.referenced(call.func, values)
+                reached = self.reachable(call.func, values)
                 for definition in reached:
                     found.setdefault(definition, []).append(call)
                 if not reached and values.of(call.func.value).definition is None:
@@ -320,3 +379,8 @@ def _defined(bindings: list[Binding]) -> list[cst.FunctionDef | cst.ClassDef]:
 
 def _has_decorator(function: cst.FunctionDef, name: str) -> bool:
     return any(isinstance(item.decorator, cst.Name) and item.decorator.value == name for item in function.decorators)
+
+
+def _without_parameters(base: cst.BaseExpression) -> cst.BaseExpression:
+    """``Generic`` of ``Generic[T]``."""
+    return base.value if isinstance(base, cst.Subscript) else base

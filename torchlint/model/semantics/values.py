@@ -12,6 +12,7 @@ import libcst as cst
 from torchlint.model.semantics.compounds import compound_value, integer
 from torchlint.model.semantics.definitions import Definitions
 from torchlint.model.semantics.guesses import Guesses
+from torchlint.model.semantics.items import Items
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.library_calls import LibraryCalls
 from torchlint.model.semantics.library_values import instance_by_base, instance_by_name, named_constant
@@ -31,6 +32,8 @@ _T = TypeVar("_T")
 
 #: Expressions nested or chained deeper than this are unknown.
 _MAX_DEPTH = 40
+#: What is known of an item of a dict that is filled one by one.
+_KEPT_IN_DICTS = (Kind.MODULE, Kind.LOSS, Kind.OPTIMIZER, Kind.LOADER, Kind.FUNCTION, Kind.CLASS)
 
 
 class Values:
@@ -43,6 +46,7 @@ class Values:
         self._memo: CyclicMemo[cst.CSTNode, Value] = CyclicMemo(UNKNOWN, _MAX_DEPTH, _is_settled)
         self._shared: dict[Hashable, Value] = {}  #: by what several nodes have in common
         self._guesses = Guesses(tree)
+        self._items = Items(tree, names)
         self.reaching = Reaching(tree, names)
 
     # -- entry points
@@ -257,6 +261,9 @@ class Values:
             return Value(Kind.MODULE, sure=False)
         if base.kind is Kind.ARRAY:
             return base
+        stored = join([self.of(value) for value in self._items.of(node)])
+        if stored.kind in _KEPT_IN_DICTS:
+            return stored
         text = dotted_name(node.value)
         if text is not None and any(word in text.lower() for word in ("loader", "dataloader")):
             return Value(Kind.LOADER, sure=False)
@@ -336,7 +343,7 @@ class Values:
             if found.kind is not Kind.UNKNOWN:
                 return replace(found, definition=definition, name=definition.name.value)
         body = self._tree.scopes[definition]
-        if "forward" in body.bindings and definition.bases:
+        if "forward" in body.bindings and definition.bases and not self._definitions.is_known_whole(definition):
             return Value(Kind.MODULE, definition=definition, name=definition.name.value, sure=False)
         return Value(Kind.OTHER, definition=definition, name=definition.name.value)
 

@@ -20,7 +20,6 @@ from torchlint.model.syntax.scopes import Binding
 from torchlint.model.syntax.tree import Tree
 
 #: Bases that do not set attributes of the instances from elsewhere, such as from the command line.
-_PLAIN_BASES = frozenset({"builtins.object", "abc.ABC", "typing.NamedTuple", "typing.Generic", "typing.Protocol"})
 #: Calls that may bind any name of a module, or call any function of it.
 _DO_ANYTHING = frozenset({"builtins.exec", "builtins.globals", "fire.Fire"})
 #: Decorators of classes whose instances are only made where a call is seen.
@@ -217,7 +216,7 @@ class Written:
             for item in definition.decorators
         }
         certain = certain and decorators <= _DATACLASSES
-        certain = certain and set(self._definitions.base_names(definition)) <= _PLAIN_BASES
+        certain = certain and self._definitions.is_known_whole(definition)
         certain = (
             certain and not self._sets_any_attribute and (always or (inherited is not None and inherited.complete))
         )

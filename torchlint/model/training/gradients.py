@@ -8,6 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import dotted_name, last_name
@@ -33,6 +34,7 @@ class Gradients(ForestFact):
         self._names = module.names
         self._definitions = module.definitions
         self._values = module.values
+        self._dispatch = module.fact(Dispatch)
         self._trained: dict[cst.CSTNode, bool] = {}
 
     @cached_property
@@ -62,10 +64,10 @@ class Gradients(ForestFact):
                 return True
             if depth <= 0:
                 continue
-            for definition in self._definitions.called(call, self._values):
-                if isinstance(definition, cst.FunctionDef) and definition not in seen:
-                    seen.add(definition)
-                    if self._trains(definition, depth - 1, seen):
+            for function in self._dispatch.functions(call):
+                if function not in seen:
+                    seen.add(function)
+                    if self._trains(function, depth - 1, seen):
                         return True
         return False
 
@@ -140,13 +142,12 @@ class Gradients(ForestFact):
             for source in self._attribute_sources(node):
                 yield source, True
         elif isinstance(node, cst.Call):
-            for definition in self._definitions.called(node, self._values):
-                if isinstance(definition, cst.FunctionDef):
-                    for item in self._definitions.returns(definition):
-                        if item is not None:
-                            yield item, False
-                    for item in self._definitions.yields(definition):
+            for function in self._dispatch.functions(node):
+                for item in self._definitions.returns(function):
+                    if item is not None:
                         yield item, False
+                for item in self._definitions.yields(function):
+                    yield item, False
 
     def _name_sources(self, node: cst.Name, outward: bool) -> Iterator[tuple[cst.CSTNode, bool]]:
         scope = self._names.home_of(node)
@@ -162,7 +163,7 @@ class Gradients(ForestFact):
             elif outward and isinstance(binding.node, cst.Param):
                 function = owner_of(self._tree, binding.node)
                 if function is not None:
-                    for given in self._definitions.arguments_for(function, binding.node, self._values):
+                    for given in self._dispatch.arguments_for(function, binding.node):
                         yield given, True
         for filled, home in self._fillings.get(node.value, ()):
             if self._names.scope_with(node.value, home) is scope:

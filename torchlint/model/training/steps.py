@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,23 +10,33 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.gradients import Gradients
+from torchlint.model.training.library_steps import LibrarySteps
 from torchlint.model.training.loops import LoopKind, Loops, is_backward, is_step
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
+
+#: How many calls a step is followed through, from a backward pass up to the loop, and down to the forwards.
+_CALL_DEPTH = 4
+#: ... and how many functions are looked into for it.
+_MAX_FUNCTIONS = 60
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingLoop:
     """A loop that trains."""
 
-    loop: cst.For | cst.While
-    body: cst.CSTNode  #: what runs at every step: the loop, or the function of the file that it calls
+    loop: cst.CSTNode  #: the ``for`` or ``while``; else the function that a library runs for every batch
+    body: cst.CSTNode  #: what runs at every step: the loop, or a function of the program that it calls
     forward: cst.Call  #: the first forward in ``body`` whose output reaches a backward pass
+    call: cst.Call  #: in ``body``: the forward, or the call of the function that runs it
+    backward: cst.Call  #: the first backward pass, in ``body`` or in a function that it calls
     backwards: tuple[cst.Call, ...]  #: the backward passes in ``body``
+    place: cst.Call  #: what of it stands in a file with a backward pass: the forward, its call, or the backward pass
 
 
 class Steps(ForestFact):
@@ -34,6 +44,7 @@ class Steps(ForestFact):
 
     def __init__(self, module: Forest) -> None:
         self._module = module
+        self._around: dict[cst.FunctionDef, list[tuple[cst.CSTNode, cst.CSTNode]]] = {}
 
     @cached_property
     def loops(self) -> list[TrainingLoop]:
@@ -43,7 +54,9 @@ class Steps(ForestFact):
             return []  # an attack, a saliency map
         if self._optimizes_inputs:
             return []
-        for backward in self._module.fact(Gradients).backwards:
+        backwards = self._module.fact(Gradients).backwards
+        files = {self._module.tree.root_of(call) for call in backwards}
+        for backward in backwards:
             if self._module.fact(Purposes).is_test(backward):
                 continue
             if not is_backward(backward) and "scaler" not in (dotted_name(backward.func) or ""):
@@ -51,12 +64,14 @@ class Steps(ForestFact):
             if self._module.name_of(backward.func) == "torch.distributed.autograd.backward":
                 continue  # the forward runs in other processes
             for loop, body in self._bodies(backward):
-                forward = next(self._forwards(body), None)
-                if forward is None:
+                forward, call = next(self._forwards(body), (None, None))
+                if forward is None or call is None:
                     continue
                 if body not in found:
                     inside = tuple(call for call in self._module.tree.calls_in(body) if is_backward(call))
-                    found[body] = TrainingLoop(loop, body, forward, inside)
+                    first = inside[0] if inside else backward
+                    place = next(part for part in (forward, call, first) if self._module.tree.root_of(part) in files)
+                    found[body] = TrainingLoop(loop, body, forward, call, first, inside, place)
                 break
         return sorted(found.values(), key=lambda item: self._module.tree.index(item.forward))
 
@@ -94,10 +109,10 @@ class Steps(ForestFact):
     def _is_optimizer(self, call: cst.Call) -> bool:
         return is_step(call) or (isinstance(call.func, cst.Attribute) and call.func.attr.value == "zero_grad")
 
-    def _bodies(self, backward: cst.Call) -> list[tuple[cst.For | cst.While, cst.CSTNode]]:
-        """The loops around a backward pass, innermost first; else its function, with a loop that calls it."""
+    def _bodies(self, backward: cst.Call) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
+        """The loops around a backward pass, innermost first; else the functions on the way to a loop that runs it."""
         loops = list(self._module.fact(Loops).around(backward))
-        function = self._module.function_of(backward)
+        innermost = function = self._module.function_of(backward)
         while not loops and function is not None and self._module.tree.function_of(function) is not None:
             loops = self._module.fact(Loops).around(function)  # a closure given to the optimizer
             function = self._module.function_of(function)
@@ -107,31 +122,76 @@ class Steps(ForestFact):
             if hot:  # the loop over batches, not one over the parts of a batch
                 outermost = hot[-1]
                 ordered = [outermost, *ordered[ordered.index(outermost) + 1 :]]
-            return [(node, node) for node in ordered]
-        if function is None:
-            return []
-        for call in self._module.callers(function).calls:
-            for item in self._module.fact(Loops).around(call):
-                return [(item.node, function)]
-        return []
+            yield from ((node, node) for node in ordered)
+        elif innermost is not None:
+            if innermost not in self._around:
+                self._around[innermost] = list(self._bodies_around(innermost))
+            yield from self._around[innermost]
+
+    def _bodies_around(self, function: cst.FunctionDef) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
+        """``function`` and the functions that call it, up to the first that is called in a loop; then that loop."""
+        module = self._module
+        seen = {function}
+        waiting: deque[tuple[cst.FunctionDef, tuple[cst.FunctionDef, ...]]] = deque([(function, (function,))])
+        while waiting and len(seen) < _MAX_FUNCTIONS:
+            current, chain = waiting.popleft()
+            if current in module.fact(LibrarySteps).updates:
+                yield from ((current, body) for body in chain)
+                return
+            calls = module.fact(Dispatch).callers(current)
+            named = set(module.callers(current).calls) if len(chain) == 1 else set()
+            for call in calls:
+                around = module.fact(Loops).around(call)
+                if around and (call in named or self._changes_weights((*chain, around[0].node))):
+                    yield from ((around[0].node, body) for body in (*chain, around[0].node))
+                    return
+            outer = [module.function_of(node) for node in (*calls, current)]  # a closure is run by what defines it
+            for above in dict.fromkeys(outer):
+                if above is not None and above not in seen and len(chain) < _CALL_DEPTH:
+                    seen.add(above)
+                    waiting.append((above, (*chain, above)))
+
+    def _changes_weights(self, bodies: Sequence[cst.CSTNode]) -> bool:
+        """Whether an optimizer is used in one of ``bodies``; without one, a loop may make saliency maps."""
+        return any(
+            is_step(call) or (self._is_optimizer(call) and "opt" in (dotted_name(call.func) or "").lower())
+            for body in bodies
+            for call in self._module.tree.calls_in(body)
+        )
 
     def networks(self, step: TrainingLoop) -> list[cst.BaseExpression]:
         """What the forwards of a step run, one for each forward that the loss is made of."""
-        return [self._module.fact(Networks).network_of(call) for call in self._forwards(step.body)]
+        return [self._module.fact(Networks).network_of(call) for call, _ in self._forwards(step.body)]
 
-    def _forwards(self, body: cst.CSTNode) -> Iterator[cst.Call]:
-        """The forwards in ``body``, then in functions of the file that it calls, that the loss is made of."""
+    def _forwards(self, body: cst.CSTNode) -> Iterator[tuple[cst.Call, cst.Call]]:
+        """The forwards in ``body``, then in functions that it calls, that the loss is made of.
+
+        Each with the call in ``body`` that leads to it.
+        """
         module = self._module
         calls = module.tree.calls_in(body)
-        called = (
-            inner
-            for call in calls
-            if module.fact(Gradients).reaches_backward(call)
-            for definition in module.definitions.called(call, module.values)
-            if isinstance(definition, cst.FunctionDef) and not self._is_method_of_network(definition)
-            for inner in module.tree.calls_in(definition.body)
-        )
-        yield from (call for call in itertools.chain(calls, called) if self._is_trained(call))
+        yield from ((call, call) for call in calls if self._is_trained(call))
+        waiting = deque((call, call, 1) for call in calls)
+        seen: set[cst.CSTNode] = set()
+        while waiting and len(seen) < _MAX_FUNCTIONS:
+            call, first, depth = waiting.popleft()
+            if not module.fact(Gradients).reaches_backward(call) and not self._fills_self(call):
+                continue
+            for function in module.fact(Dispatch).functions(call):
+                if function in seen or self._is_method_of_network(function):
+                    continue
+                seen.add(function)
+                inside = module.tree.calls_in(function.body)
+                yield from ((inner, first) for inner in inside if self._is_trained(inner))
+                if depth < _CALL_DEPTH:
+                    waiting.extend((inner, first, depth + 1) for inner in inside)
+
+    def _fills_self(self, call: cst.Call) -> bool:
+        """``self.forward()`` as a statement: what it computes it keeps in the object."""
+        func = call.func
+        if not isinstance(func, cst.Attribute) or not isinstance(func.value, cst.Name) or func.value.value != "self":
+            return False
+        return isinstance(self._module.tree.parent(call), cst.Expr)
 
     def _is_method_of_network(self, function: cst.FunctionDef) -> bool:
         owner = self._module.tree.class_of(function)

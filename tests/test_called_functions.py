@@ -1,0 +1,247 @@
+"""Calls that do not name the function they run, in programs of several files: overrides, closures, dicts, objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import libcst as cst
+import pytest
+
+from torchlint import check_text
+from torchlint.model.module import Module
+from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.training.steps import Steps
+from torchlint.project.context import forget
+from torchlint.rule import Diagnostic
+
+LOSSES = """\
+def noise_loss(model, images):
+    return (model(images) - images).square().mean()
+
+
+def image_loss(model, images):
+    return (model(images * 2) - images).square().mean()
+
+
+REGISTRY = {"noise": noise_loss, "image": image_loss}
+"""
+TRAIN = """\
+import torch
+from losses import REGISTRY
+
+
+def train(loader, name):
+    model = torch.nn.Linear(4096, 4096).to("cuda")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for images, _ in loader:
+        loss = REGISTRY[name](model, images.to("cuda"))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+ENGINE = """\
+class Engine:
+    def __init__(self, model, loader, optimizer):
+        self.model = model.cuda()
+        self.train_loader = loader
+        self.optimizer = optimizer
+
+    def train(self, epochs):
+        for epoch in range(epochs):
+            for batch in self.train_loader:
+                self.forward_backward(batch)
+
+    def forward_backward(self, batch):
+        raise NotImplementedError
+"""
+SOFTMAX = """\
+import torch
+from engine import Engine
+
+
+class SoftmaxEngine(Engine):
+    def forward_backward(self, batch):
+        images, labels = batch
+        loss = torch.nn.functional.cross_entropy(self.model(images.cuda()), labels.cuda())
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+"""
+MAIN = """\
+import torch
+from softmax import SoftmaxEngine
+
+model = torch.nn.Linear(4096, 4096)
+SoftmaxEngine(model, loader, torch.optim.SGD(model.parameters(), lr=0.1)).train(10)
+"""
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    """Projects of earlier tests are forgotten."""
+    forget()
+
+
+def found(folder: Path, files: Mapping[str, str]) -> dict[str, list[Diagnostic]]:
+    """The findings of TL301 in modules of a repository, by module."""
+    (folder / ".git").mkdir()
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    return {
+        name: [item for item in check_text(text, str(folder / f"{name}.py")) if item.code == "TL301"]
+        for name, text in files.items()
+    }
+
+
+def test_a_forward_of_another_file_is_reported_where_the_loop_runs_it(tmp_path: Path) -> None:
+    main = "from train import train\n\ntrain(loader, 'noise')\n"
+    (finding,) = found(tmp_path, {"losses": LOSSES, "train": TRAIN, "main": main})["train"]
+    assert TRAIN[finding.start :].startswith("REGISTRY[name](model")
+    assert finding.fix is None
+    first = finding.notes[0].place
+    assert first is not None and first.path == str(tmp_path / "losses.py")
+    assert LOSSES[first.start :].startswith("model(images)")
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        LOSSES.replace("model(images) -", "0.5 *").replace("model(images * 2) -", "0.5 *"),
+        LOSSES.replace("    return", "    with torch.no_grad():\n        return").replace(
+            "def", "import torch\ndef", 1
+        ),
+        LOSSES.replace('"noise": noise_loss, "image": image_loss', ""),
+    ],
+    ids=["no network", "no gradients", "nothing in the dict"],
+)
+def test_functions_of_a_dict_that_train_no_network_are_left_alone(losses: str, tmp_path: Path) -> None:
+    main = "from train import train\n\ntrain(loader, 'noise')\n"
+    assert not found(tmp_path, {"losses": losses, "train": TRAIN, "main": main})["train"]
+
+
+def test_the_loop_of_a_base_class_runs_the_step_of_another_file(tmp_path: Path) -> None:
+    findings = found(tmp_path, {"engine": ENGINE, "softmax": SOFTMAX, "main": MAIN})
+    assert len(findings["softmax"]) == 1
+    assert not findings["engine"]
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [
+        ENGINE.replace("self.forward_backward(batch)", "self.show(batch)"),
+        ENGINE.replace("for batch in self.train_loader:", "if epoch == 0:").replace(
+            "for epoch in range(epochs)", "if epochs"
+        ),
+    ],
+    ids=["another method", "no loop"],
+)
+def test_a_step_that_no_loop_runs_is_left_alone(engine: str, tmp_path: Path) -> None:
+    assert not found(tmp_path, {"engine": engine, "softmax": SOFTMAX, "main": MAIN})["softmax"]
+
+
+CALLED = """\
+import functools
+import torch
+from torch import nn
+
+class Base:
+    def run(self):
+        self.hook()
+        self.kept()
+        self.added()
+    def hook(self):
+        pass
+    def kept(self):
+        return 1
+
+class First(Base):
+    def hook(self):
+        return 1
+    def kept(self):
+        return 2
+    def added(self):
+        return 3
+
+class Loss(nn.Module):
+    def forward(self, x):
+        return x
+
+class Transform:
+    def __call__(self, x):
+        return x
+
+def make(flag):
+    def one(x): return x
+    def two(x): return x
+    return one if flag else two
+
+def plain(x): return x
+def other(x): return x
+
+TABLE = {"plain": plain, "other": other}
+loss = Loss()
+transform = Transform()
+chosen = plain if torch else other
+step = make(1)
+bound = functools.partial(plain, 1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "functions"),
+    [
+        ("plain(1)", ["plain"]),
+        ("TABLE['plain'](1)", ["plain", "other"]),
+        ("TABLE.get(name)(1)", ["plain", "other"]),
+        ("chosen(1)", ["plain", "other"]),
+        ("step(1)", ["one", "two"]),
+        ("make(0)(1)", ["one", "two"]),
+        ("bound(1)", ["plain"]),
+        ("loss(1)", ["forward"]),
+        ("nn.DataParallel(loss)(1)", ["forward"]),
+        ("transform(1)", ["__call__"]),
+        ("First().hook()", ["hook"]),
+        ("Loss()", []),
+        ("unknown(1)", []),
+        ("torch.compile(1)", []),
+        ("nn.Linear(2, 2)(1)", []),
+        ("'text'.strip()", []),
+    ],
+)
+def test_a_call_runs_what_may_be_in_its_place(call: str, functions: list[str]) -> None:
+    module = Module.parse(f"{CALLED}{call}\n")
+    line = module.root.body[-1]
+    assert isinstance(line, cst.SimpleStatementLine) and isinstance(line.body[0], cst.Expr)
+    node = line.body[0].value
+    assert isinstance(node, cst.Call)
+    assert [item.name.value for item in module.fact(Dispatch).run(node)] == functions
+
+
+@pytest.mark.parametrize(
+    ("call", "classes"), [("self.hook()", ["First"]), ("self.kept()", ["Base", "First"]), ("self.added()", ["First"])]
+)
+def test_a_method_called_on_self_may_be_an_override(call: str, classes: list[str]) -> None:
+    module = Module.parse(CALLED)
+    node = next(item for item in module.tree.calls if module.code(item) == call)
+    owners = [module.tree.class_of(function) for function in module.fact(Dispatch).run(node)]
+    assert [owner.name.value for owner in owners if owner is not None] == classes
+    for function in module.fact(Dispatch).run(node):
+        assert node in module.fact(Dispatch).callers(function)
+
+
+def test_a_function_with_many_callers_is_followed_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ["import torch", "def update(loss):", "    loss.backward()"]
+    for number in range(200):
+        lines += [f"def step_{number}(model, x):", "    update(model(x).sum())", "    model.optimizer.step()"]
+    module = Module.parse("\n".join(lines) + "\n")
+    asked: list[cst.FunctionDef] = []
+    callers = Dispatch.callers
+
+    def counted(self: Dispatch, function: cst.FunctionDef) -> tuple[cst.Call, ...]:
+        asked.append(function)
+        return callers(self, function)
+
+    monkeypatch.setattr(Dispatch, "callers", counted)
+    assert not module.fact(Steps).loops
+    assert len(asked) < 200

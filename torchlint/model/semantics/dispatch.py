@@ -1,0 +1,122 @@
+"""Which functions a call may run that it does not name: closures, functions kept in variables and dicts, instances."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.objects import ObjectFlow
+from torchlint.model.semantics.stores import Stores
+
+#: A call that may run more functions than this runs an unknown one.
+_MAX_FUNCTIONS = 32
+#: An attribute that is assigned at more places than this holds something unknown.
+_MAX_STORES = 16
+#: Kinds of values that run no function of the program when they are called.
+_NO_FUNCTIONS = (Kind.TENSOR, Kind.BATCH, Kind.NUMBER, Kind.STRING, Kind.ARRAY, Kind.OPTIMIZER, Kind.CLASS)
+
+
+class Dispatch(ForestFact):
+    """Answers for one forest."""
+
+    def __init__(self, module: Forest) -> None:
+        self._tree = module.tree
+        self._names = module.names
+        self._definitions = module.definitions
+        self._values = module.values
+        self._flow = module.fact(ObjectFlow)
+        self._stores = module.fact(Stores)
+        self._held: dict[cst.CSTNode, tuple[cst.FunctionDef, ...]] = {}
+        self._forwards: dict[cst.Call, tuple[cst.FunctionDef, ...]] = {}
+
+    # -- from a call to functions
+
+    def run(self, call: cst.Call) -> tuple[cst.FunctionDef, ...]:
+        """The functions that ``call`` may run, in whichever way; a constructor is none of them."""
+        return self.functions(call) or self.forwards(call)
+
+    def functions(self, call: cst.Call) -> tuple[cst.FunctionDef, ...]:
+        """The functions that ``call`` names, or that the variable or the dict item it calls may hold."""
+        return self.held(call.func)
+
+    def held(self, func: cst.BaseExpression) -> tuple[cst.FunctionDef, ...]:
+        """The functions that ``func``, which is called or handed on, may be."""
+        known = self._held.get(func)
+        if known is None:
+            named = self._definitions.reachable(func, self._values)
+            functions = tuple(item for item in named if isinstance(item, cst.FunctionDef))
+            known = self._held[func] = functions if named else self._functions_kept_in(func)
+        return known
+
+    def forwards(self, call: cst.Call) -> tuple[cst.FunctionDef, ...]:
+        """What calling an instance of a class of the program runs: ``forward`` of a network, or ``__call__``."""
+        known = self._forwards.get(call)
+        if known is None:
+            known = self._forwards[call] = self._forwards_of(call.func)
+        return known
+
+    def _functions_kept_in(self, func: cst.BaseExpression) -> tuple[cst.FunctionDef, ...]:
+        if not self._may_hold_function(func) or self._names.resolve(func) is not None:
+            return ()
+        value = self._values.of(func)
+        if value.kind in _NO_FUNCTIONS:
+            return ()
+        if value.kind is Kind.FUNCTION and isinstance(value.definition, cst.FunctionDef):
+            return (value.definition,)
+        return self._few(item for item in self._flow.of(func) if isinstance(item, cst.FunctionDef))
+
+    def _may_hold_function(self, func: cst.BaseExpression) -> bool:
+        """Whether ``func`` is a place that a function may have been put in; ``x.mean`` is none."""
+        if isinstance(func, cst.Attribute):
+            return 0 < len(self._stores.attributes.get(func.attr.value, ())) <= _MAX_STORES
+        return isinstance(func, (cst.Name, cst.Subscript, cst.Call))
+
+    def _forwards_of(self, func: cst.BaseExpression) -> tuple[cst.FunctionDef, ...]:
+        if self._names.resolve(func) is not None:
+            return ()
+        value = self._values.of(func)
+        if value.kind in (Kind.FUNCTION, *_NO_FUNCTIONS):
+            return ()
+        if isinstance(value.definition, cst.ClassDef):
+            return self._called_method(value.definition)
+        if not self._may_hold_function(func):
+            return ()
+        classes = {found for item in self._flow.of(func) if (found := self._flow.class_of(item)) is not None}
+        return self._few(method for found in classes for method in self._called_method(found))
+
+    def _called_method(self, definition: cst.ClassDef) -> tuple[cst.FunctionDef, ...]:
+        for name in ("__call__", "forward"):
+            found = self._definitions.methods(definition, name)
+            if found:
+                return tuple(found)
+        return ()
+
+    def _few(self, functions: Iterable[cst.FunctionDef]) -> tuple[cst.FunctionDef, ...]:
+        found = sorted(set(functions), key=self._tree.index)
+        return tuple(found) if len(found) <= _MAX_FUNCTIONS else ()
+
+    # -- from a function to calls
+
+    def callers(self, function: cst.FunctionDef) -> tuple[cst.Call, ...]:
+        """The calls that may run ``function``, in whichever way; others may be out of sight."""
+        named = self._definitions.callers(function, self._values).calls
+        return tuple(dict.fromkeys((*named, *self._indirect.get(function, ()))))
+
+    @cached_property
+    def _indirect(self) -> dict[cst.FunctionDef, list[cst.Call]]:
+        """By function the calls that may run it without naming it."""
+        found: dict[cst.FunctionDef, list[cst.Call]] = {}
+        for call in self._tree.calls:
+            if not self._definitions.called(call, self._values):
+                for function in self.run(call):
+                    found.setdefault(function, []).append(call)
+        return found
+
+    def arguments_for(self, function: cst.FunctionDef, param: cst.Param) -> list[cst.BaseExpression]:
+        """What these calls pass for ``param``; unpacked arguments are left out."""
+        found = [self._definitions.argument_of(call, function, param) for call in self.callers(function)]
+        return [given for given in found if given is not None]

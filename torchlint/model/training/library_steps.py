@@ -1,0 +1,47 @@
+"""Functions that a training library runs for every batch."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.dispatch import Dispatch
+
+#: Methods that Lightning and transformers call at every step.
+_METHODS = frozenset({"training_step", "compute_loss"})
+_TRAINERS = ("LightningModule", "Trainer")
+#: What is made with the function to run for every batch as its first argument.
+_ENGINES = frozenset({"ignite.engine.Engine", "ignite.engine.engine.Engine"})
+_UPDATE = "process_function"
+
+
+class LibrarySteps(ForestFact):
+    """Answers for one forest."""
+
+    def __init__(self, module: Forest) -> None:
+        self._module = module
+
+    @cached_property
+    def methods(self) -> list[cst.FunctionDef]:
+        """The training steps of classes that a trainer runs, in order."""
+        return [item for item in self._module.tree.functions if item.name.value in _METHODS and self._is_run(item)]
+
+    def _is_run(self, function: cst.FunctionDef) -> bool:
+        owner = self._module.tree.class_of(function)
+        return owner is not None and any(
+            name.endswith(_TRAINERS) for name in self._module.definitions.base_names(owner)
+        )
+
+    @cached_property
+    def updates(self) -> frozenset[cst.FunctionDef]:
+        """The functions that an engine is given to run them for every batch: ``Engine(update)``."""
+        return frozenset(
+            function
+            for name in _ENGINES
+            for call in self._module.calls(name)
+            for item in call.node.args[:1]
+            if not item.star and (item.keyword is None or item.keyword.value == _UPDATE)
+            for function in self._module.fact(Dispatch).held(item.value)
+        )
