@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
 
+from torchlint.model.data.batch_parts import BatchParts
 from torchlint.model.data.placement import Move, Placement
 from torchlint.model.module import Module
+from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.semantics.knowledge import DATA_LOADER, Kind
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import Call
-from torchlint.model.syntax.scopes import Binding
-from torchlint.model.training.gradients import Gradients
+from torchlint.model.syntax.dotted import last_name
 from torchlint.model.training.loops import batch_origins
 
-#: How many names an option, or a batch, is followed through.
+#: How many names an option is followed through.
 _DEPTH = 4
-#: Calls that hand on what they are given: ``next(batches)``, ``Variable(images)``, ``batch.items()``.
-_HANDING_ON = frozenset({"builtins.next", "torch.autograd.Variable"})
+#: What a flag is called that is set where the program uses a GPU, and one that is set where it does not.
+_CUDA_FLAGS = re.compile(r"^_?((is|on|use|using|with|has|enable)_?)?(cuda|gpu)(_available|_enabled)?$", re.IGNORECASE)
+_CPU_FLAGS = re.compile(
+    r"^_?((is|on|use|using|force)_?)?cpu(_only)?$|^(no|disable|without)_?(cuda|gpu)$", re.IGNORECASE
+)
 _HANDING_OVER = ("prepare", "prepare_data_loader", "setup_dataloaders")
-_PARTS = frozenset({"items", "values", "get", "pop", "next", "__next__"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,14 +56,14 @@ class Pinning:
     def is_pinned(self, loader: Call) -> bool:
         """Whether ``loader`` pins its batches where there is a GPU: ``pin_memory=True``, ``=use_cuda``."""
         given = self.options_of(loader, "pin_memory")
-        return bool(given) and all(self._is_true_with_cuda(node, _DEPTH) for node in given)
+        return bool(given) and all(self._is_true_with_cuda(node) for node in given)
 
     def _is_handed_over(self, loader: Call) -> bool:
         """Whether a library is given the loader, which then copies the batches by itself: ``accelerator.prepare``."""
         return any(
-            loader.node in self._module.value(item.value).origins
+            value.kind is Kind.LOADER and loader.node in value.origins
             for call in self._module.methods(*_HANDING_OVER)
-            for item in call.args
+            for value in (self._module.value(item.value) for item in call.args)
         )
 
     def _collates_by_itself(self, loader: Call) -> bool:
@@ -78,24 +82,46 @@ class Pinning:
         found = self._module.keywords.passed(loader.node, name)
         return list(found.values) if found.known else []
 
-    def _is_true_with_cuda(self, node: cst.CSTNode, depth: int) -> bool:
-        if isinstance(node, cst.Name):
-            if node.value in ("True", "False"):
-                return node.value == "True"
-            sources = [source for source, _ in self._module.fact(Gradients).sources(node)] if depth > 0 else []
-            return bool(sources) and all(self._is_true_with_cuda(source, depth - 1) for source in sources)
-        if isinstance(node, cst.Attribute):
-            sources = [item for item, _ in self._module.fact(Gradients).sources(node)] if depth > 0 else []
-            return bool(sources) and all(self._is_true_with_cuda(source, depth - 1) for source in sources)
+    def _is_true_with_cuda(self, node: cst.CSTNode, depth: int = _DEPTH) -> bool:
+        """Whether ``node`` is True where the program uses a GPU."""
+        if isinstance(node, cst.Name) and node.value in ("True", "False"):
+            return node.value == "True"
+        if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
+            return self._holds_true(node, depth)
+        if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
+            return self._is_false_with_cuda(node.expression, depth)
         if isinstance(node, cst.Call):
+            if self._module.name_of(node.func) == "builtins.bool" and len(node.args) == 1:
+                return self._is_true_with_cuda(node.args[0].value, depth)
             return self._module.name_of(node.func) == "torch.cuda.is_available"
         if isinstance(node, cst.BooleanOperation) and isinstance(node.operator, cst.And):
             return self._is_true_with_cuda(node.left, depth) or self._is_true_with_cuda(node.right, depth)
         if isinstance(node, cst.IfExp):
             return self._is_true_with_cuda(node.body, depth) and self._is_true_with_cuda(node.test, depth)
         if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:  # `device.type == "cuda"`
-            return self._module.value(node.comparisons[0].comparator).constant == "cuda"
+            named = "cpu" if isinstance(node.comparisons[0].operator, cst.NotEqual) else "cuda"
+            return self._module.value(node.comparisons[0].comparator).constant == named
         return False
+
+    def _holds_true(self, node: cst.Name | cst.Attribute | cst.Subscript, depth: int) -> bool:
+        """Whether a variable, parameter or option is True where the program uses a GPU.
+
+        The name decides if the value may come from outside: anyone who passes ``--cuda`` uses a GPU.
+        """
+        found = self._module.fact(Configuration).sources(node)
+        if (found is None or not found.complete) and _CUDA_FLAGS.search(last_name(node)):
+            return True
+        return (
+            found is not None
+            and depth > 0
+            and all(value is not node and self._is_true_with_cuda(value, depth - 1) for value in found.values)
+        )
+
+    def _is_false_with_cuda(self, node: cst.BaseExpression, depth: int) -> bool:
+        """Whether ``node`` is False where the program uses a GPU: ``args.cpu``, ``args.no_cuda``."""
+        if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
+            return self._is_true_with_cuda(node.expression, depth)
+        return isinstance(node, (cst.Name, cst.Attribute)) and bool(_CPU_FLAGS.search(last_name(node)))
 
     # -- batches
 
@@ -104,30 +130,4 @@ class Pinning:
         value = self._module.value(node)
         if value.kind not in (Kind.BATCH, Kind.TENSOR) or value.device:
             return frozenset()
-        return batch_origins(value) if self._is_taken(node, _DEPTH) else frozenset()
-
-    def _is_taken(self, node: cst.CSTNode, depth: int) -> bool:
-        if isinstance(node, (cst.Subscript, cst.Attribute)):
-            return self._is_taken(node.value, depth)
-        if isinstance(node, cst.Call):
-            if self._module.name_of(node.func) in _HANDING_ON:
-                return len(node.args) >= 1
-            return isinstance(node.func, cst.Attribute) and node.func.attr.value in _PARTS
-        if not isinstance(node, cst.Name):
-            return False
-        reached = self._module.values.reaching.of(node)
-        return bool(reached) and all(
-            binding.kind == "for"
-            or (depth > 0 and binding.kind == "assign" and self._is_taken(self._unpacked(binding), depth - 1))
-            or isinstance(binding.node, cst.Param)
-            for binding in reached
-        )
-
-    def _unpacked(self, binding: Binding) -> cst.CSTNode:
-        """The expression that ``binding`` takes: ``b`` for the second name of ``x, y = a, b``."""
-        value: cst.CSTNode | None = binding.value
-        for position in binding.path:
-            if not isinstance(value, (cst.Tuple, cst.List)) or not 0 <= position < len(value.elements):
-                break
-            value = value.elements[position].value
-        return binding.node if value is None else value
+        return batch_origins(value) if self._module.fact(BatchParts).is_part(node) else frozenset()

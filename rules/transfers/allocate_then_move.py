@@ -27,9 +27,10 @@ class AllocateThenMove(Rule):
     Flags `torch.zeros(...)`, `ones`, `empty`, `full`, `eye`, `arange`, `linspace`, `logspace`, `rand`, `randn`,
     `randint` and `randperm` without a device whose result is moved by `.to(device)` or `.cuda()` in the same
     expression, also behind a cast or a change of shape. Left alone are tensors made once: in `__init__`, and at module
-    level outside of loops. In a function that its script calls once they are reported at information level. Left alone
-    are also tensors of data (`torch.tensor([...])`), which come from the host in any case. The tensors of one function
-    whose fixes are equally safe are one finding, at the first of them; notes show the others.
+    level outside of loops. In a function or method that its program calls once they are reported at information level.
+    Left alone are also tensors of data (`torch.tensor([...])`), which come from the host in any case; code under
+    `if __name__ == "__main__":` that tries out a network of its file; and programs that set a default device. The
+    tensors of one function whose fixes are equally safe are one finding, at the first of them; notes show the others.
 
     ## Why it is slow
     The host fills the memory, then copies it to the device: from pageable memory, and waiting for the copy. Given a
@@ -69,19 +70,20 @@ class AllocateThenMove(Rule):
         return super().may_concern(text) and _CHAINED.search(text) is not None
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.data.placement import Placement
+        from torchlint.model.data.placement import DEFAULT_SETTERS, Placement
         from torchlint.model.semantics.value import Device
         from torchlint.model.training.purpose import Purposes
 
-        if module.fact(Purposes).is_test(module.root):
+        purposes, placement = module.fact(Purposes), module.fact(Placement)
+        if purposes.is_test(module.root) or any(map(placement.sets_default_device, module.calls(*DEFAULT_SETTERS))):
             return
-        for move in module.fact(Placement).moves:
+        for move in placement.moves:
             function = module.function_of(move.call)
-            once = module.fact(Purposes).runs_once(move.call)
-            if move.device is Device.CPU or (once and (function is None or module.tree.class_of(function) is not None)):
+            once = purposes.runs_once(move.call)
+            if move.device is Device.CPU or (once and (function is None or purposes.is_constructor(function))):
                 continue
-            fresh = module.fact(Placement).fresh(move.source)
-            if fresh is None:
+            fresh = placement.fresh(move.source)
+            if fresh is None or purposes.is_self_test(move.call):
                 continue
             factory = module.code(fresh.factory.node.func)
             fix = self._fix(module, move, fresh)

@@ -16,6 +16,8 @@ from torchlint.model.semantics.value import Device, named_device
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import dotted_name, last_part
 
+#: Calls that set the device of all tensors that are made without one.
+DEFAULT_SETTERS = ("torch.set_default_device", "torch.set_default_tensor_type")
 #: What a variable that holds a device is called, where its value is out of sight.
 _DEVICE_NAMES = re.compile(r"device|^dev\d*$|_dev$|gpu|cuda|(^|_)rank(_id)?$", re.IGNORECASE)
 
@@ -118,6 +120,15 @@ class Placement(ForestFact):
         return name is not None and bool(_DEVICE_NAMES.search(last_part(name)))
 
     # -- made on the host
+
+    def sets_default_device(self, call: Call) -> bool:
+        """Whether ``call`` makes a GPU the device of all tensors that are made without one."""
+        if not call.node.args or call.name not in DEFAULT_SETTERS:
+            return False
+        given = self._module.value(call.node.args[0].value)
+        if call.name == "torch.set_default_device":
+            return named_device(given) is not Device.CPU
+        return (given.constant if isinstance(given.constant, str) else given.name).startswith("torch.cuda.")
 
     def fresh(self, node: cst.BaseExpression) -> Fresh | None:
         """The tensor that ``node`` makes on the host out of nothing; None if it is something else, or may be.

@@ -77,6 +77,8 @@ class Values:
             return unpacked(self.of(binding.value), binding.path)
         if binding.kind == "param":
             return self._once(binding, lambda: self._parameter(binding))
+        if binding.kind == "star" and isinstance(binding.node, cst.Param):
+            return self._once(binding, lambda: self._extra_arguments(binding.node))
         if binding.kind == "annotation" and isinstance(binding.node, cst.AnnAssign):
             return self.annotated(binding.node.annotation)
         if binding.kind == "function" and isinstance(binding.node, cst.FunctionDef):
@@ -123,6 +125,14 @@ class Values:
         if seen.kind in (Kind.UNKNOWN, Kind.NONE):
             return promised or self._guesses.of(binding.name)
         return seen
+
+    def _extra_arguments(self, param: cst.CSTNode) -> Value:
+        """What the callers of a function pass for its parameter ``*args``."""
+        function = owner_of(self._tree, param)
+        if function is None or function.params.star_arg is not param:
+            return UNKNOWN
+        given = self._definitions.extra_arguments(function, self)
+        return Value(Kind.SEQUENCE, each=join([self.of(argument) for argument in given])) if given else UNKNOWN
 
     def stored(self, text: str) -> list[cst.BaseExpression | None]:
         """What the file assigns to the dotted name ``text`` (``args.device``), None where it unpacks."""
