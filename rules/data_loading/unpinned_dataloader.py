@@ -66,10 +66,11 @@ class UnpinnedDataloader(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
+        from torchlint.model.data.loaders import Loaders
         from torchlint.model.data.loading import Loading
         from torchlint.model.semantics.configuration import Configuration
 
-        for call in module.own_calls("torch.utils.data.DataLoader"):
+        for call in module.fact(Loaders).within(module.root):
             pinning = call.argument("pin_memory")
             false = module.fact(Configuration).written_as(pinning.value, "False")
             if not (pinning.absent or false is not None):

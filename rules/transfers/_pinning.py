@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.data.batch_parts import BatchParts
+from torchlint.model.data.loaders import Loaders
 from torchlint.model.data.placement import Move, Placement
 from torchlint.model.module import Module
 from torchlint.model.semantics.configuration import Configuration
-from torchlint.model.semantics.knowledge import DATA_LOADER, Kind
+from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import last_name
@@ -49,7 +50,10 @@ class Pinning:
             if move.device is Device.CPU or move.may_not_block:
                 continue
             origins = self._origins(move.source)
-            loaders = tuple(self._module.call(node, DATA_LOADER) for node in origins if isinstance(node, cst.Call))
+            made = [self._module.fact(Loaders).of(node) if isinstance(node, cst.Call) else None for node in origins]
+            loaders = tuple(loader for loader in made if loader is not None)
+            if len(loaders) < len(made):
+                continue
             if loaders and all(self.is_pinned(loader) and not self._is_handed_over(loader) for loader in loaders):
                 yield BlockingCopy(move, loaders, all(self._collates_by_itself(loader) for loader in loaders))
 
@@ -68,7 +72,11 @@ class Pinning:
 
     def _collates_by_itself(self, loader: Call) -> bool:
         """Whether the loader's own collation, which refuses all but tensors and numbers, makes the batches."""
-        if loader.argument("batch_size").literal() == "None" or self.options_of(loader, "collate_fn"):
+        if (
+            loader.is_of_derived_class
+            or loader.argument("batch_size").literal() == "None"
+            or self.options_of(loader, "collate_fn")
+        ):
             return False
         return loader.argument("collate_fn").absent
 

@@ -13,6 +13,7 @@ import libcst as cst
 from torchlint.model.data.batch_parts import BatchParts
 from torchlint.model.data.datasets import CudaWork, Datasets, ItemRole
 from torchlint.model.data.devices import Devices
+from torchlint.model.data.loaders import Loaders
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import moved_to
@@ -272,7 +273,7 @@ class Loading(ForestFact):
     @cached_property
     def _loaders_of(self) -> dict[cst.ClassDef, list[Call]]:
         found: dict[cst.ClassDef, list[Call]] = defaultdict(list)
-        for loader in self._module.calls("torch.utils.data.DataLoader"):
+        for loader in self._module.fact(Loaders).calls:
             definition = self._module.value(self.dataset(loader)).definition
             if definition is not None:
                 for item in self._module.definitions.lineage(definition):
@@ -313,7 +314,7 @@ class Loading(ForestFact):
             if made.kind is Kind.DATASET and made.sure:
                 for method in self._datasets.item_functions(definition):
                     found.update((work.node, work) for work in self._datasets.cuda_work(method, ItemRole.DATASET))
-        for loader in self._module.calls("torch.utils.data.DataLoader"):
+        for loader in self._module.fact(Loaders).calls:
             found.update((work.node, work) for work in self.cuda_work(loader))
         return sorted(found.values(), key=lambda work: self._tree.index(work.node))
 
