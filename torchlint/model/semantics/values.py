@@ -10,6 +10,7 @@ from typing import TypeVar
 import libcst as cst
 
 from torchlint.model.semantics.compounds import compound_value, integer
+from torchlint.model.semantics.contents import Contents
 from torchlint.model.semantics.definitions import Definitions
 from torchlint.model.semantics.guesses import Guesses
 from torchlint.model.semantics.knowledge import Kind
@@ -43,6 +44,7 @@ class Values:
         self._memo: CyclicMemo[cst.CSTNode, Value] = CyclicMemo(UNKNOWN, _MAX_DEPTH, _is_settled)
         self._shared: dict[Hashable, Value] = {}  #: by what several nodes have in common
         self._guesses = Guesses(tree)
+        self._contents = Contents(tree, names, self)
         self.reaching = Reaching(tree, names)
 
     # -- entry points
@@ -169,8 +171,10 @@ class Values:
         bindings = scope.bindings[node.value]
         reached = self.reaching.of(node)
         if reached is bindings:  # the same for whoever sees them all
-            return self._once((scope, node.value), lambda: self._bound(node.value, bindings))
-        return self._bound(node.value, reached)
+            return self._once(
+                (scope, node.value), lambda: self._contents.filled(self._bound(node.value, bindings), scope, node.value)
+            )
+        return self._contents.filled(self._bound(node.value, reached), scope, node.value)
 
     def _bound(self, name: str, reached: list[Binding]) -> Value:
         """The value of a name that may be bound by any of ``reached``."""
@@ -245,7 +249,7 @@ class Values:
     def _attribute_of(self, scope: Scope, attr: str) -> Value:
         """The value of an attribute that a class and its methods bind."""
         bindings = scope.attributes.get(attr, []) + scope.bindings.get(attr, [])
-        found = join([self.binding_value(binding) for binding in bindings])
+        found = self._contents.filled(join([self.binding_value(binding) for binding in bindings]), scope, attr)
         return found if found.kind is not Kind.UNKNOWN else self._guesses.of(f"self.{attr}")
 
     def _subscript(self, node: cst.Subscript) -> Value:
@@ -262,7 +266,11 @@ class Values:
                     return base.elements[position]
         if base.kind is Kind.SEQUENCE and base.each is not None:
             index = node.slice[0].slice
-            return base if isinstance(index, cst.Slice) else base.each
+            if not isinstance(index, cst.Index):
+                return base
+            variable = self._contents.variable(node.value) if base.each.kind is Kind.LOADER else None
+            found = base if variable is None else self._contents.filled(base, *variable, index.value)
+            return found.each or UNKNOWN
         if base.kind is Kind.MODULE:
             return Value(Kind.MODULE, sure=False)
         if base.kind is Kind.ARRAY:
