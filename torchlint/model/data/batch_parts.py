@@ -5,16 +5,20 @@ from __future__ import annotations
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.scopes import Binding
+from torchlint.model.training.loops import batch_origins
 
 #: How many names and functions a batch is followed through.
 _DEPTH = 4
 #: Calls that return what they are given: ``next(batches)``, ``Variable(images)``.
 _HANDING_ON = frozenset({"builtins.next", "torch.autograd.Variable"})
+#: Methods of an iterator that return a batch.
+_TAKING = frozenset({"next", "__next__"})
 #: Methods that return a part of a batch, or the same memory in another shape.
 _SAME_MEMORY = frozenset(
-    "items values get pop next __next__ view squeeze unsqueeze detach permute transpose t narrow select "
-    "requires_grad_".split()
+    "items values get pop view squeeze unsqueeze detach permute transpose t narrow select requires_grad_".split()
 )
 #: Methods that return the same memory if they are called on a whole part of a batch.
 _SAME_IF_WHOLE = frozenset({"contiguous", "reshape", "flatten"})
@@ -51,7 +55,7 @@ class BatchParts(ForestFact):
             if path and 0 <= path[0] < len(node.elements):
                 return self._is_part(node.elements[path[0]].value, path[1:], depth, all_paths=all_paths)
             return False
-        if isinstance(node, (cst.Subscript, cst.Attribute)):
+        if isinstance(node, cst.Attribute) or (isinstance(node, cst.Subscript) and self._is_view(node)):
             return self._is_part(node.value, (), depth, all_paths=all_paths)
         if isinstance(node, cst.Call):
             return self._is_part_returned(node, path, depth, all_paths=all_paths)
@@ -66,7 +70,28 @@ class BatchParts(ForestFact):
     def _is_bound_to_part(self, binding: Binding, depth: int, *, all_paths: bool) -> bool:
         if binding.kind == "assign":
             return depth > 0 and self._is_part(binding.value, binding.path, depth - 1, all_paths=all_paths)
-        return binding.kind == "for" or isinstance(binding.node, cst.Param)
+        if binding.kind != "param" or not isinstance(binding.node, cst.Param) or depth <= 0:
+            return binding.kind == "for" or isinstance(binding.node, cst.Param)
+        function = owner_of(self._module.tree, binding.node)
+        given = (
+            self._module.definitions.arguments_for(function, binding.node, self._module.values)
+            if function is not None
+            else []
+        )
+        given = [item for item in given if batch_origins(self._module.value(item))]
+        choose = all if all_paths else any
+        return not given or choose(self._is_part(item, (), depth - 1, all_paths=all_paths) for item in given)
+
+    def _is_view(self, node: cst.Subscript) -> bool:
+        """Whether an index takes a part, and copies nothing: of a tensor, numbers and slices do."""
+        if self._module.value(node.value).kind is Kind.BATCH:
+            return True
+        indices = [item.slice.value for item in node.slice if isinstance(item.slice, cst.Index)]
+        return all(
+            isinstance(index, (cst.SimpleString, cst.Integer, cst.UnaryOperation, cst.Ellipsis))
+            or self._module.value(index).kind in (Kind.NUMBER, Kind.STRING, Kind.NONE)
+            for index in indices
+        )
 
     def _is_part_returned(self, call: cst.Call, path: tuple[int, ...], depth: int, *, all_paths: bool) -> bool:
         """Whether ``call`` returns a part of a batch that it is given, or that it is called on."""
@@ -83,6 +108,8 @@ class BatchParts(ForestFact):
             return depth > 0 and choose(self._is_part(item, path, depth - 1, all_paths=all_paths) for item in returned)
         if not isinstance(call.func, cst.Attribute):
             return False
+        if call.func.attr.value in _TAKING:
+            return True
         if call.func.attr.value == "float" and not all_paths:
             return self._is_part(call.func.value, (), depth, all_paths=False)
         if call.func.attr.value in _SAME_IF_WHOLE:
