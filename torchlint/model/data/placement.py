@@ -184,23 +184,32 @@ class Placement(ForestFact):
         if len(reached) != 1 or reached[0].kind != "assign" or reached[0].path or not _rebinds(move, node.value):
             return None
         made = tree.statement_of(reached[0].node)
-        if tree.parent(tree.parent(made) or made) is not tree.parent(self._unconditional(move)):
+        row = tree.parent(made) or made
+        if tree.parent(row) is not tree.parent(self._unconditional(move)) or self._is_kept(row, node.value):
             return None
         begin, end = tree.index(made), tree.index(move)
         between = [use for use in tree.names.get(node.value, ()) if begin < tree.index(use) < end]
         return reached[0].value if all(tree.within(use, made) for use in between) else None
 
     def _unconditional(self, statement: cst.CSTNode) -> cst.CSTNode:
-        """The row of a statement, or the ``if`` without ``else`` that it is the first statement of."""
+        """The row of a statement, or the ``if`` without ``else`` that it is in."""
         tree = self._module.tree
         row = tree.parent(statement) or statement
         suite = row if isinstance(row, cst.SimpleStatementSuite) else tree.parent(row)
         above = tree.parent(suite) if suite is not None else None
-        is_first = isinstance(suite, (cst.IndentedBlock, cst.SimpleStatementSuite)) and suite.body[0] in (
-            row,
-            statement,
+        return above if isinstance(above, cst.If) and above.orelse is None else row
+
+    def _is_kept(self, row: cst.CSTNode, name: str) -> bool:
+        """Whether a row is run once and what it makes is kept: ``if bank is None:``."""
+        return any(
+            isinstance(part, cst.Comparison)
+            and isinstance(part.left, cst.Name)
+            and part.left.value == name
+            and any(isinstance(item.operator, cst.Is) for item in part.comparisons)
+            for above in self._module.tree.ancestors(row)
+            if isinstance(above, cst.If)
+            for part in self._module.tree.nodes_in(above.test)
         )
-        return above if isinstance(above, cst.If) and above.orelse is None and is_first else row
 
     def _operand(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """What an elementwise expression computes from, with numbers aside: ``x`` of ``2 * x``, ``-x``, ``exp(x)``."""
