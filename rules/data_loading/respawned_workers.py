@@ -68,10 +68,12 @@ class RespawnedWorkers(Rule):
     demo = ("CPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
+        from torchlint.model.data.loaders import Loaders
+
         from ._epochs import Epochs
         from ._workers import Workers, count
 
-        for call in module.own_calls("torch.utils.data.DataLoader"):
+        for call in module.fact(Loaders).within(module.root):
             persistent = call.argument("persistent_workers")
             if not (persistent.absent or persistent.literal() == "False"):
                 continue

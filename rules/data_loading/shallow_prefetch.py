@@ -54,7 +54,9 @@ class ShallowPrefetch(Rule):
     demo = ("CPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        for call in module.own_calls("torch.utils.data.DataLoader"):
+        from torchlint.model.data.loaders import Loaders
+
+        for call in module.fact(Loaders).within(module.root):
             given = call.argument("prefetch_factor")
             depth = module.value(given.value).constant
             if given.node is None or not isinstance(depth, int) or isinstance(depth, bool):

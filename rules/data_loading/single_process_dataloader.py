@@ -60,10 +60,11 @@ class SingleProcessDataloader(Rule):
     options = {"num-workers": "min(8, os.cpu_count() or 1)"}
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
+        from torchlint.model.data.loaders import Loaders
         from torchlint.model.data.loading import Loading
         from torchlint.model.semantics.configuration import Configuration
 
-        for call in module.own_calls("torch.utils.data.DataLoader"):
+        for call in module.fact(Loaders).within(module.root):
             workers = call.argument("num_workers")
             zero = module.fact(Configuration).written_as(workers.value, "0")
             if not (workers.absent or zero is not None):

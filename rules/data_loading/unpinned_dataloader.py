@@ -19,7 +19,8 @@ class UnpinnedDataloader(Rule):
     ## What it does
     Flags a `torch.utils.data.DataLoader` without `pin_memory` (or with `pin_memory=False`) whose batches are copied to
     a CUDA device in the same file, by `.to(device)`, `.cuda()` or a Lightning trainer on a GPU. A copy of what is
-    computed from a batch on the host does not count: that tensor is not pinned in any case. The False may also be a
+    computed from a batch on the host, or converted to another type, does not count: that tensor is not pinned in any
+    case. Nor is a loader flagged if only its labels are copied: they are a few numbers. The False may also be a
     constant, an attribute of a configuration class, the default of a parameter or an entry of `**options`, unless the
     command line or code out of sight can replace it.
 
@@ -65,16 +66,17 @@ class UnpinnedDataloader(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
+        from torchlint.model.data.loaders import Loaders
         from torchlint.model.data.loading import Loading
         from torchlint.model.semantics.configuration import Configuration
 
-        for call in module.own_calls("torch.utils.data.DataLoader"):
+        for call in module.fact(Loaders).within(module.root):
             pinning = call.argument("pin_memory")
             false = module.fact(Configuration).written_as(pinning.value, "False")
             if not (pinning.absent or false is not None):
                 continue
-            transfers = module.fact(Loading).transfers(call)
-            if not transfers or module.fact(Loading).yields_cuda(call):
+            transfer = module.fact(Loading).transfer_to_pin_for(call)
+            if transfer is None or module.fact(Loading).yields_cuda(call):
                 continue
             deliberate = any(
                 module.comment_on(node) for node in dict.fromkeys((pinning.node, false)) if node is not None
@@ -86,7 +88,7 @@ class UnpinnedDataloader(Rule):
                 "`DataLoader` feeds a CUDA device without `pin_memory=True`",
                 label="`pin_memory` defaults to False" if pinning.absent else "`pin_memory` is False",
                 notes=(
-                    Note.at(module, transfers[0], "batches are copied to the GPU"),
+                    Note.at(module, transfer, "batches are copied to the GPU"),
                     *((Note.at(module, false, "`pin_memory` is set to False"),) if is_elsewhere else ()),
                 ),
                 fix=None if deliberate or is_elsewhere else self._fix(module, call, pinning),

@@ -14,10 +14,9 @@ if TYPE_CHECKING:
     from torchlint.model.data.placement import Fresh, Move
     from torchlint.model.module import Module
 
-_CHAINED = re.compile(
-    r"\b(?:zeros|ones|empty|full|eye|arange|linspace|logspace|rand|randn|randint|randperm)\("
-    r"(?:(?!device=|\n\n)[\s\S]){0,300}?\)\s*\.(?:to|cuda)\("
-)
+_FACTORY = r"\b(?:zeros|ones|empty|full|eye|arange|linspace|logspace|rand|randn|randint|randperm)\("
+_CHAINED = re.compile(_FACTORY + r"(?:(?!device=|\n\n)[\s\S]){0,300}?\)\s*\.(?:to|cuda)\(")
+_HELD = re.compile(r"\b(\w+) *= *[^=\n][^\n]*" + _FACTORY + r"[\s\S]{0,1000}?\b\1 *= *\1\.(?:to|cuda)\(")
 
 
 class AllocateThenMove(Rule):
@@ -26,10 +25,12 @@ class AllocateThenMove(Rule):
     ## What it does
     Flags `torch.zeros(...)`, `ones`, `empty`, `full`, `eye`, `arange`, `linspace`, `logspace`, `rand`, `randn`,
     `randint` and `randperm` without a device whose result is moved by `.to(device)` or `.cuda()` in the same
-    expression, also behind a cast or a change of shape. Left alone are tensors made once: in `__init__`, and at module
-    level outside of loops. In a function that its script calls once they are reported at information level. Left alone
-    are also tensors of data (`torch.tensor([...])`), which come from the host in any case. The tensors of one function
-    whose fixes are equally safe are one finding, at the first of them; notes show the others.
+    expression, also behind a cast, a change of shape or arithmetic with numbers; or in a later statement of the same
+    block, `x = x.to(device)`, if nothing else uses it before. Left alone are tensors made once: in `__init__`, and at
+    module level outside of loops. In a function or method that its program calls once they are reported at information
+    level. Left alone are also tensors of data (`torch.tensor([...])`), which come from the host in any case; code under
+    `if __name__ == "__main__":` that tries out a network of its file; and programs that set a default device. The
+    tensors of one function whose fixes are equally safe are one finding, at the first of them; notes show the others.
 
     ## Why it is slow
     The host fills the memory, then copies it to the device: from pageable memory, and waiting for the copy. Given a
@@ -48,7 +49,8 @@ class AllocateThenMove(Rule):
     ## Fix safety
     Safe or unsafe: safe for constants and for `arange` in whole steps. Unsafe for random numbers, which then come from
     the generator of the device: other numbers for the same seed. Unsafe for `linspace`, `logspace` and fractional
-    `arange`, whose last digits may differ. No fix is offered for `.cuda(index)` where the index may be None.
+    `arange`, whose last digits may differ. No fix is offered for `.cuda(index)` where the index may be None,
+    nor where the move is a statement of its own.
 
     ## When to ignore
     When the same random numbers must come on every device.
@@ -60,31 +62,32 @@ class AllocateThenMove(Rule):
 
     code = "TL206"
     name = "allocate-then-move"
-    words = ("torch", (").cuda(", ").to("))
+    words = ("torch", (".cuda(", ".to("))
     demo = ("GPU",)
 
     @classmethod
     def may_concern(cls, text: str) -> bool:
         """Whether a move follows a factory closely, too: many files use both, few in one expression."""
-        return super().may_concern(text) and _CHAINED.search(text) is not None
+        return super().may_concern(text) and (_CHAINED.search(text) or _HELD.search(text)) is not None
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.data.placement import Placement
+        from torchlint.model.data.placement import DEFAULT_SETTERS, Placement
         from torchlint.model.semantics.value import Device
         from torchlint.model.training.purpose import Purposes
 
-        if module.fact(Purposes).is_test(module.root):
+        purposes, placement = module.fact(Purposes), module.fact(Placement)
+        if purposes.is_test(module.root) or any(map(placement.sets_default_device, module.calls(*DEFAULT_SETTERS))):
             return
-        for move in module.fact(Placement).moves:
+        for move in placement.moves:
             function = module.function_of(move.call)
-            once = module.fact(Purposes).runs_once(move.call)
-            if move.device is Device.CPU or (once and (function is None or module.tree.class_of(function) is not None)):
+            once = purposes.runs_once(move.call)
+            if move.device is Device.CPU or (once and (function is None or purposes.is_constructor(function))):
                 continue
-            fresh = module.fact(Placement).fresh(move.source)
-            if fresh is None:
+            fresh = placement.fresh(move.source)
+            if fresh is None or purposes.is_self_test(move.call):
                 continue
             factory = module.code(fresh.factory.node.func)
-            fix = self._fix(module, move, fresh)
+            fix = None if fresh.named else self._fix(module, move, fresh)
             yield self.diagnostic(
                 module,
                 move.call,

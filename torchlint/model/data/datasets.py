@@ -160,7 +160,11 @@ class Datasets(ForestFact):
             for helper in self._module.definitions.called(call, self._module.values):
                 if not isinstance(helper, cst.FunctionDef) or self._tree.within(helper, function):
                     continue
-                inner = [item for item in self._tree.calls_in(helper.body) if self.uses_cuda(item)]
+                inner = [
+                    item
+                    for item in self._tree.calls_in(helper.body)
+                    if self.uses_cuda(item) and self._is_cuda_for(call, helper, item)
+                ]
                 if not inner:
                     continue
                 if self._tree.class_of(helper) is not None and role is ItemRole.DATASET:
@@ -180,15 +184,9 @@ class Datasets(ForestFact):
         if _is_move(call) and isinstance(func, cst.Attribute) and self._module.name_of(func) is None:
             if func.attr.value == "cuda":
                 return True
-            target = next((item.value for item in call.args if item.keyword is not None), None)
-            for argument in call.args:
-                if argument.star:
-                    return False
-                if argument.keyword is None or argument.keyword.value == "device":
-                    target = argument.value
-                    break
-            if self._is_resident(func.value):
+            if any(argument.star for argument in call.args) or self._is_resident(func.value):
                 return False
+            target = _target(call)
             return moved_to(call, values) is Device.CUDA or (target is not None and self.is_cuda_device(target))
         name = self._module.name_of(func) or ""
         if name.startswith("torch.cuda.") and name.endswith("Tensor"):
@@ -199,6 +197,22 @@ class Datasets(ForestFact):
                     device = argument.value
                     return device_of(device, self._module.values) is Device.CUDA or self.is_cuda_device(device)
         return False
+
+    def _is_cuda_for(self, call: cst.Call, helper: cst.FunctionDef, item: cst.Call) -> bool:
+        """Whether ``item`` in ``helper`` uses CUDA with what ``call`` passes: ``to(y.device)`` moves to where y is."""
+        target = _target(item)
+        tensor = target.value if isinstance(target, cst.Attribute) and target.attr.value == "device" else None
+        named = target if tensor is None else tensor
+        reached = self._module.values.reaching.of(named) if isinstance(named, cst.Name) else []
+        params = [binding.node for binding in reached if isinstance(binding.node, cst.Param)]
+        if len(params) != 1 or len(reached) != 1:
+            return True
+        given = self._module.definitions.argument_of(call, helper, params[0])
+        if given is None:
+            return True
+        if tensor is not None:
+            return self._module.value(given).device is Device.CUDA
+        return device_of(given, self._module.values) is Device.CUDA or self.is_cuda_device(given)
 
     def _is_resident(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is taken from an attribute of ``self`` that the class itself moves to a device, once."""
@@ -331,3 +345,11 @@ class Datasets(ForestFact):
 
 def _is_move(call: cst.Call) -> bool:
     return isinstance(call.func, cst.Attribute) and call.func.attr.value in ("to", "cuda")
+
+
+def _target(call: cst.Call) -> cst.BaseExpression | None:
+    """The device that ``x.to(device)`` or ``zeros(n, device=device)`` is given; of ``to`` also what else is first."""
+    named = next((item.value for item in call.args if item.keyword and item.keyword.value == "device"), None)
+    if named is not None or not _is_move(call) or not call.args:
+        return named
+    return call.args[0].value

@@ -10,8 +10,10 @@ from functools import cached_property
 
 import libcst as cst
 
+from torchlint.model.data.batch_parts import BatchParts
 from torchlint.model.data.datasets import CudaWork, Datasets, ItemRole
 from torchlint.model.data.devices import Devices
+from torchlint.model.data.loaders import Loaders
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import moved_to
@@ -27,8 +29,8 @@ from torchlint.model.training.purpose import Purposes
 _MOVERS = re.compile(
     r"^(batch_|data_|tensors?_)?((to|2)_?(device|cuda|gpu)|cuda)$|^(move|send|copy|put|transfer|recursive)\w*_(device|cuda|gpu)$"
 )
-#: Methods of a tensor that give a new one.
-_COPYING = frozenset("repeat repeat_interleave tile clone add sub mul div pow clamp index_select flip roll".split())
+#: What labels are called, which are much smaller than the data that they belong to.
+_LABELS = re.compile(r"^(y|\w+_y|y_\w+|(\w+_)?(targets?|labels?|lbls?|pids?|class(es)?|gts?)(_?\w)?)$", re.IGNORECASE)
 _LIGHTNING_LOADERS = frozenset(f"{phase}_dataloader" for phase in ("train", "val", "test", "predict"))
 _FITS = frozenset({"fit", "validate", "test", "predict"})
 
@@ -160,6 +162,14 @@ class Loading(ForestFact):
         """The calls that copy batches of ``loader``, or parts of them, to a CUDA device; or the trainer that does."""
         return self._transfers.get(loader.node, []) if self.consumers(loader) else []
 
+    def transfer_to_pin_for(self, loader: Call) -> cst.Call | None:
+        """A copy of the batches of ``loader`` to a CUDA device that pinning them makes faster.
+
+        One at every step, if there is any. None if only labels are copied, which are a few numbers each.
+        """
+        found = [call for call in self.transfers(loader) if not _is_of_labels(call)]
+        return next((call for call in found if self._module.fact(Loops).hot(call)), next(iter(found), None))
+
     @cached_property
     def _transfers(self) -> dict[cst.CSTNode, list[cst.Call]]:
         found: dict[cst.CSTNode, list[cst.Call]] = defaultdict(list)
@@ -180,7 +190,7 @@ class Loading(ForestFact):
             if attr in ("to", "cuda", "type"):
                 origins = batch_origins(self._module.value(func.value))
                 moved = bool(origins) and moved_to(call, self._values) is Device.CUDA
-                return origins if moved and not self._is_made_on_host(func.value) else nothing
+                return origins if moved and self._module.fact(BatchParts).may_be_part(func.value) else nothing
             if attr == "copy_" and call.args and self._module.value(func.value).device is Device.CUDA:
                 return batch_origins(self._module.value(call.args[0].value))
             if attr in _FITS:
@@ -199,22 +209,6 @@ class Loading(ForestFact):
                 value = self._module.value(call.args[0].value)
                 return value.origins if value.kind is Kind.LOADER else nothing
         return nothing
-
-    def _is_made_on_host(self, node: cst.BaseExpression, depth: int = 3) -> bool:
-        """Whether ``node`` is a new tensor computed from a batch on the host, which is not pinned if the batch is."""
-        if isinstance(node, cst.Name):
-            reached = self._values.reaching.of(node)
-            return bool(reached) and all(
-                depth > 0
-                and item.kind == "assign"
-                and not item.path
-                and item.value is not None
-                and self._is_made_on_host(item.value, depth - 1)
-                for item in reached
-            )
-        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-            return node.func.attr.value in _COPYING or self._is_made_on_host(node.func.value, depth)
-        return isinstance(node, cst.BinaryOperation)
 
     def _is_cuda(self, node: cst.BaseExpression) -> bool:
         return named_device(self._module.value(node)) is Device.CUDA
@@ -279,7 +273,7 @@ class Loading(ForestFact):
     @cached_property
     def _loaders_of(self) -> dict[cst.ClassDef, list[Call]]:
         found: dict[cst.ClassDef, list[Call]] = defaultdict(list)
-        for loader in self._module.calls("torch.utils.data.DataLoader"):
+        for loader in self._module.fact(Loaders).calls:
             definition = self._module.value(self.dataset(loader)).definition
             if definition is not None:
                 for item in self._module.definitions.lineage(definition):
@@ -320,7 +314,7 @@ class Loading(ForestFact):
             if made.kind is Kind.DATASET and made.sure:
                 for method in self._datasets.item_functions(definition):
                     found.update((work.node, work) for work in self._datasets.cuda_work(method, ItemRole.DATASET))
-        for loader in self._module.calls("torch.utils.data.DataLoader"):
+        for loader in self._module.fact(Loaders).calls:
             found.update((work.node, work) for work in self.cuda_work(loader))
         return sorted(found.values(), key=lambda work: self._tree.index(work.node))
 
@@ -354,3 +348,11 @@ class Loading(ForestFact):
         if trainers:
             return any(self._is_gpu_trainer(call.node) for call in trainers)
         return self._module.fact(Devices).uses_trainer
+
+
+def _is_of_labels(call: cst.Call) -> bool:
+    """Whether ``call`` moves labels: ``targets.cuda()``, ``labels.long().to(device)``."""
+    moved = call.func.value if isinstance(call.func, cst.Attribute) else None
+    while isinstance(moved, cst.Call) and isinstance(moved.func, cst.Attribute):
+        moved = moved.func.value
+    return isinstance(moved, cst.Name) and bool(_LABELS.match(moved.value))

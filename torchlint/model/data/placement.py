@@ -16,6 +16,8 @@ from torchlint.model.semantics.value import Device, named_device
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import dotted_name, last_part
 
+#: Calls that set the device of all tensors that are made without one.
+DEFAULT_SETTERS = ("torch.set_default_device", "torch.set_default_tensor_type")
 #: What a variable that holds a device is called, where its value is out of sight.
 _DEVICE_NAMES = re.compile(r"device|^dev\d*$|_dev$|gpu|cuda|(^|_)rank(_id)?$", re.IGNORECASE)
 
@@ -71,6 +73,7 @@ class Fresh:
     factory: Call
     exact: bool  #: whether it has the same values on every device
     drawn: bool  #: whether it takes random numbers
+    named: bool = False  #: whether it has a name before it is moved
 
 
 class Placement(ForestFact):
@@ -119,16 +122,32 @@ class Placement(ForestFact):
 
     # -- made on the host
 
+    def sets_default_device(self, call: Call) -> bool:
+        """Whether ``call`` makes a GPU the device of all tensors that are made without one."""
+        if not call.node.args or call.name not in DEFAULT_SETTERS:
+            return False
+        given = self._module.value(call.node.args[0].value)
+        if call.name == "torch.set_default_device":
+            return named_device(given) is not Device.CPU
+        return (given.constant if isinstance(given.constant, str) else given.name).startswith("torch.cuda.")
+
     def fresh(self, node: cst.BaseExpression) -> Fresh | None:
         """The tensor that ``node`` makes on the host out of nothing; None if it is something else, or may be.
 
         Casts, changes of shape, fills and arithmetic with numbers may be in between: ``torch.ones(n).long() * 3``.
-        Left out are tensors with options of their own: a device, a generator, pinned memory, gradients.
+        So may a name that is used for nothing else. Left out are tensors with options of their own: a device, a
+        generator, pinned memory, gradients.
         """
-        drawn = computed = False
+        drawn = computed = named = False
         if self._is_traced(node):
             return None
         while True:
+            if isinstance(node, cst.Name) and not named:
+                held = self._held_by(node)
+                if held is None:
+                    return None
+                node, named = held, True
+                continue
             operand = self._operand(node)
             if operand is not None:
                 node, computed = operand, True
@@ -143,7 +162,7 @@ class Placement(ForestFact):
                 continue
             if name.startswith("torch."):
                 made = self._made_by(self._module.call(node, name), drawn)
-                return replace(made, exact=False) if made is not None and computed else made
+                return None if made is None else replace(made, exact=made.exact and not computed, named=named)
             if not isinstance(node.func, cst.Attribute):
                 return None
             method = node.func.attr.value
@@ -154,19 +173,98 @@ class Placement(ForestFact):
             drawn = drawn or method in _DRAWING
             node = node.func.value
 
+    def _held_by(self, node: cst.Name) -> cst.BaseExpression | None:
+        """What a name was given for no other purpose than to move it, in the same block or under a condition.
+
+        ``places = torch.arange(n)``, then ``places = places.to(device)``: the device is all that is new.
+        """
+        tree = self._module.tree
+        reached = self._module.values.reaching.of(node)
+        move = tree.statement_of(node)
+        if len(reached) != 1 or reached[0].kind != "assign" or reached[0].path or not _rebinds(move, node.value):
+            return None
+        made = tree.statement_of(reached[0].node)
+        row = tree.parent(made) or made
+        if tree.parent(row) is not tree.parent(self._unconditional(move)) or self._is_kept(row, node.value):
+            return None
+        begin, end = tree.index(made), tree.index(move)
+        between = [use for use in tree.names.get(node.value, ()) if begin < tree.index(use) < end]
+        return reached[0].value if all(tree.within(use, made) for use in between) else None
+
+    def _unconditional(self, statement: cst.CSTNode) -> cst.CSTNode:
+        """The row of a statement, or the ``if`` without ``else`` that it is in."""
+        tree = self._module.tree
+        row = tree.parent(statement) or statement
+        suite = row if isinstance(row, cst.SimpleStatementSuite) else tree.parent(row)
+        above = tree.parent(suite) if suite is not None else None
+        return above if isinstance(above, cst.If) and above.orelse is None else row
+
+    def _is_kept(self, row: cst.CSTNode, name: str) -> bool:
+        """Whether a row is run once and what it makes is kept: ``if bank is None:``."""
+        return any(
+            isinstance(part, cst.Comparison)
+            and isinstance(part.left, cst.Name)
+            and part.left.value == name
+            and any(isinstance(item.operator, cst.Is) for item in part.comparisons)
+            for above in self._module.tree.ancestors(row)
+            if isinstance(above, cst.If)
+            for part in self._module.tree.nodes_in(above.test)
+        )
+
     def _operand(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
-        """The side of an arithmetic expression whose other side is a number: ``x`` of ``2 * x``, ``-x``."""
+        """What an elementwise expression computes from, with numbers aside: ``x`` of ``2 * x``, ``-x``, ``exp(x)``."""
         if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
             return node.expression
         if isinstance(node, cst.BinaryOperation):
             if self._is_number(node.right):
                 return node.left
             return node.right if self._is_number(node.left) else None
+        if isinstance(node, cst.Call) and node.args and not any(item.star or item.keyword for item in node.args):
+            name = self._module.name_of(node.func) or ""
+            if name.startswith("torch.") and name[6:] in _COMPUTING:
+                others = [item.value for item in node.args[1:]]
+                return node.args[0].value if all(map(self._is_number, others)) else None
         return None
 
-    def _is_number(self, node: cst.BaseExpression) -> bool:
+    def _is_number(self, node: cst.BaseExpression, depth: int = 6) -> bool:
+        """Whether ``node`` is a number: also a variable of a loop that is not known to be something else."""
         value = self._module.value(node)
-        return value.kind is Kind.NUMBER and value.sure
+        if value or depth <= 0:
+            return value.kind is Kind.NUMBER and (value.sure or isinstance(node, cst.Name))
+        if isinstance(node, cst.UnaryOperation):
+            return self._is_number(node.expression, depth - 1)
+        if isinstance(node, cst.BinaryOperation):
+            return self._is_number(node.left, depth - 1) and self._is_number(node.right, depth - 1)
+        if isinstance(node, cst.Call):
+            return (self._module.name_of(node.func) or "").startswith("math.")
+        if not isinstance(node, cst.Name):
+            return False
+        reached = self._module.values.reaching.of(node)
+        if not reached or self._is_size(node):
+            return bool(reached)
+        return all(
+            item.kind == "for"
+            or (
+                item.kind == "assign"
+                and not item.path
+                and item.value is not None
+                and self._is_number(item.value, depth - 1)
+            )
+            for item in reached
+        )
+
+    def _is_size(self, node: cst.Name) -> bool:
+        """Whether a factory is given the name, too, as the size of a tensor: ``torch.arange(half)``."""
+        tree = self._module.tree
+        bindings = self._module.names.bindings(node)
+        for use in tree.names.get(node.value, ()):
+            argument = tree.parent(use)
+            call = tree.parent(argument) if isinstance(argument, cst.Arg) else None
+            if isinstance(call, cst.Call) and self._module.names.bindings(use) == bindings:
+                name = self._module.name_of(call.func) or ""
+                if name.startswith("torch.") and name[6:] in _EXACT | _ROUNDED | _DRAWN:
+                    return True
+        return False
 
     def _is_traced(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` stands in what is given to ``torch.jit.trace``, which records the copy on purpose."""
@@ -207,3 +305,9 @@ class Placement(ForestFact):
         if isinstance(node, cst.UnaryOperation):
             node = node.expression
         return isinstance(node, cst.Integer) or isinstance(self._module.value(node).constant, int)
+
+
+def _rebinds(statement: cst.CSTNode, name: str) -> bool:
+    """Whether a statement is ``name = ...``."""
+    target = statement.targets[0].target if isinstance(statement, cst.Assign) and len(statement.targets) == 1 else None
+    return isinstance(target, cst.Name) and target.value == name

@@ -287,6 +287,16 @@ class Definitions:
         found = [self.argument_of(call, function, param) for call in self.callers(function, values).calls]
         return [given for given in found if given is not None]
 
+    def extra_arguments(self, function: cst.FunctionDef, values: Evaluator) -> list[cst.BaseExpression]:
+        """What the calls in the file pass for ``*args``; unpacked arguments are left out."""
+        places = self._places_of(function)
+        first = max(places.values(), default=-1) + 1
+        return [
+            given
+            for call in self.callers(function, values).calls
+            for given in self._passed_by(call)[0][max(first, 0) :]
+        ]
+
     def argument_of(self, call: cst.Call, function: cst.FunctionDef, param: cst.Param) -> cst.BaseExpression | None:
         """What ``call``, a call of ``function``, passes for ``param``; None if nothing, or if it is unpacked."""
         position = self._places_of(function).get(param)

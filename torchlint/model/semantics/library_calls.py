@@ -86,6 +86,8 @@ class LibraryCalls:
             return item if item.kind in (Kind.TENSOR, Kind.NUMBER) else UNKNOWN
         if name in ("getattr", "super"):
             return UNKNOWN
+        if name == "dict" and not node.args:
+            return Value(Kind.SEQUENCE)
         return Value(Kind.OTHER) if name in ("print", "isinstance", "bool", "dict", "open", "hasattr") else None
 
     def method(self, node: cst.Call, func: cst.Attribute) -> Value | None:

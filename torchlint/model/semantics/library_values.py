@@ -35,6 +35,8 @@ def instance_by_base(name: str) -> Value:
         return Value(Kind.MODULE)
     if name in knowledge.LIGHTNING_MODULES:
         return Value(Kind.MODULE)
+    if name == knowledge.DATA_LOADER:
+        return Value(Kind.LOADER)
     if name in knowledge.DATASET_BASES or name.startswith(("torch.utils.data.", "torchvision.datasets.")):
         return Value(Kind.DATASET)
     last = last_part(name)

@@ -10,6 +10,7 @@ from typing import TypeVar
 import libcst as cst
 
 from torchlint.model.semantics.compounds import compound_value, integer
+from torchlint.model.semantics.contents import Contents
 from torchlint.model.semantics.definitions import Definitions
 from torchlint.model.semantics.guesses import Guesses
 from torchlint.model.semantics.items import Items
@@ -47,6 +48,7 @@ class Values:
         self._shared: dict[Hashable, Value] = {}  #: by what several nodes have in common
         self._guesses = Guesses(tree)
         self._items = Items(tree, names)
+        self._contents = Contents(tree, names, self)
         self.reaching = Reaching(tree, names)
 
     # -- entry points
@@ -81,6 +83,8 @@ class Values:
             return unpacked(self.of(binding.value), binding.path)
         if binding.kind == "param":
             return self._once(binding, lambda: self._parameter(binding))
+        if binding.kind == "star" and isinstance(binding.node, cst.Param):
+            return self._once(binding, lambda: self._extra_arguments(binding.node))
         if binding.kind == "annotation" and isinstance(binding.node, cst.AnnAssign):
             return self.annotated(binding.node.annotation)
         if binding.kind == "function" and isinstance(binding.node, cst.FunctionDef):
@@ -128,6 +132,14 @@ class Values:
             return promised or self._guesses.of(binding.name)
         return seen
 
+    def _extra_arguments(self, param: cst.CSTNode) -> Value:
+        """What the callers of a function pass for its parameter ``*args``."""
+        function = owner_of(self._tree, param)
+        if function is None or function.params.star_arg is not param:
+            return UNKNOWN
+        given = self._definitions.extra_arguments(function, self)
+        return Value(Kind.SEQUENCE, each=join([self.of(argument) for argument in given])) if given else UNKNOWN
+
     def stored(self, text: str) -> list[cst.BaseExpression | None]:
         """What the file assigns to the dotted name ``text`` (``args.device``), None where it unpacks."""
         return self._stores.get(text, [])
@@ -163,8 +175,10 @@ class Values:
         bindings = scope.bindings[node.value]
         reached = self.reaching.of(node)
         if reached is bindings:  # the same for whoever sees them all
-            return self._once((scope, node.value), lambda: self._bound(node.value, bindings))
-        return self._bound(node.value, reached)
+            return self._once(
+                (scope, node.value), lambda: self._contents.filled(self._bound(node.value, bindings), scope, node.value)
+            )
+        return self._contents.filled(self._bound(node.value, reached), scope, node.value)
 
     def _bound(self, name: str, reached: list[Binding]) -> Value:
         """The value of a name that may be bound by any of ``reached``."""
@@ -239,7 +253,7 @@ class Values:
     def _attribute_of(self, scope: Scope, attr: str) -> Value:
         """The value of an attribute that a class and its methods bind."""
         bindings = scope.attributes.get(attr, []) + scope.bindings.get(attr, [])
-        found = join([self.binding_value(binding) for binding in bindings])
+        found = self._contents.filled(join([self.binding_value(binding) for binding in bindings]), scope, attr)
         return found if found.kind is not Kind.UNKNOWN else self._guesses.of(f"self.{attr}")
 
     def _subscript(self, node: cst.Subscript) -> Value:
@@ -256,7 +270,11 @@ class Values:
                     return base.elements[position]
         if base.kind is Kind.SEQUENCE and base.each is not None:
             index = node.slice[0].slice
-            return base if isinstance(index, cst.Slice) else base.each
+            if not isinstance(index, cst.Index):
+                return base
+            variable = self._contents.variable(node.value) if base.each.kind is Kind.LOADER else None
+            found = base if variable is None else self._contents.filled(base, *variable, index.value)
+            return found.each or UNKNOWN
         if base.kind is Kind.MODULE:
             return Value(Kind.MODULE, sure=False)
         if base.kind is Kind.ARRAY:

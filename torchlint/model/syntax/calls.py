@@ -77,6 +77,7 @@ class Call:
     node: cst.Call
     name: str
     unpacking: Unpacking
+    is_of_derived_class: bool = False  #: of a class derived from the one called ``name``, with its parameters
 
     def argument(self, name: str) -> Argument:
         """The argument for parameter ``name``; by position only where the signature is known."""
@@ -113,5 +114,5 @@ class Call:
 
     @property
     def opaque(self) -> bool:
-        """Whether ``*args`` or ``**kwargs`` hide some of its arguments."""
-        return any(argument.star for argument in self.node.args)
+        """Whether ``*args``, ``**kwargs`` or a derived class hide some of its arguments."""
+        return self.is_of_derived_class or any(argument.star for argument in self.node.args)

@@ -11,8 +11,9 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.syntax.climbing import nearest
+from torchlint.model.syntax.main_guard import is_main_guard
 from torchlint.model.syntax.scopes import COMPREHENSIONS
-from torchlint.model.training.loops import Loops
+from torchlint.model.training.loops import Loops, is_backward, is_step
 from torchlint.source.paths import is_vendored
 
 #: A folder of tests. Scripts are in `test/` too, and `test_*.py` is often a script that evaluates a network.
@@ -94,14 +95,38 @@ class Purposes(ForestFact):
     def runs_once(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` runs when something is set up.
 
-        That is in a constructor, or outside of loops at module level or in a function of a script that is called there.
+        That is in a constructor, or outside of loops at module level or in a function or method that a script calls
+        there.
         """
         function = self._forest.function_of(node)
         if function is None:
             return not self._forest.fact(Loops).around(node)
-        if self._tree.class_of(function) is not None:
-            return function.name.value in ("__init__", "__post_init__")
+        if self.is_constructor(function):
+            return True
         return not self._is_repeated(node) and self._is_called_once(function)
+
+    def is_constructor(self, function: cst.FunctionDef) -> bool:
+        """Whether ``function`` sets up an object."""
+        return self._tree.class_of(function) is not None and function.name.value in ("__init__", "__post_init__")
+
+    def is_self_test(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` tries out a network below its definition, under ``if __name__ == "__main__":``.
+
+        A file that trains something is a script.
+        """
+        guard = next(
+            (above for above in self._tree.ancestors(node) if isinstance(above, cst.If) and is_main_guard(above.test)),
+            None,
+        )
+        if guard is None or self._tree.function_of(node) is not None:
+            return False
+        root = self._tree.root_of(node)
+        defines = any(
+            "forward" in self._tree.scopes[item].bindings
+            for item in self._tree.classes
+            if self._tree.within(item, root)
+        )
+        return defines and not any(is_backward(call) or is_step(call) for call in self._tree.calls_in(root))
 
     def _is_repeated(self, node: cst.CSTNode) -> bool:
         """Whether a loop or a comprehension of the function around ``node`` repeats it, or a lambda may."""
@@ -117,13 +142,21 @@ class Purposes(ForestFact):
             self._once[function] = False  # it may call itself
             callers = self._forest.callers(function)
             known = self._once[function] = (
-                self._is_script(self._tree.root_of(function))
+                self._is_seen_whole(function)
                 and callers.complete
                 and bool(callers.calls)
                 and self._tree.function_of(function) is None
                 and all(not self._is_repeated(call) and self.runs_once(call) for call in callers.calls)
             )
         return known
+
+    def _is_seen_whole(self, function: cst.FunctionDef) -> bool:
+        """Whether all calls of ``function`` are known: of one of a script, or of a method outside of packages."""
+        root = self._tree.root_of(function)
+        if self._tree.class_of(function) is None:
+            return self._is_script(root)
+        file = self._forest.file_of_root[root]
+        return file.whole and not file.in_package and not function.decorators
 
     def _is_script(self, root: cst.CSTNode) -> bool:
         """Whether a file is there to be run, and is known as a whole: it has a main guard, and is in no package."""

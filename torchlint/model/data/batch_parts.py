@@ -1,0 +1,132 @@
+"""Parts of batches: which expressions are what a loader gave, and which were computed from it on the host."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.parameters import owner_of
+from torchlint.model.syntax.scopes import Binding
+from torchlint.model.training.loops import batch_origins
+
+#: How many names and functions a batch is followed through.
+_DEPTH = 4
+#: Calls that return what they are given: ``next(batches)``, ``Variable(images)``.
+_HANDING_ON = frozenset({"builtins.next", "torch.autograd.Variable"})
+#: Methods of an iterator that return a batch.
+_TAKING = frozenset({"next", "__next__"})
+#: Methods that return a part of a batch, or the same memory in another shape.
+_SAME_MEMORY = frozenset(
+    "items values get pop view squeeze unsqueeze detach permute transpose t narrow select requires_grad_".split()
+)
+#: Methods that return the same memory if they are called on a whole part of a batch.
+_SAME_IF_WHOLE = frozenset({"contiguous", "reshape", "flatten"})
+#: Methods that convert a tensor, which gives a new one unless it has that type already.
+_CASTS = frozenset("half float double bfloat16 long int bool byte short type to type_as".split())
+
+
+class BatchParts(ForestFact):
+    """Answers for one forest.
+
+    A part of a batch is pinned if its loader pins. What is computed from it on the host is a new tensor, which is not.
+    """
+
+    def __init__(self, module: Forest) -> None:
+        self._module = module
+
+    def is_part(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node``, which comes from a batch, is a part of it, whichever way the program takes.
+
+        A cast that only some settings ask for is left aside: ``if half: images = images.half()``.
+        """
+        return self._is_part(node, (), _DEPTH, all_paths=True)
+
+    def may_be_part(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node``, which comes from a batch, is a part of it in at least one way the program may take.
+
+        So it may be after ``.float()``, which copies nothing if the images are float32, as most are.
+        """
+        return self._is_part(node, (), _DEPTH, all_paths=False)
+
+    def _is_part(self, node: cst.CSTNode | None, path: tuple[int, ...], depth: int, *, all_paths: bool) -> bool:
+        """Whether what ``path`` takes from ``node`` by unpacking is a part."""
+        if isinstance(node, (cst.Tuple, cst.List)):
+            if path and 0 <= path[0] < len(node.elements):
+                return self._is_part(node.elements[path[0]].value, path[1:], depth, all_paths=all_paths)
+            return False
+        if isinstance(node, cst.Attribute) or (isinstance(node, cst.Subscript) and self._is_view(node)):
+            return self._is_part(node.value, (), depth, all_paths=all_paths)
+        if isinstance(node, cst.Call):
+            return self._is_part_returned(node, path, depth, all_paths=all_paths)
+        if not isinstance(node, cst.Name):
+            return False
+        reached = self._module.values.reaching.of(node)
+        found = {binding: self._is_bound_to_part(binding, depth, all_paths=all_paths) for binding in reached}
+        if not all_paths:
+            return any(found.values())
+        return any(found.values()) and all(found[binding] or self._is_optional_cast(binding) for binding in reached)
+
+    def _is_bound_to_part(self, binding: Binding, depth: int, *, all_paths: bool) -> bool:
+        if binding.kind == "assign":
+            return depth > 0 and self._is_part(binding.value, binding.path, depth - 1, all_paths=all_paths)
+        if binding.kind != "param" or not isinstance(binding.node, cst.Param) or depth <= 0:
+            return binding.kind == "for" or isinstance(binding.node, cst.Param)
+        function = owner_of(self._module.tree, binding.node)
+        given = (
+            self._module.definitions.arguments_for(function, binding.node, self._module.values)
+            if function is not None
+            else []
+        )
+        given = [item for item in given if batch_origins(self._module.value(item))]
+        choose = all if all_paths else any
+        return not given or choose(self._is_part(item, (), depth - 1, all_paths=all_paths) for item in given)
+
+    def _is_view(self, node: cst.Subscript) -> bool:
+        """Whether an index takes a part, and copies nothing: of a tensor, numbers and slices do."""
+        if self._module.value(node.value).kind is Kind.BATCH:
+            return True
+        indices = [item.slice.value for item in node.slice if isinstance(item.slice, cst.Index)]
+        return all(
+            isinstance(index, (cst.SimpleString, cst.Integer, cst.UnaryOperation, cst.Ellipsis))
+            or self._module.value(index).kind in (Kind.NUMBER, Kind.STRING, Kind.NONE)
+            for index in indices
+        )
+
+    def _is_part_returned(self, call: cst.Call, path: tuple[int, ...], depth: int, *, all_paths: bool) -> bool:
+        """Whether ``call`` returns a part of a batch that it is given, or that it is called on."""
+        if self._module.name_of(call.func) in _HANDING_ON:
+            return bool(call.args)
+        returned = [
+            item
+            for definition in self._module.definitions.called(call, self._module.values)
+            if isinstance(definition, cst.FunctionDef)
+            for item in self._module.definitions.returns(definition)
+        ]
+        if returned:
+            choose = all if all_paths else any
+            return depth > 0 and choose(self._is_part(item, path, depth - 1, all_paths=all_paths) for item in returned)
+        if not isinstance(call.func, cst.Attribute):
+            return False
+        if call.func.attr.value in _TAKING:
+            return True
+        if call.func.attr.value == "float" and not all_paths:
+            return self._is_part(call.func.value, (), depth, all_paths=False)
+        if call.func.attr.value in _SAME_IF_WHOLE:
+            return isinstance(call.func.value, cst.Name) and self._is_part(
+                call.func.value, (), depth, all_paths=all_paths
+            )
+        return call.func.attr.value in _SAME_MEMORY and self._is_part(call.func.value, (), depth, all_paths=all_paths)
+
+    def _is_optional_cast(self, binding: Binding) -> bool:
+        """``images = images.half()`` under a condition."""
+        value = binding.value
+        return (
+            binding.kind == "assign"
+            and isinstance(value, cst.Call)
+            and isinstance(value.func, cst.Attribute)
+            and value.func.attr.value in _CASTS
+            and isinstance(value.func.value, cst.Name)
+            and value.func.value.value == binding.name
+            and any(isinstance(above, cst.If) for above in self._module.tree.ancestors(binding.node))
+        )

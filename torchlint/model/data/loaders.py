@@ -1,0 +1,107 @@
+"""The calls that make loaders: of ``DataLoader``, and of classes that derive from it and pass their arguments on."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.knowledge import DATA_LOADER
+from torchlint.model.syntax.calls import Call
+
+#: What a derived class may pass by itself: nothing that says how items are loaded.
+_OWN = frozenset({"collate_fn", "worker_init_fn"})
+
+
+class Loaders(ForestFact):
+    """Answers for one forest."""
+
+    def __init__(self, module: Forest) -> None:
+        self._module = module
+        self._tree = module.tree
+        self._passes_on: dict[cst.CSTNode, bool] = {}
+
+    @cached_property
+    def calls(self) -> list[Call]:
+        """The calls that make loaders, in order, with the parameters of ``DataLoader``."""
+        found = [*self._module.calls(DATA_LOADER)]
+        for made in self._module.makers(DATA_LOADER) if self._derived else ():
+            derived = self.of(made.node)
+            if derived is not None and derived.is_of_derived_class:
+                found.append(derived)
+        return sorted(found, key=lambda call: self._tree.index(call.node))
+
+    def within(self, root: cst.CSTNode) -> list[Call]:
+        """The calls that make loaders in one file, given by its root."""
+        return [call for call in self.calls if self._tree.root_of(call.node) is root]
+
+    def of(self, node: cst.Call) -> Call | None:
+        """``node``, which makes a loader, as a call of ``DataLoader``; None if its class chooses the arguments."""
+        if self._module.name_of(node.func) == DATA_LOADER:
+            return self._module.call(node, DATA_LOADER)
+        made = self._module.definitions.called(node, self._module.values)
+        if not made or not all(isinstance(item, cst.ClassDef) and self._is_transparent(item) for item in made):
+            return None
+        return Call(node, DATA_LOADER, self._module.keywords, is_of_derived_class=True)
+
+    @cached_property
+    def _derived(self) -> list[cst.ClassDef]:
+        return [item for item in self._tree.classes if DATA_LOADER in self._module.definitions.base_names(item)]
+
+    def _is_transparent(self, definition: cst.ClassDef) -> bool:
+        """Whether objects of a class load as a ``DataLoader`` with the same arguments does."""
+        known = self._passes_on.get(definition)
+        if known is None:
+            known = self._passes_on[definition] = definition in self._derived and all(
+                self._passes_arguments_on(item) and self._iterates_alike(item)
+                for item in self._module.definitions.lineage(definition)
+            )
+        return known
+
+    def _passes_arguments_on(self, definition: cst.ClassDef) -> bool:
+        """Whether the constructor of a class, if it has one, gives all of its arguments to that of its base."""
+        constructor = self._own_method(definition, "__init__")
+        if constructor is None:
+            return "__init__" not in self._tree.scopes[definition].bindings
+        params = constructor.params
+        stars = [item.name.value for item in (params.star_arg, params.star_kwarg) if isinstance(item, cst.Param)]
+        if len(stars) != 2 or len(params.params) != 1 or params.posonly_params or params.kwonly_params:
+            return False
+        above = [call for call in self._tree.calls_in(constructor.body) if _is_of_base(call, "__init__")]
+        return len(above) == 1 and all(
+            item.keyword.value in _OWN
+            if item.keyword is not None
+            else bool(item.star) and isinstance(item.value, cst.Name) and item.value.value in stars
+            for item in above[0].args
+        )
+
+    def _iterates_alike(self, definition: cst.ClassDef) -> bool:
+        """Whether a class takes the batches as its base gives them: ``return Background(super().__iter__())``."""
+        if "__iter__" not in self._tree.scopes[definition].bindings:
+            return True
+        method = self._own_method(definition, "__iter__")
+        if method is None or self._module.definitions.yields(method):
+            return False
+        returned = self._module.definitions.returns(method)
+        return len(returned) == 1 and any(
+            isinstance(returned[0], cst.Call) and _is_of_base(call, "__iter__")
+            for call in self._tree.calls_in(method.body)
+            if self._tree.parent(self._tree.parent(call) or call) is returned[0]
+        )
+
+    def _own_method(self, definition: cst.ClassDef, name: str) -> cst.FunctionDef | None:
+        found = [binding.node for binding in self._tree.scopes[definition].bindings.get(name, ())]
+        return found[0] if len(found) == 1 and isinstance(found[0], cst.FunctionDef) else None
+
+
+def _is_of_base(call: cst.Call, name: str) -> bool:
+    """``super().__init__(...)`` for ``__init__``."""
+    func = call.func
+    return (
+        isinstance(func, cst.Attribute)
+        and func.attr.value == name
+        and isinstance(func.value, cst.Call)
+        and isinstance(func.value.func, cst.Name)
+        and func.value.func.value == "super"
+    )
