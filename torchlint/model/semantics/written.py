@@ -12,6 +12,7 @@ import libcst as cst
 from torchlint.model.semantics.definitions import Definitions
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.names import Names
+from torchlint.model.semantics.records import Records
 from torchlint.model.semantics.value import Value
 from torchlint.model.semantics.values import Values
 from torchlint.model.syntax.dotted import dotted_name
@@ -47,6 +48,7 @@ class Written:
         self._names = names
         self._definitions = definitions
         self._values = values
+        self._records = Records(tree, names, definitions, values)
 
     def sources(self, node: cst.CSTNode) -> Sources | None:
         """What ``node``, a name or an attribute, may be set to, one step back; None if unknown."""
@@ -160,9 +162,10 @@ class Written:
             owners = self._owners(base, base.definition, name)
             if owners:
                 return self._of_class(base, base.definition, owners, name)
+        stored = self._records.held(node)
         text = dotted_name(node)
-        stored = self._values.stored(text) if text is not None else []
-        stored = [value for value in stored if value is None or not self._tree.within(node, value)]
+        if not stored and text is not None:
+            stored = [item for item in self._values.stored(text) if item is None or not self._tree.within(node, item)]
         known = [value for value in stored if value is not None]
         return Sources(tuple(known), False) if known and len(known) == len(stored) else None
 
