@@ -138,11 +138,10 @@ class Definitions:
         owner = self._tree.class_of(function)
         calls: list[cst.Call] = []
         complete = True
-        aliases = sorted(self._links.aliases.get(owner, ())) if owner is not None else []
         if owner is not None and name == "__init__":
-            for call in [call for known in (owner.name.value, *aliases) for call in self._by_name().get(known, [])]:
-                if owner in self._definitions_named(call.func):
-                    calls.append(call)
+            made, overriding = self._made_with.get(function, ([], []))
+            calls = [call for item in made for call in self._calls_of_class(item)]
+            calls += [call for init in overriding for call in self._tree.calls_in(init.body) if is_super_init(call)]
         elif owner is not None:
             by_method, complete = self._method_calls(function, values)
             calls = by_method.get(function, [])
@@ -151,6 +150,25 @@ class Definitions:
         else:
             return self._function_callers(function)
         return Callers(tuple(calls), complete)
+
+    def _calls_of_class(self, owner: cst.ClassDef) -> list[cst.Call]:
+        """The calls of a class by its name."""
+        known = (owner.name.value, *sorted(self._links.aliases.get(owner, ())))
+        calls = [call for name in known for call in self._by_name().get(name, [])]
+        return [call for call in calls if owner in self._definitions_named(call.func)]
+
+    @cached_property
+    def _made_with(self) -> dict[cst.FunctionDef, tuple[list[cst.ClassDef], list[cst.FunctionDef]]]:
+        """By ``__init__`` the classes whose objects it makes, and those of derived classes that override it."""
+        found: dict[cst.FunctionDef, tuple[list[cst.ClassDef], list[cst.FunctionDef]]] = {}
+        for item in self._tree.classes:
+            inits = dict.fromkeys(self.method(base, "__init__") for base in self.lineage(item))
+            order = [init for init in inits if init is not None]
+            if order:
+                found.setdefault(order[0], ([], []))[0].append(item)
+            if len(order) > 1 and self._tree.class_of(order[0]) is item:
+                found.setdefault(order[1], ([], []))[1].append(order[0])
+        return found
 
     def _method_calls(self, function: cst.FunctionDef, values: Evaluator) -> tuple[_MethodCalls, bool]:
         """The calls of methods called like ``function``, and whether it is known of all of them which one they run."""
@@ -320,3 +338,15 @@ def _defined(bindings: list[Binding]) -> list[cst.FunctionDef | cst.ClassDef]:
 
 def _has_decorator(function: cst.FunctionDef, name: str) -> bool:
     return any(isinstance(item.decorator, cst.Name) and item.decorator.value == name for item in function.decorators)
+
+
+def is_super_init(call: cst.Call) -> bool:
+    """``super().__init__(...)``."""
+    func = call.func
+    return (
+        isinstance(func, cst.Attribute)
+        and func.attr.value == "__init__"
+        and isinstance(func.value, cst.Call)
+        and isinstance(func.value.func, cst.Name)
+        and func.value.func.value == "super"
+    )

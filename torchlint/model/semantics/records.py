@@ -1,4 +1,4 @@
-"""Objects that hold settings in attributes which a program stores on them: ``config = CfgNode(); config.WORKERS = 4``."""
+"""Objects whose attributes a program sets from outside of their class: ``config = CfgNode(); config.WORKERS = 4``."""
 
 from __future__ import annotations
 

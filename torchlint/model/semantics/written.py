@@ -9,7 +9,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.semantics.definitions import Definitions
+from torchlint.model.semantics.definitions import Definitions, is_super_init
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.records import Records
@@ -96,9 +96,9 @@ class Written:
         found: list[cst.BaseExpression] = []
         for call in calls:
             given = self._definitions.argument_of(call, function, param)
-            if given is None and any(argument.star for argument in call.args):
-                return None
-            given = param.default if given is None else given
+            if given is None:
+                complete = complete and not any(argument.star for argument in call.args)
+                given = param.default
             if given is None:
                 return None
             found.append(given)
@@ -117,12 +117,8 @@ class Written:
         if owner is not None and function.name.value == "__init__":
             for derived in self._derived.get(owner, ()):
                 own = next((item for item in self._tree.scopes[derived].bindings.get("__init__", ())), None)
-                if own is None:
-                    calls += self._calls_of_class(derived)
-                elif isinstance(own.node, cst.FunctionDef):
-                    above = [call for call in self._tree.calls_in(own.node.body) if _is_super_init(call)]
-                    calls += above
-                    complete = complete and bool(above)
+                if own is not None and isinstance(own.node, cst.FunctionDef):
+                    complete = complete and any(map(is_super_init, self._tree.calls_in(own.node.body)))
         return list(dict.fromkeys(calls)), complete and bool(calls)
 
     def _calls_of_class(self, definition: cst.ClassDef) -> list[cst.Call]:
@@ -321,15 +317,3 @@ def _default_of_field(names: Names, value: cst.BaseExpression) -> cst.BaseExpres
     if isinstance(value, cst.Call) and names.resolve(value.func) in ("dataclasses.field", "pydantic.Field"):
         return next((item.value for item in value.args if item.keyword and item.keyword.value == "default"), None)
     return value
-
-
-def _is_super_init(call: cst.Call) -> bool:
-    """``super().__init__(...)``."""
-    func = call.func
-    return (
-        isinstance(func, cst.Attribute)
-        and func.attr.value == "__init__"
-        and isinstance(func.value, cst.Call)
-        and isinstance(func.value.func, cst.Name)
-        and func.value.func.value == "super"
-    )
