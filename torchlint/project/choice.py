@@ -64,6 +64,7 @@ class Choice:
             words = self._words(file, index)
             if is_caller:
                 self._callers(file, self._defined(file, index))
+                self._users(file, index)
             self._needs(file, words)
         return self._chosen
 
@@ -179,6 +180,21 @@ class Choice:
                 if not words.isdisjoint(bound) or (not words.isdisjoint(modules) and not words.isdisjoint(names)):
                     if not self._is_import(importer, index):
                         self._add(importer, index, is_caller=True)
+
+    def _users(self, file: str, index: int) -> None:
+        """Choose the top-level statements of a script that use what a piece assigns: ``loader = build_loader()``."""
+        facts = self._facts(file)
+        if not facts.runs:
+            return
+        names = {
+            name
+            for name, bindings in facts.bindings.items()
+            for binding in bindings
+            if binding.kind is DefinitionKind.ASSIGNMENT and facts.pieces.index_at(binding.row) == index
+        }
+        for other in range(len(facts.pieces.starts) if names else 0):
+            if not self._words(file, other).isdisjoint(names):
+                self._add(file, other, is_caller=True)
 
     def _bound(self, importer: str, file: str, names: Collection[str]) -> tuple[set[str], set[str]]:
         """Under which names a file knows names of another one, and the module itself."""
