@@ -97,6 +97,8 @@ class Written:
         for call in calls:
             given = self._definitions.argument_of(call, function, param)
             if given is None:
+                if any(argument.star == "*" for argument in call.args):
+                    return None
                 complete = complete and not any(argument.star for argument in call.args)
                 given = param.default
             if given is None:
