@@ -51,6 +51,8 @@ class Choice:
         self._chosen: dict[str, set[int]] = {}
         self._size = 0
         self._waiting: deque[tuple[str, int, bool]] = deque()
+        self._containing: dict[str, dict[str, list[int]]] = {}  #: by file the pieces that contain each word
+        self._assigned: dict[str, dict[int, list[str]]] = {}  #: by file what the statement in each row assigns
         self._seen: set[tuple[str, str]] = set()  #: names of files that were looked up
 
     def run(self) -> dict[str, set[int]]:
@@ -164,10 +166,7 @@ class Choice:
         if not names:
             return
         if file not in self._mains:
-            names = {*names}
-            for index in range(len(self._facts(file).pieces.starts)):
-                if not self._words(file, index).isdisjoint(names):
-                    self._add(file, index, is_caller=True)
+            self._add_with(file, names)
         importers = self._files.importers_of(file)
         if len(importers) > MAX_IMPORTERS:
             return
@@ -186,15 +185,26 @@ class Choice:
         facts = self._facts(file)
         if not facts.runs:
             return
-        names = {
-            name
-            for name, bindings in facts.bindings.items()
-            for binding in bindings
-            if binding.kind is DefinitionKind.ASSIGNMENT and facts.pieces.index_at(binding.row) == index
-        }
-        for other in range(len(facts.pieces.starts) if names else 0):
-            if not self._words(file, other).isdisjoint(names):
-                self._add(file, other, is_caller=True)
+        known = self._assigned.get(file)
+        if known is None:
+            known = self._assigned[file] = {}
+            for name, bindings in facts.bindings.items():
+                for binding in bindings:
+                    if binding.kind is DefinitionKind.ASSIGNMENT:
+                        known.setdefault(binding.row, []).append(name)
+        names = known.get(facts.pieces.rows[index], ())
+        self._add_with(file, names)
+
+    def _add_with(self, file: str, names: Collection[str]) -> None:
+        """Choose the pieces of a file that contain one of some names."""
+        known = self._containing.get(file)
+        if known is None:
+            known = self._containing[file] = {}
+            for index in range(len(self._facts(file).pieces.starts)):
+                for word in self._words(file, index):
+                    known.setdefault(word, []).append(index)
+        for index in sorted({index for name in names for index in known.get(name, ())}):
+            self._add(file, index, is_caller=True)
 
     def _bound(self, importer: str, file: str, names: Collection[str]) -> tuple[set[str], set[str]]:
         """Under which names a file knows names of another one, and the module itself."""
