@@ -167,3 +167,30 @@ def test_a_derived_trainer_hands_its_loader_to_its_base(derived: str, expected: 
         "loader = DataLoader(Photos(), batch_size=8, num_workers=4)\nOwn(loader).run()\n",
     }
     assert has_finding(tmp_path, files) is expected
+
+
+@pytest.mark.parametrize(("workers", "expected"), [(4, True), (0, False)], ids=["some", "none"])
+def test_a_constant_of_a_module_is_not_an_option(workers: int, expected: bool, tmp_path: Path) -> None:
+    train = TRAIN.format(imports="import config\nimport opts", workers="config.workers")
+    options = PARSER + f'parser.add_argument("--workers", default={4 - workers})\n'
+    assert has_finding(tmp_path, {"config": f"workers = {workers}\n", "opts": options, "train": train}) is expected
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("loader = build()\nfor epoch in range(9):\n    for batch in loader:\n        print(batch)\n", True),
+        ("loader = build()\nfor batch in loader:\n    print(batch)\n", False),
+        ("loader = build()\nfor epoch in range(9):\n    print(epoch)\n", False),
+    ],
+    ids=["in a loop over epochs", "once", "not at all"],
+)
+def test_a_script_at_module_level_is_followed_from_a_value_to_its_uses(
+    script: str, expected: bool, tmp_path: Path
+) -> None:
+    files = {
+        "data": "from torch.utils.data import DataLoader\nfrom photos import Photos\n\n\n"
+        "def build():\n    return DataLoader(Photos(), batch_size=8, num_workers=4)\n",
+        "train": f"from data import build\n\n{script}",
+    }
+    assert has_finding(tmp_path, files, "data") is expected

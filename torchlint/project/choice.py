@@ -124,10 +124,13 @@ class Choice:
                 self._follow(file, item, words)
         for star in facts.stars:
             target = self._find_module(star.module, file)
-            if target is not None and target != file and (target, f"*{file}") not in self._seen:
-                self._seen.add((target, f"*{file}"))
+            if target is None or target == file:
+                continue
+            asked = {name for name in words if (target, f"*{file}:{name}") not in self._seen}
+            if asked:
+                self._seen.update((target, f"*{file}:{name}") for name in asked)
                 self._add_imports(file)
-                self._needs(target, words)
+                self._needs(target, asked)
 
     def _add_uses(self, file: str, name: str) -> None:
         """Choose what the top level of a file does with an object of the project: ``config.WORKERS = 4``."""

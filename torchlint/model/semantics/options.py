@@ -38,7 +38,9 @@ class Options(ForestFact):
     def declared(self, node: cst.CSTNode) -> list[cst.BaseExpression | None]:
         """The defaults of the options, of any parser, that ``node`` may read, whatever the program sets it to."""
         name = self._option_of(node)
-        if name is None or (isinstance(node, cst.Attribute) and self._is_of_class(node.value)):
+        if name is None or self._module.names.members(node):
+            return []  # `config.workers` of a module
+        if isinstance(node, cst.Attribute) and self._is_of_class(node.value):
             return []
         return self._defaults.get(name, [])
 

@@ -69,9 +69,13 @@ class Records:
         if depth <= 0:
             return _UNKNOWN
         key = (node, depth)
-        if key not in self._known:
-            self._known[key] = self._found(node, depth)
-        return self._known[key]
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        found, is_final = self._values.attempt(lambda: self._found(node, depth))
+        if is_final:
+            self._known[key] = found
+        return found
 
     def _found(self, node: cst.BaseExpression, depth: int) -> frozenset[_Place]:
         if isinstance(node, cst.Name):
