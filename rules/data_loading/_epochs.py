@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.model.data.loading import Loading
 from torchlint.model.module import Module
+from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.options import Options
 from torchlint.model.semantics.value import Value, iterated
@@ -26,7 +27,10 @@ _ONE_PASS = frozenset("train training eval evaluate evaluation valid validate va
 #: ... unless they make something of it.
 _MAKING = frozenset("get build make create prepare wrap setup init".split())
 #: Methods that only tell something of a dataset.
-_ASKING = re.compile(r"^(get|is|has|num|print|show|plot|save|info|describe|summary|close)(_|$)|^__len__$")
+_ASKING = re.compile(
+    r"^(get|is|has|num|print|show|plot|draw|save|write|dump|export|log|info|describe|summary|report|close"
+    r"|(run_)?eval(uate)?|compute)(_|$)|^__len__$"
+)
 
 
 class Epochs:
@@ -39,8 +43,10 @@ class Epochs:
     def repetition(self, loader: Call) -> cst.CSTNode | None:
         """What goes through ``loader`` again and again: a loop around the one over its batches, or a trainer."""
         for consumer in self._module.fact(Loading).consumers(loader):
-            if consumer.forward is consumer.node and self._runs_epochs(consumer.node):
+            if consumer.forward is consumer.node and self._runs_epochs(consumer.node, loader):
                 return consumer.node
+        if loader.node in self._engine_runs:
+            return self._engine_runs[loader.node][0]
         for place in self._passes(loader):
             found = self._repeated(place, loader, _DEPTH)
             if found is not None and self._goes_through(found, loader):
@@ -115,31 +121,66 @@ class Epochs:
         return isinstance(self._tree.parent(call), (cst.Assign, cst.AnnAssign))
 
     def _is_handed_on(self, call: cst.Call) -> bool:
-        """``train_one_epoch(model, loader, epoch)``, a function of another file."""
-        name = self._module.name_of(call.func) or ""
+        """``train_one_epoch(model, loader, epoch)``, a function of another file; ``trainer.train(epoch, loader)``."""
+        name = self._module.name_of(call.func) or self._unknown_method(call)
         words = words_of(last_part(name))
         if not words & _ONE_PASS or words & _MAKING or name.startswith(("torch.", "builtins.")):
             return False
         return last_part(name).islower()
 
+    def _unknown_method(self, call: cst.Call) -> str:
+        """The name of a method that is called on an object whose class is unknown; ``""`` for other calls."""
+        if not isinstance(call.func, cst.Attribute) or self._module.definitions.called(call, self._module.values):
+            return ""
+        return "" if self._module.value(call.func.value) else call.func.attr.value
+
     def _is_loader(self, node: cst.BaseExpression, loader: Call) -> bool:
         value = self._module.value(node)
         return value.kind is Kind.LOADER and loader.node in value.origins
 
-    def _runs_epochs(self, node: cst.CSTNode) -> bool:
-        """Whether a Lightning trainer, made by or asked in ``node``, is known to train for several epochs."""
+    def _runs_epochs(self, node: cst.CSTNode, loader: Call) -> bool:
+        """Whether a trainer, made by or asked in ``node``, is known to train for several epochs."""
         func = node.func if isinstance(node, cst.Call) else None
         if self._module.name_of(func) != "pytorch_lightning.Trainer":
             if not (isinstance(func, cst.Attribute) and func.attr.value == "fit"):
                 return False
             node = next(iter(self._module.value(func.value).origins), node)
+        elif self._is_for_one_pass(loader):
+            return False
         given = {
             item.keyword.value: item.value
             for item in (node.args if isinstance(node, cst.Call) else ())
             if item.keyword is not None
         }
-        epochs = self._module.value(given.get("max_epochs")).constant
-        return isinstance(epochs, int) and epochs > 1 and "reload_dataloaders_every_n_epochs" not in given
+        return self._is_several(given.get("max_epochs")) and "reload_dataloaders_every_n_epochs" not in given
+
+    def _is_for_one_pass(self, loader: Call) -> bool:
+        """Whether the hook of a Lightning module that makes ``loader`` is that of a test."""
+        function = self._module.function_of(loader.node)
+        return function is not None and function.name.value in ("test_dataloader", "predict_dataloader")
+
+    def _is_several(self, node: cst.BaseExpression | None) -> bool:
+        """Whether a number of epochs is known to be more than 1, if only by default."""
+        found = self._module.fact(Configuration).sources(node) if node is not None else None
+        counts = [self._module.value(item).constant for item in found.values] if found is not None else []
+        return bool(counts) and all(isinstance(number, int) and number > 1 for number in counts)
+
+    @cached_property
+    def _engine_runs(self) -> dict[cst.CSTNode, list[cst.Call]]:
+        """By loader the calls ``engine.run(loader, max_epochs=20)`` of ignite."""
+        found: dict[cst.CSTNode, list[cst.Call]] = {}
+        for call in self._tree.calls:
+            if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "run":
+                continue
+            if not any(name.startswith("ignite.") for name in self._module.imported_by(self._tree.root_of(call))):
+                continue
+            given = {item.keyword.value: item.value for item in call.args if item.keyword is not None}
+            data = given.get("data", call.args[0].value if call.args else None)
+            epochs = given.get("max_epochs")
+            if epochs is not None and self._module.value(epochs).constant not in (0, 1):
+                for loader in _loaders(self._module.value(data)):
+                    found.setdefault(loader, []).append(call)
+        return found
 
     # -- again and again
 
@@ -219,7 +260,10 @@ class Epochs:
         given = loader.argument("dataset").value
         text, own = dotted_name(node), dotted_name(given)
         if own is not None and own != "self" and (text == own or (text or "").startswith(own + ".")):
-            return True
+            # a list of the same name in another function is another variable
+            same = self._module.function_of(node) is self._module.function_of(loader.node)
+            if same or self._module.value(node).kind is not Kind.SEQUENCE:
+                return True
         while isinstance(node, (cst.Attribute, cst.Subscript)):
             if isinstance(node, cst.Attribute) and node.attr.value == "dataset":
                 value = self._module.value(node.value)

@@ -11,9 +11,10 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.main_guard import is_main_guard
 
 #: How many callers up, and how many values deep, the answers are looked for.
-_DEPTH = 6
+_DEPTH = 8
 #: Calls whose results cannot be pickled, or must not be shared by processes.
 _HANDLES = frozenset({"builtins.open", "h5py.File", "lmdb.open", "sqlite3.connect", "zipfile.ZipFile", "tarfile.open"})
 #: Calls that count what a machine has: one at least.
@@ -104,13 +105,28 @@ def _divided_up(node: cst.BaseExpression) -> cst.BaseExpression | None:
 
 def _held(module: Module, node: cst.Name | cst.Attribute | cst.Subscript, depth: int) -> Workers:
     """A number that is written elsewhere: a constant, an option, an attribute of the configuration."""
-    written = module.fact(Configuration).sources(node)
+    written = module.fact(Configuration).step(node)
     if written is None:
         return Workers.UNKNOWN
-    found = {Workers.UNKNOWN if value is node else count(module, value, depth - 1) for value in written.values}
-    if Workers.UNKNOWN in found:
+    found = [(value, Workers.UNKNOWN if value is node else count(module, value, depth - 1)) for value in written.values]
+    # `if args.debug: args.workers = 0`
+    usual = {known for value, known in found if known is not Workers.UNKNOWN or not _is_on_a_condition(module, value)}
+    if not usual or Workers.UNKNOWN in usual:
         return Workers.UNKNOWN
-    return Workers.SOME if found == {Workers.SOME} and written.complete else Workers.BY_DEFAULT
+    is_sure = written.complete and all(known is Workers.SOME for _, known in found)
+    return Workers.SOME if is_sure else Workers.BY_DEFAULT
+
+
+def _is_on_a_condition(module: Module, value: cst.BaseExpression) -> bool:
+    """Whether a statement that only runs on some paths assigns ``value``."""
+    if not isinstance(module.tree.parent(value), (cst.Assign, cst.AnnAssign)):
+        return False
+    for above in module.tree.ancestors(value):
+        if isinstance(above, (cst.FunctionDef, cst.ClassDef)):
+            return False
+        if isinstance(above, (cst.If, cst.ExceptHandler)):
+            return isinstance(above, cst.ExceptHandler) or not is_main_guard(above.test)
+    return False
 
 
 def runs_on_import(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bool:

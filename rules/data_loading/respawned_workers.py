@@ -19,9 +19,10 @@ class RespawnedWorkers(Rule):
     ## What it does
     Flags a `torch.utils.data.DataLoader` with workers and without `persistent_workers` (or with
     `persistent_workers=False`) that the file goes through more than once: in a loop over epochs, by a validation that
-    is run after each of them, by a Lightning trainer with several epochs.
+    is run after each of them, by a Lightning trainer or an ignite engine with several epochs.
 
-    `num_workers` must be seen to be at least 1, if only as the default of an option or a parameter.
+    `num_workers` must be seen to be at least 1, if only by default: the default of an option or a parameter, or an
+    attribute of a configuration object. A condition that sets it to 0 (`if args.debug: args.workers = 0`) is ignored.
 
     ## Why it is slow
     When a pass over the loader ends, its workers are shut down. The next pass starts new ones, sends them the dataset,

@@ -7,7 +7,7 @@ from collections import OrderedDict
 
 from torchlint.model.forest import Forest, ForestFile
 from torchlint.model.syntax.context import Context
-from torchlint.source.paths import is_in_package
+from torchlint.source.paths import is_importable
 
 #: So many are kept: the files of one folder may belong to several.
 _MAX_FORESTS = 4
@@ -22,7 +22,7 @@ def of_context(context: Context) -> Forest | None:
         while len(_forests) >= _MAX_FORESTS:
             _forests.popitem(last=False)[1].release()
         files = [
-            ForestFile(path, file.path, file.text, file.pieces, file.whole, is_in_package(path))
+            ForestFile(path, file.path, file.text, file.pieces, file.whole, is_importable(path))
             for file in context.files
             if file.pieces
             for path in (os.path.normpath(os.path.join(context.root, file.path)),)

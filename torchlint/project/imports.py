@@ -75,6 +75,8 @@ class Facts:
     bindings: dict[str, tuple[Binding, ...]] = field(default_factory=dict)
     stars: tuple[Import, ...] = ()  #: star imports at the top level
     exports: frozenset[str] | None = None  #: ``__all__``, if it is a list of strings
+    #: by name the rows of the top-level statements that store something on what it names, or call a method of it
+    uses: dict[str, tuple[int, ...]] = field(default_factory=dict)
     runs: bool = False  #: whether a top-level statement, other than an import or a definition, does something
     valid: bool = True
 
@@ -101,6 +103,7 @@ def facts(text: str) -> Facts:
         bindings,
         tuple(item for item in reader.imports if item.name == "*"),
         frozenset(reader.exports) if reader.exports is not None else None,
+        {name: tuple(dict.fromkeys(rows.get(row, row) for row in found)) for name, found in reader.uses.items()},
         any(map(_does_something, tree.body)),
     )
 
@@ -148,9 +151,12 @@ class _Reader:
         self.bindings: dict[str, list[Binding]] = {}
         self.imports: list[Import] = []
         self.exports: set[str] | None = None
+        self.uses: dict[str, list[int]] = {}
+        self._is_script = False  #: whether an import does not run the current statement
 
     def read(self, top: ast.stmt, row: int) -> None:
         """One top-level statement, which begins in ``row``, and those in it."""
+        self._is_script = isinstance(top, ast.If) and _is_main_guard(top.test)
         waiting = [(top, False, False)]
         while waiting:
             node, conditional, type_checking = waiting.pop()
@@ -182,22 +188,31 @@ class _Reader:
                     bind(item.bound, DefinitionKind.IMPORT, imported=item)
         elif isinstance(node, ast.AugAssign):
             self._export(node, [node.target])
+            self._use([node.target], None, row)
             conditional = True  # what was there before still counts
             for name in _names(node.target):
                 bind(name, DefinitionKind.ASSIGNMENT)
         elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             targets: list[ast.expr] = [node.target] if isinstance(node, ast.AnnAssign) else node.targets
             self._export(node, targets)
+            self._use(targets, node.value, row)
             for target in targets:
                 alias = _dotted(node.value) if isinstance(target, ast.Name) else ""
                 for name in _names(target):
                     bind(name, DefinitionKind.ASSIGNMENT, alias if alias != name else "")
         elif isinstance(node, ast.Expr):
             self._export_call(node.value)
+            self._use((), node.value, row)
         else:
             for target in _targets(node):
                 for name in _names(target):
                     bind(name, DefinitionKind.ASSIGNMENT)
+
+    def _use(self, targets: Iterable[ast.expr], value: ast.expr | None, row: int) -> None:
+        """Note the objects that a statement stores something on, or calls a method of: ``config.WORKERS = 4``."""
+        changed = [*targets, *([value.func] if isinstance(value, ast.Call) else ())]
+        for name in filter(None, map(_owner, () if self._is_script else changed)):
+            self.uses.setdefault(name, []).append(row)
 
     def _export(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign, targets: list[ast.expr]) -> None:
         if not any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
@@ -251,6 +266,19 @@ def _dotted(node: ast.expr | None) -> str:
         parts.append(node.attr)
         node = node.value
     return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
+
+
+def _is_main_guard(test: ast.expr) -> bool:
+    """Whether a condition compares ``__name__`` with something."""
+    return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
+
+
+def _owner(node: ast.expr) -> str:
+    """``a`` of ``a.b.c`` and ``a["b"].c``; ``""`` for any other expression."""
+    inner = node
+    while isinstance(inner, (ast.Attribute, ast.Subscript, ast.Call)):
+        inner = inner.func if isinstance(inner, ast.Call) else inner.value
+    return inner.id if isinstance(inner, ast.Name) and inner is not node else ""
 
 
 def _targets(node: ast.stmt) -> Iterator[ast.expr]:

@@ -9,6 +9,9 @@ from functools import lru_cache
 #: Folders of code that was copied from another project, and is maintained there.
 _VENDORED = re.compile(r"(^|/)(_?vendor(ed)?|third[-_]?party|3rd[-_]?party|externals?|extern|submodules)/")
 
+#: A table of ``pyproject.toml`` or ``setup.cfg`` that describes a distribution.
+_INSTALLS = re.compile(r"^\[(project|build-system|tool\.poetry|tool\.flit\.\w+|metadata|options)\]", re.MULTILINE)
+
 
 def in_project(path: str) -> str:
     """A path as seen from the root of its repository, or else from the working directory, with slashes.
@@ -31,6 +34,50 @@ def is_vendored(place: str) -> bool:
 def is_in_package(path: str) -> bool:
     """Whether a file is a module of a package, so that other files may import what it defines."""
     return os.path.exists(os.path.join(os.path.dirname(path), "__init__.py"))
+
+
+def is_importable(path: str) -> bool:
+    """Whether code out of sight may import a file: a module of a package that is installed, or that a project installs.
+
+    A package next to the scripts of a project without a ``setup.py`` or the like serves these scripts alone.
+    """
+    return is_in_package(path) and _is_installed(_above_package(os.path.dirname(os.path.abspath(path))))
+
+
+def _above_package(folder: str) -> str:
+    """The folder that holds the outermost package around ``folder``."""
+    while os.path.isfile(os.path.join(folder, "__init__.py")) and os.path.dirname(folder) != folder:
+        folder = os.path.dirname(folder)
+    return folder
+
+
+@lru_cache(maxsize=4096)
+def _is_installed(folder: str) -> bool:
+    """Whether packages in ``folder`` are installed, or a project around it says how they are."""
+    try:
+        if any(name.endswith((".dist-info", ".egg-info")) for name in os.listdir(folder)):
+            return True
+    except OSError:
+        return True
+    if _has_install_settings(folder):
+        return True
+    above = os.path.dirname(folder)
+    is_root = above == folder or os.path.exists(os.path.join(folder, ".git"))
+    return not is_root and above != os.path.dirname(above) and _is_installed(above)
+
+
+def _has_install_settings(folder: str) -> bool:
+    """Whether a file of ``folder`` tells pip how to install what is below."""
+    if os.path.isfile(os.path.join(folder, "setup.py")):
+        return True
+    for name in ("setup.cfg", "pyproject.toml"):
+        try:
+            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+                if _INSTALLS.search(file.read(1_000_000)):
+                    return True
+        except OSError:
+            continue
+    return False
 
 
 @lru_cache(maxsize=4096)

@@ -22,7 +22,7 @@ class Configuration(ForestFact):
         """The expressions, no longer names of something else, that ``node`` takes its value from; None if unknown."""
         if not isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)) or _is_constant(node):
             return Sources((node,), True)
-        found = self._step(node) if depth > 0 else None
+        found = self.step(node) if depth > 0 else None
         if found is None:
             return None
         values: list[cst.BaseExpression] = []
@@ -44,13 +44,18 @@ class Configuration(ForestFact):
         agree = len(literals) == len(found.values) and all(value.value == literal for value in literals)
         return literals[0] if agree else None
 
-    def _step(self, node: cst.Name | cst.Attribute | cst.Subscript) -> Sources | None:
+    def step(self, node: cst.Name | cst.Attribute | cst.Subscript) -> Sources | None:
+        """The expressions that ``node`` may be set to, which may be names of something else; None if unknown.
+
+        An option is worth its default, too, where the program sets it itself on some paths.
+        """
         found = self._item(node) if isinstance(node, cst.Subscript) else self._module.written.sources(node)
-        if found is not None:
-            return found
-        defaults = self._module.fact(Options).defaults(node)
+        options = self._module.fact(Options)
+        defaults = options.declared(node) or (options.defaults(node) if found is None else [])
         known = tuple(default for default in defaults if default is not None)
-        return Sources(known, False) if known and len(known) == len(defaults) else None
+        if not known or len(known) < len(defaults):
+            return found
+        return Sources(tuple(dict.fromkeys((*(found.values if found is not None else ()), *known))), False)
 
     def _item(self, node: cst.Subscript) -> Sources | None:
         """``4`` for ``config["workers"]``."""

@@ -1,9 +1,7 @@
-"""The file's own functions and classes: which call reaches which, who calls whom, what is returned."""
+"""Functions and calls: which call reaches which function or class, who calls whom, what is returned."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -11,19 +9,13 @@ from typing import TypeAlias
 import libcst as cst
 
 from torchlint.model.semantics import knowledge
+from torchlint.model.semantics.classes import Classes
 from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.links import Links
 from torchlint.model.semantics.names import Names
-from torchlint.model.syntax.abstract import is_abstract
-from torchlint.model.syntax.scopes import Binding, Scope
+from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.tree import Tree
-
-#: A method that more derived classes override than this is taken for the one of the class itself.
-_MAX_OVERRIDES = 16
-
-#: Classes of the standard library that give those derived from them nothing to call.
-_PLAIN_BASES = frozenset({"builtins.object", "abc.ABC", "typing.NamedTuple", "typing.Generic", "typing.Protocol"})
 
 #: The calls of each method, of one name.
 _MethodCalls: TypeAlias = dict[cst.CSTNode, list[cst.Call]]
@@ -37,20 +29,16 @@ class Callers:
     complete: bool  #: False: it is also passed on as a value, or may be called from elsewhere under the same name
 
 
-class Definitions:
-    """Functions and classes of one file."""
+class Definitions(Classes):
+    """The classes of a forest, and its functions: which call reaches which."""
 
     def __init__(self, tree: Tree, names: Names, links: Links) -> None:
-        self._tree = tree
-        self._names = names
+        super().__init__(tree, names)
         self._links = links
-        self._lineages: dict[cst.CSTNode, tuple[cst.ClassDef, ...]] = {}
-        self._overrides: dict[tuple[cst.CSTNode, str], list[cst.FunctionDef]] = {}
         self._callers: dict[cst.CSTNode, Callers] = {}
         self._resolving: set[cst.CSTNode] = set()
         self._calls_by_name: dict[str, list[cst.Call]] | None = None
         self.cuts = 0  #: how many times the callers of a function counted as unknown, as they were being looked for
-        self._named: dict[tuple[Scope, str], list[cst.FunctionDef | cst.ClassDef]] = {}
         #: By function the scopes that bind it, and the names they bind it to.
         self._homes: dict[cst.CSTNode, dict[tuple[Scope, str], None]] | None = None
         self._named_callers: dict[tuple[Scope, str], Callers] = {}
@@ -58,77 +46,6 @@ class Definitions:
         self._places: dict[cst.CSTNode, dict[cst.CSTNode, int]] = {}
         self._passed: dict[cst.CSTNode, tuple[list[cst.BaseExpression], dict[str, cst.BaseExpression]]] = {}
         self._exits: dict[cst.CSTNode, tuple[list[cst.BaseExpression | None], list[cst.BaseExpression]]] = {}
-
-    # -- classes
-
-    def lineage(self, definition: cst.CSTNode) -> tuple[cst.ClassDef, ...]:
-        """The class and those of its bases that the file defines, nearest first."""
-        known = self._lineages.get(definition)
-        if known is not None:
-            return known
-        found: dict[cst.ClassDef, None] = {}
-        waiting = deque([definition])
-        while waiting:
-            current = waiting.popleft()
-            if not isinstance(current, cst.ClassDef) or current in found:
-                continue
-            found[current] = None
-            for base in current.bases:
-                waiting.extend(self._definitions_named(base.value))
-        self._lineages[definition] = tuple(found)
-        return self._lineages[definition]
-
-    def base_names(self, definition: cst.ClassDef) -> Iterator[str]:
-        """Dotted names of the imported classes that ``definition`` derives from, in the file or beyond."""
-        for current in self.lineage(definition):
-            for base in current.bases:
-                yield from sorted(self._names.alternatives(_without_parameters(base.value)))
-
-    def is_known_whole(self, definition: cst.ClassDef) -> bool:
-        """Whether all that the class inherits is in the file: its bases are classes of the file, or plain."""
-        return all(
-            self._definitions_named(base.value) or (known and known <= _PLAIN_BASES)
-            for current in self.lineage(definition)
-            for base in current.bases
-            for known in [self._names.alternatives(_without_parameters(base.value))]
-        )
-
-    def method(self, definition: cst.CSTNode, name: str) -> cst.FunctionDef | None:
-        """The method called ``name`` of a class or of its bases in the file."""
-        for current in self.lineage(definition):
-            for binding in reversed(self._tree.scopes[current].bindings.get(name, [])):
-                if isinstance(binding.node, cst.FunctionDef):
-                    return binding.node
-        return None
-
-    def methods(self, definition: cst.ClassDef, name: str) -> list[cst.FunctionDef]:
-        """The methods called ``name`` that an instance of a class or of one derived from it may have.
-
-        A method that only says that derived classes must have it is left out if they do.
-        """
-        known = self._overrides.get((definition, name))
-        if known is None:
-            known = self._overrides[definition, name] = self._find_methods(definition, name)
-        return known
-
-    def _find_methods(self, definition: cst.ClassDef, name: str) -> list[cst.FunctionDef]:
-        own = self.method(definition, name)
-        found = {method: None for item in self._derived.get(definition, ()) if (method := self.method(item, name))}
-        if own is None:
-            return list(found) if len(found) <= _MAX_OVERRIDES else []
-        others = [method for method in found if method is not own]
-        if not others or len(others) > _MAX_OVERRIDES:
-            return [own]
-        return others if is_abstract(own) else [own, *others]
-
-    @cached_property
-    def _derived(self) -> dict[cst.CSTNode, list[cst.ClassDef]]:
-        """By class those that derive from it, directly or not, in order."""
-        found: dict[cst.CSTNode, list[cst.ClassDef]] = {}
-        for definition in self._tree.classes:
-            for base in self.lineage(definition)[1:]:
-                found.setdefault(base, []).append(definition)
-        return found
 
     # -- calls
 
@@ -151,10 +68,10 @@ class Definitions:
     def reachable(self, func: cst.CSTNode, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
         """The functions or classes of the file that ``func`` may stand for, overrides included."""
         if isinstance(func, cst.Name):
-            return self._definitions_named(func)
+            return self.named(func)
         if isinstance(func, cst.Attribute):
             if self._names.members(func):
-                return self._definitions_named(func)
+                return self.named(func)
             owner = values.of(func.value)
             if owner.definition is not None and owner.kind is not Kind.FUNCTION:
                 if isinstance(owner.definition, cst.ClassDef) and owner.kind is not Kind.CLASS and not owner.origins:
@@ -162,19 +79,6 @@ class Definitions:
                 method = self.method(owner.definition, func.attr.value)
                 return [method] if method is not None else []
         return []
-
-    def _definitions_named(self, node: cst.CSTNode) -> list[cst.FunctionDef | cst.ClassDef]:
-        if isinstance(node, cst.Attribute):
-            return _defined(self._names.members(node) or [])
-        if not isinstance(node, cst.Name):
-            return []
-        scope = self._names.home_of(node)
-        if scope is None:
-            return []
-        key = (scope, node.value)
-        if key not in self._named:
-            self._named[key] = _defined(scope.bindings[node.value])
-        return self._named[key]
 
     def callers(self, function: cst.FunctionDef, values: Evaluator) -> Callers:
         """The calls of ``function`` within the file."""
@@ -197,11 +101,10 @@ class Definitions:
         owner = self._tree.class_of(function)
         calls: list[cst.Call] = []
         complete = True
-        aliases = sorted(self._links.aliases.get(owner, ())) if owner is not None else []
         if owner is not None and name == "__init__":
-            for call in [call for known in (owner.name.value, *aliases) for call in self._by_name().get(known, [])]:
-                if owner in self._definitions_named(call.func):
-                    calls.append(call)
+            made, overriding = self.made_with.get(function, ([], []))
+            calls = [call for item in made for call in self._calls_of_class(item)]
+            calls += [call for init in overriding for call in self._tree.calls_in(init.body) if is_super_init(call)]
         elif owner is not None:
             by_method, complete = self._method_calls(function, values)
             calls = by_method.get(function, [])
@@ -210,6 +113,12 @@ class Definitions:
         else:
             return self._function_callers(function)
         return Callers(tuple(calls), complete)
+
+    def _calls_of_class(self, owner: cst.ClassDef) -> list[cst.Call]:
+        """The calls of a class by its name."""
+        known = (owner.name.value, *sorted(self._links.aliases.get(owner, ())))
+        calls = [call for name in known for call in self._by_name().get(name, [])]
+        return [call for call in calls if owner in self.named(call.func)]
 
     def _method_calls(self, function: cst.FunctionDef, values: Evaluator) -> tuple[_MethodCalls, bool]:
         """The calls of methods called like ``function``, and whether it is known of all of them which one they run."""
@@ -254,7 +163,7 @@ class Definitions:
         calls += [
             call
             for call in self._by_name().get(function.name.value, [])
-            if self._names.members(call.func) and function in self._definitions_named(call.func)
+            if self._names.members(call.func) and function in self.named(call.func)
         ]
         return Callers(tuple(calls), complete)
 
@@ -338,7 +247,7 @@ class Definitions:
             definition
             for call in self._tree.calls
             if call.args and self._names.resolve(call.func) == knowledge.SPAWN
-            for definition in self._definitions_named(call.args[0].value)
+            for definition in self.named(call.args[0].value)
         }
 
     # -- what a function gives
@@ -378,19 +287,17 @@ class Definitions:
         return returns, yields
 
 
-def _defined(bindings: list[Binding]) -> list[cst.FunctionDef | cst.ClassDef]:
-    """The functions and classes that are bound."""
-    return [
-        binding.node
-        for binding in bindings
-        if isinstance(binding.node, (cst.FunctionDef, cst.ClassDef)) and binding.kind in ("function", "class")
-    ]
-
-
 def _has_decorator(function: cst.FunctionDef, name: str) -> bool:
     return any(isinstance(item.decorator, cst.Name) and item.decorator.value == name for item in function.decorators)
 
 
-def _without_parameters(base: cst.BaseExpression) -> cst.BaseExpression:
-    """``Generic`` of ``Generic[T]``."""
-    return base.value if isinstance(base, cst.Subscript) else base
+def is_super_init(call: cst.Call) -> bool:
+    """``super().__init__(...)``."""
+    func = call.func
+    return (
+        isinstance(func, cst.Attribute)
+        and func.attr.value == "__init__"
+        and isinstance(func.value, cst.Call)
+        and isinstance(func.value.func, cst.Name)
+        and func.value.func.value == "super"
+    )

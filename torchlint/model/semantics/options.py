@@ -35,6 +35,15 @@ class Options(ForestFact):
         stored = self._stored.get(name, ())
         return [] if any(value is None or not within(node, value) for value in stored) else self._defaults[name]
 
+    def declared(self, node: cst.CSTNode) -> list[cst.BaseExpression | None]:
+        """The defaults of the options, of any parser, that ``node`` may read, whatever the program sets it to."""
+        name = self._option_of(node)
+        if name is None or self._module.names.members(node):
+            return []  # `config.workers` of a module
+        if isinstance(node, cst.Attribute) and self._is_of_class(node.value):
+            return []
+        return self._defaults.get(name, [])
+
     @cached_property
     def _stored(self) -> dict[str, list[cst.BaseExpression | None]]:
         """What the program sets options to. Attributes of objects of its own classes are not options."""
@@ -71,6 +80,11 @@ class Options(ForestFact):
             name = self._destination(call, keywords.get("dest"))
             if name is not None:
                 found.setdefault(name, []).append(keywords.get("default"))
+        for call in self._module.methods("set_defaults"):
+            for item in call.args:
+                if item.keyword is not None and item.keyword.value in found:
+                    before = [value for value in found[item.keyword.value] if value is not None]
+                    found[item.keyword.value] = [*before, item.value]
         return found
 
     def _destination(self, call: cst.Call, given: cst.BaseExpression | None) -> str | None:

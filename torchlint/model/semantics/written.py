@@ -9,9 +9,10 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.semantics.definitions import Definitions
+from torchlint.model.semantics.definitions import Definitions, is_super_init
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.names import Names
+from torchlint.model.semantics.records import Records
 from torchlint.model.semantics.value import Value
 from torchlint.model.semantics.values import Values
 from torchlint.model.syntax.dotted import dotted_name
@@ -46,6 +47,7 @@ class Written:
         self._names = names
         self._definitions = definitions
         self._values = values
+        self._records = Records(tree, names, definitions, values)
 
     def sources(self, node: cst.CSTNode) -> Sources | None:
         """What ``node``, a name or an attribute, may be set to, one step back; None if unknown."""
@@ -93,9 +95,11 @@ class Written:
         found: list[cst.BaseExpression] = []
         for call in calls:
             given = self._definitions.argument_of(call, function, param)
-            if given is None and any(argument.star for argument in call.args):
-                return None
-            given = param.default if given is None else given
+            if given is None:
+                if any(argument.star == "*" for argument in call.args):
+                    return None
+                complete = complete and not any(argument.star for argument in call.args)
+                given = param.default
             if given is None:
                 return None
             found.append(given)
@@ -114,12 +118,8 @@ class Written:
         if owner is not None and function.name.value == "__init__":
             for derived in self._derived.get(owner, ()):
                 own = next((item for item in self._tree.scopes[derived].bindings.get("__init__", ())), None)
-                if own is None:
-                    calls += self._calls_of_class(derived)
-                elif isinstance(own.node, cst.FunctionDef):
-                    above = [call for call in self._tree.calls_in(own.node.body) if _is_super_init(call)]
-                    calls += above
-                    complete = complete and bool(above)
+                if own is not None and isinstance(own.node, cst.FunctionDef):
+                    complete = complete and any(map(is_super_init, self._tree.calls_in(own.node.body)))
         return list(dict.fromkeys(calls)), complete and bool(calls)
 
     def _calls_of_class(self, definition: cst.ClassDef) -> list[cst.Call]:
@@ -159,9 +159,10 @@ class Written:
             owners = self._owners(base, base.definition, name)
             if owners:
                 return self._of_class(base, base.definition, owners, name)
+        stored = self._records.held(node)
         text = dotted_name(node)
-        stored = self._values.stored(text) if text is not None else []
-        stored = [value for value in stored if value is None or not self._tree.within(node, value)]
+        if not stored and text is not None:
+            stored = [item for item in self._values.stored(text) if item is None or not self._tree.within(node, item)]
         known = [value for value in stored if value is not None]
         return Sources(tuple(known), False) if known and len(known) == len(stored) else None
 
@@ -317,15 +318,3 @@ def _default_of_field(names: Names, value: cst.BaseExpression) -> cst.BaseExpres
     if isinstance(value, cst.Call) and names.resolve(value.func) in ("dataclasses.field", "pydantic.Field"):
         return next((item.value for item in value.args if item.keyword and item.keyword.value == "default"), None)
     return value
-
-
-def _is_super_init(call: cst.Call) -> bool:
-    """``super().__init__(...)``."""
-    func = call.func
-    return (
-        isinstance(func, cst.Attribute)
-        and func.attr.value == "__init__"
-        and isinstance(func.value, cst.Call)
-        and isinstance(func.value.func, cst.Name)
-        and func.value.func.value == "super"
-    )

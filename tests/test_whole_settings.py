@@ -1,0 +1,196 @@
+"""Numbers of workers that are set in other files: options, configuration objects, keyword arguments of packages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from torchlint import check_text
+from torchlint.project.context import forget
+
+TRAIN = """\
+from torch.utils.data import DataLoader
+{imports}
+from photos import Photos
+
+
+def main():
+    loader = DataLoader(Photos(), batch_size=64, num_workers={workers})
+    for epoch in range(90):
+        for images in loader:
+            print(images)
+
+
+if __name__ == "__main__":
+    main()
+"""
+PARSER = "import argparse\n\nparser = argparse.ArgumentParser()\n"
+NODE = "from yacs.config import CfgNode as CN\n\n_C = CN()\n"
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    """Projects of earlier tests are forgotten."""
+    forget()
+
+
+def has_finding(folder: Path, files: Mapping[str, str], checked: str = "train") -> bool:
+    """Whether a file of a repository with these modules, by their path without the suffix, has a finding of TL103."""
+    (folder / ".git").mkdir()
+    for name, text in files.items():
+        path = folder / (name if name.endswith(".toml") else f"{name}.py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    path = folder / f"{checked}.py"
+    return "TL103" in [item.code for item in check_text(path.read_text(encoding="utf-8"), str(path))]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ('parser.add_argument("--workers", type=int, default=8)\n', True),
+        ('group = parser.add_argument_group("data")\ngroup.add_argument("--workers", type=int, default=8)\n', True),
+        ('parser.add_argument("--workers", type=int)\nparser.set_defaults(workers=8)\n', True),
+        ('for name in ("--workers",):\n    parser.add_argument("--workers", type=int, default=8)\n', True),
+        ('parser.add_argument("--workers", type=int, default=0)\n', False),
+        ('parser.add_argument("--workers", type=int)\n', False),
+        ('parser.add_argument("--workers", type=int, default=8)\nparser.set_defaults(workers=0)\n', False),
+        (
+            'if __name__ == "__main__":\n    parser.add_argument("--workers", type=int, default=8)\n',
+            False,
+        ),
+    ],
+    ids=["default", "group", "set_defaults", "in a loop", "no workers", "no default", "set to none", "of a script"],
+)
+def test_options_of_another_file_have_their_defaults(options: str, expected: bool, tmp_path: Path) -> None:
+    train = TRAIN.format(imports="from opts import parser\n\nargs = parser.parse_args()", workers="args.workers")
+    assert has_finding(tmp_path, {"opts": PARSER + options, "train": train}) is expected
+
+
+@pytest.mark.parametrize(
+    ("stores", "workers", "expected"),
+    [
+        ("_C.WORKERS = 4\n", "config.WORKERS", True),
+        ("_C.DATA = CN()\n_C.DATA.WORKERS = 4\n", "config.DATA.WORKERS", True),
+        ("_C.DATA = CN(dict(WORKERS=4))\n_C.DATA.WORKERS = 2\n", "config.DATA.WORKERS", True),
+        ('_C.DATA = CN({"WORKERS": 4})\n', "config.DATA.WORKERS", True),
+        ("__C = CN()\n_C = __C\n__C.WORKERS = 4\n", "config.WORKERS", True),
+        ("_C.WORKERS = 0\n", "config.WORKERS", False),
+        ("_C.TRAIN = CN()\n_C.TRAIN.WORKERS = 4\n", "config.TEST.WORKERS", False),
+        ("_D = CN()\n_D.WORKERS = 4\n", "config.WORKERS", False),
+        ("_C.WORKERS = read_workers()\n", "config.WORKERS", False),
+        ("_C.WORKERS = 4\n_C.WORKERS = 0\n", "config.WORKERS", False),
+    ],
+    ids=[
+        "attribute", "nested", "made with and stored", "made with a dictionary", "alias", "none", "of another node",
+        "of another object", "unknown", "two values",
+    ],
+)  # fmt: skip
+def test_attributes_stored_on_an_object_are_found_under_its_other_name(
+    stores: str, workers: str, expected: bool, tmp_path: Path
+) -> None:
+    files = {
+        "lib/defaults": NODE + stores,
+        "lib/__init__": "from .defaults import _C as config\n",
+        "train": TRAIN.format(imports="from lib import config", workers=workers),
+    }
+    assert has_finding(tmp_path, files) is expected
+
+
+@pytest.mark.parametrize(
+    ("caller", "expected"),
+    [
+        ("from lib.defaults import _C\n\nloop(build(_C.clone()))", True),
+        ("from lib.defaults import _C\n\ncfg = _C.clone()\ncfg.merge_from_file('a.yml')\nloop(build(cfg))", True),
+        ("from other import _C\n\nloop(build(_C))", False),
+    ],
+    ids=["copied", "overridden by a file", "of an unknown object"],
+)
+def test_a_configuration_object_is_followed_through_parameters(caller: str, expected: bool, tmp_path: Path) -> None:
+    files = {
+        "lib/defaults": NODE + "_C.WORKERS = 4\n",
+        "data": "from torch.utils.data import DataLoader\nfrom photos import Photos\n\n\n"
+        "def build(cfg):\n    return DataLoader(Photos(), batch_size=8, num_workers=cfg.WORKERS)\n\n\n"
+        "def loop(loader):\n    for epoch in range(9):\n        for batch in loader:\n            print(batch)\n",
+        "main": f"from data import build, loop\n{caller}\n",
+    }
+    assert has_finding(tmp_path, files, "data") is expected
+
+
+PACKAGE = {
+    "data/__init__": "from torch.utils.data import DataLoader\nfrom photos import Photos\n\n\n"
+    "def build(**options):\n    return DataLoader(Photos(), batch_size=8, **options)\n",
+    "train": "from data import build\n\nloader = build({given})\nfor epoch in range(9):\n    for batch in loader:\n"
+    "        print(batch)\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "files", "expected"),
+    [
+        ("num_workers=4", {}, True),
+        ("num_workers=4", {"pyproject.toml": "[tool.ruff]\nline-length = 100\n"}, True),
+        ("num_workers=4", {"pyproject.toml": '[project]\nname = "photos"\n'}, False),
+        ("num_workers=4", {"setup": "from setuptools import setup\nsetup()\n"}, False),
+        ("num_workers=0", {}, False),
+        ("num_workers=4, persistent_workers=True", {}, False),
+        ("**read_options()", {}, False),
+    ],
+    ids=["a program", "a program with settings", "a project", "a distribution", "none", "persistent", "unknown"],
+)
+def test_a_package_that_nothing_installs_has_no_other_callers(
+    given: str, files: Mapping[str, str], expected: bool, tmp_path: Path
+) -> None:
+    package = {**PACKAGE, "train": PACKAGE["train"].format(given=given)}
+    assert has_finding(tmp_path, {**package, **files}, "data/__init__") is expected
+
+
+@pytest.mark.parametrize(
+    ("derived", "expected"),
+    [
+        ("class Own(Engine):\n    pass\n", True),
+        ("class Own(Engine):\n    def __init__(self, loader):\n        super().__init__(loader)\n", True),
+        ("class Own(Engine):\n    def __init__(self, loader):\n        super().__init__([])\n", False),
+        ("class Own(Engine):\n    def __init__(self, loader):\n        self.count = len(loader)\n", False),
+    ],
+    ids=["inherited", "handed up", "not handed on", "not handed up"],
+)
+def test_a_derived_trainer_hands_its_loader_to_its_base(derived: str, expected: bool, tmp_path: Path) -> None:
+    files = {
+        "engine": "class Engine:\n    def __init__(self, loader):\n        self.loader = loader\n\n"
+        "    def run(self):\n        for epoch in range(9):\n            for batch in self.loader:\n"
+        "                print(batch)\n",
+        "own": f"from engine import Engine\n\n\n{derived}",
+        "train": "from torch.utils.data import DataLoader\nfrom own import Own\nfrom photos import Photos\n\n"
+        "loader = DataLoader(Photos(), batch_size=8, num_workers=4)\nOwn(loader).run()\n",
+    }
+    assert has_finding(tmp_path, files) is expected
+
+
+@pytest.mark.parametrize(("workers", "expected"), [(4, True), (0, False)], ids=["some", "none"])
+def test_a_constant_of_a_module_is_not_an_option(workers: int, expected: bool, tmp_path: Path) -> None:
+    train = TRAIN.format(imports="import config\nimport opts", workers="config.workers")
+    options = PARSER + f'parser.add_argument("--workers", default={4 - workers})\n'
+    assert has_finding(tmp_path, {"config": f"workers = {workers}\n", "opts": options, "train": train}) is expected
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("loader = build()\nfor epoch in range(9):\n    for batch in loader:\n        print(batch)\n", True),
+        ("loader = build()\nfor batch in loader:\n    print(batch)\n", False),
+        ("loader = build()\nfor epoch in range(9):\n    print(epoch)\n", False),
+    ],
+    ids=["in a loop over epochs", "once", "not at all"],
+)
+def test_a_script_at_module_level_is_followed_from_a_value_to_its_uses(
+    script: str, expected: bool, tmp_path: Path
+) -> None:
+    files = {
+        "data": "from torch.utils.data import DataLoader\nfrom photos import Photos\n\n\n"
+        "def build():\n    return DataLoader(Photos(), batch_size=8, num_workers=4)\n",
+        "train": f"from data import build\n\n{script}",
+    }
+    assert has_finding(tmp_path, files, "data") is expected

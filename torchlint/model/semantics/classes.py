@@ -1,0 +1,141 @@
+"""Classes of a program: what they derive from, their methods, and which constructor makes their objects."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.semantics.names import Names
+from torchlint.model.syntax.abstract import is_abstract
+from torchlint.model.syntax.scopes import Binding, Scope
+from torchlint.model.syntax.tree import Tree
+
+#: A method that more derived classes override than this is taken for the one of the class itself.
+_MAX_OVERRIDES = 16
+
+#: Classes of the standard library that give those derived from them nothing to call.
+_PLAIN_BASES = frozenset({"builtins.object", "abc.ABC", "typing.NamedTuple", "typing.Generic", "typing.Protocol"})
+
+
+class Classes:
+    """Answers for one forest."""
+
+    def __init__(self, tree: Tree, names: Names) -> None:
+        self._tree = tree
+        self._names = names
+        self._lineages: dict[cst.CSTNode, tuple[cst.ClassDef, ...]] = {}
+        self._overrides: dict[tuple[cst.CSTNode, str], list[cst.FunctionDef]] = {}
+        self._named: dict[tuple[Scope, str], list[cst.FunctionDef | cst.ClassDef]] = {}
+
+    def named(self, node: cst.CSTNode) -> list[cst.FunctionDef | cst.ClassDef]:
+        """The functions and classes that a name, or a member of a module, refers to."""
+        if isinstance(node, cst.Attribute):
+            return _defined(self._names.members(node) or [])
+        if not isinstance(node, cst.Name):
+            return []
+        scope = self._names.home_of(node)
+        if scope is None:
+            return []
+        key = (scope, node.value)
+        if key not in self._named:
+            self._named[key] = _defined(scope.bindings[node.value])
+        return self._named[key]
+
+    def lineage(self, definition: cst.CSTNode) -> tuple[cst.ClassDef, ...]:
+        """The class and those of its bases that the file defines, nearest first."""
+        known = self._lineages.get(definition)
+        if known is not None:
+            return known
+        found: dict[cst.ClassDef, None] = {}
+        waiting = deque([definition])
+        while waiting:
+            current = waiting.popleft()
+            if not isinstance(current, cst.ClassDef) or current in found:
+                continue
+            found[current] = None
+            for base in current.bases:
+                waiting.extend(self.named(base.value))
+        self._lineages[definition] = tuple(found)
+        return self._lineages[definition]
+
+    def base_names(self, definition: cst.ClassDef) -> Iterator[str]:
+        """Dotted names of the imported classes that ``definition`` derives from, in the file or beyond."""
+        for current in self.lineage(definition):
+            for base in current.bases:
+                yield from sorted(self._names.alternatives(_without_parameters(base.value)))
+
+    def is_known_whole(self, definition: cst.ClassDef) -> bool:
+        """Whether all that the class inherits is in the file: its bases are classes of the file, or plain."""
+        return all(
+            self.named(base.value) or (known and known <= _PLAIN_BASES)
+            for current in self.lineage(definition)
+            for base in current.bases
+            for known in [self._names.alternatives(_without_parameters(base.value))]
+        )
+
+    def method(self, definition: cst.CSTNode, name: str) -> cst.FunctionDef | None:
+        """The method called ``name`` of a class or of its bases in the file."""
+        for current in self.lineage(definition):
+            for binding in reversed(self._tree.scopes[current].bindings.get(name, [])):
+                if isinstance(binding.node, cst.FunctionDef):
+                    return binding.node
+        return None
+
+    def methods(self, definition: cst.ClassDef, name: str) -> list[cst.FunctionDef]:
+        """The methods called ``name`` that an instance of a class or of one derived from it may have.
+
+        A method that only says that derived classes must have it is left out if they do.
+        """
+        known = self._overrides.get((definition, name))
+        if known is None:
+            known = self._overrides[definition, name] = self._find_methods(definition, name)
+        return known
+
+    def _find_methods(self, definition: cst.ClassDef, name: str) -> list[cst.FunctionDef]:
+        own = self.method(definition, name)
+        found = {method: None for item in self._derived.get(definition, ()) if (method := self.method(item, name))}
+        if own is None:
+            return list(found) if len(found) <= _MAX_OVERRIDES else []
+        others = [method for method in found if method is not own]
+        if not others or len(others) > _MAX_OVERRIDES:
+            return [own]
+        return others if is_abstract(own) else [own, *others]
+
+    @cached_property
+    def _derived(self) -> dict[cst.CSTNode, list[cst.ClassDef]]:
+        """By class those that derive from it, directly or not, in order."""
+        found: dict[cst.CSTNode, list[cst.ClassDef]] = {}
+        for definition in self._tree.classes:
+            for base in self.lineage(definition)[1:]:
+                found.setdefault(base, []).append(definition)
+        return found
+
+    @cached_property
+    def made_with(self) -> dict[cst.FunctionDef, tuple[list[cst.ClassDef], list[cst.FunctionDef]]]:
+        """By ``__init__`` the classes whose objects it makes, and those of derived classes that override it."""
+        found: dict[cst.FunctionDef, tuple[list[cst.ClassDef], list[cst.FunctionDef]]] = {}
+        for item in self._tree.classes:
+            inits = dict.fromkeys(self.method(base, "__init__") for base in self.lineage(item))
+            order = [init for init in inits if init is not None]
+            if order:
+                found.setdefault(order[0], ([], []))[0].append(item)
+            if len(order) > 1 and self._tree.class_of(order[0]) is item:
+                found.setdefault(order[1], ([], []))[1].append(order[0])
+        return found
+
+
+def _defined(bindings: list[Binding]) -> list[cst.FunctionDef | cst.ClassDef]:
+    """The functions and classes that are bound."""
+    return [
+        binding.node
+        for binding in bindings
+        if isinstance(binding.node, (cst.FunctionDef, cst.ClassDef)) and binding.kind in ("function", "class")
+    ]
+
+
+def _without_parameters(base: cst.BaseExpression) -> cst.BaseExpression:
+    """``Generic`` of ``Generic[T]``."""
+    return base.value if isinstance(base, cst.Subscript) else base

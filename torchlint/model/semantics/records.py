@@ -1,0 +1,162 @@
+"""Objects whose attributes a program sets from outside of their class: ``config = CfgNode(); config.WORKERS = 4``."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.semantics.definitions import Definitions
+from torchlint.model.semantics.names import Names
+from torchlint.model.semantics.values import Values
+from torchlint.model.syntax.parameters import first_parameter, owner_of
+from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.tree import Tree
+
+#: How many names, parameters and attributes an object is followed through.
+_DEPTH = 8
+_COPIES = frozenset({"copy.copy", "copy.deepcopy"})
+_COPYING = frozenset({"clone", "copy"})
+
+#: The call that makes an object, and the attributes that lead from it to a part of it.
+_Place = tuple[cst.CSTNode, tuple[str, ...]]
+_UNKNOWN: frozenset[_Place] = frozenset()
+
+
+class Records:
+    """Answers for one forest."""
+
+    def __init__(self, tree: Tree, names: Names, definitions: Definitions, values: Values) -> None:
+        self._tree = tree
+        self._names = names
+        self._definitions = definitions
+        self._values = values
+        self._known: dict[tuple[cst.CSTNode, int], frozenset[_Place]] = {}
+
+    def held(self, node: cst.Attribute) -> list[cst.BaseExpression | None]:
+        """What the attribute ``node`` may be set to, under any name of its object; None where it is unpacked.
+
+        Empty if the object is unknown, or nothing is seen to be stored there.
+        """
+        places = self._places(node, _DEPTH)
+        found: list[cst.BaseExpression | None] = []
+        for origin, path in places:
+            if isinstance(origin, cst.Call):
+                found += _made_with(origin, path)
+            for target, value in self._stores.get(path[-1], ()):
+                if value is not None and self._tree.within(node, value):
+                    continue
+                if (origin, path) in self._places(target, _DEPTH):
+                    found.append(value)
+            for end in range(1, len(path)):  # `config.DATA = edict(WORKERS=4)`
+                for target, value in self._stores.get(path[end - 1], ()):
+                    if value is not None and (origin, path[:end]) in self._places(target, _DEPTH):
+                        found += _made_with(value, path[end:])
+        return list(dict.fromkeys(found))
+
+    @cached_property
+    def _stores(self) -> dict[str, list[tuple[cst.Attribute, cst.BaseExpression | None]]]:
+        found: dict[str, list[tuple[cst.Attribute, cst.BaseExpression | None]]] = defaultdict(list)
+        for target, value, _ in self._tree.stores:
+            if isinstance(target, cst.Attribute):
+                found[target.attr.value].append((target, value))
+        return dict(found)
+
+    def _places(self, node: cst.BaseExpression, depth: int) -> frozenset[_Place]:
+        """Where the value of ``node`` may be kept; empty if unknown."""
+        if depth <= 0:
+            return _UNKNOWN
+        key = (node, depth)
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        found, is_final = self._values.attempt(lambda: self._found(node, depth))
+        if is_final:
+            self._known[key] = found
+        return found
+
+    def _found(self, node: cst.BaseExpression, depth: int) -> frozenset[_Place]:
+        if isinstance(node, cst.Name):
+            return self._of_bindings(self._values.reaching.of(node), depth)
+        if isinstance(node, cst.Attribute):
+            members = self._names.members(node)
+            if members:
+                return self._of_bindings(members, depth)
+            own = self._own_attribute(node)
+            if own:
+                return self._of_bindings(own, depth)
+            return frozenset((origin, (*path, node.attr.value)) for origin, path in self._places(node.value, depth))
+        return self._of_call(node, depth) if isinstance(node, cst.Call) else _UNKNOWN
+
+    def _own_attribute(self, node: cst.Attribute) -> list[Binding]:
+        """What binds ``self.config`` in the methods of its class."""
+        definition = self._values.of(node.value).definition
+        if not isinstance(definition, cst.ClassDef):
+            return []
+        for item in self._definitions.lineage(definition):
+            bindings = self._tree.scopes[item].attributes.get(node.attr.value)
+            if bindings:
+                return bindings
+        return []
+
+    def _of_call(self, node: cst.Call, depth: int) -> frozenset[_Place]:
+        if self._names.resolve(node.func) in _COPIES and node.args:
+            return self._places(node.args[0].value, depth - 1)
+        if isinstance(node.func, cst.Attribute) and node.func.attr.value in _COPYING and not node.args:
+            return self._places(node.func.value, depth - 1)
+        called = self._definitions.called(node, self._values)
+        if not called or not all(isinstance(item, cst.FunctionDef) for item in called):
+            return frozenset({(node, ())})
+        returned = [
+            value for item in called if isinstance(item, cst.FunctionDef) for value in self._definitions.returns(item)
+        ]
+        return _all_of(self._places(value, depth - 1) if value is not None else _UNKNOWN for value in returned)
+
+    def _of_bindings(self, bindings: list[Binding], depth: int) -> frozenset[_Place]:
+        return _all_of(self._of_binding(item, depth) for item in bindings if item.kind != "annotation")
+
+    def _of_binding(self, binding: Binding, depth: int) -> frozenset[_Place]:
+        if binding.kind == "assign" and binding.value is not None and not binding.path:
+            return self._places(binding.value, depth - 1)
+        if binding.kind == "param" and isinstance(binding.node, cst.Param):
+            return self._of_parameter(binding.node, depth)
+        return _UNKNOWN
+
+    def _of_parameter(self, param: cst.Param, depth: int) -> frozenset[_Place]:
+        function = owner_of(self._tree, param)
+        if function is None:
+            return _UNKNOWN
+        if self._tree.class_of(function) is not None and first_parameter(function) is param:
+            return _UNKNOWN
+        given = self._definitions.arguments_for(function, param, self._values)
+        return _all_of(self._places(value, depth - 1) for value in given)
+
+
+def _all_of(alternatives: Iterable[frozenset[_Place]]) -> frozenset[_Place]:
+    """All places of several alternatives; none if one of them is unknown."""
+    found = list(alternatives)
+    return frozenset().union(*found) if all(found) else _UNKNOWN
+
+
+def _made_with(node: cst.BaseExpression, path: tuple[str, ...]) -> Iterator[cst.BaseExpression]:
+    """What ``edict(DATA=edict({"WORKERS": 4}))``, or a dictionary, holds under a path of names."""
+    if not path:
+        return
+    entries: list[tuple[str, cst.BaseExpression]] = []
+    if isinstance(node, cst.Call):
+        entries = [(item.keyword.value, item.value) for item in node.args if item.keyword is not None]
+        if node.args and node.args[0].keyword is None and isinstance(node.args[0].value, cst.Dict):
+            yield from _made_with(node.args[0].value, path)
+    elif isinstance(node, cst.Dict):
+        for element in node.elements:
+            if isinstance(element, cst.DictElement) and isinstance(element.key, cst.SimpleString):
+                entries.append((str(element.key.evaluated_value), element.value))
+    for name, value in entries:
+        if name != path[0]:
+            continue
+        if len(path) == 1:
+            yield value
+        else:
+            yield from _made_with(value, path[1:])

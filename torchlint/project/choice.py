@@ -1,0 +1,248 @@
+"""Which pieces of other files some files are analysed with: what they use, and what uses them.
+
+From the pieces (top-level statements) that import names of the files, and from the files themselves, names are followed
+to their definitions, nearest first, until a budget is used up.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Sequence
+from functools import cache
+from typing import Protocol
+
+from torchlint.project.imports import DefinitionKind, Facts, Import
+
+#: Characters of other files that a file is analysed with.
+BUDGET = 150_000
+#: A piece that is longer, such as a network's code that was generated, is left out.
+MAX_PIECE = 30_000
+#: A module that more files import is a public one: who calls it is unknown.
+MAX_IMPORTERS = 16
+
+
+class Files(Protocol):
+    """What the choice needs to know of a project. Files are paths relative to its root."""
+
+    def text_of(self, file: str) -> str | None:
+        """The text of a file, None if it cannot be read."""
+
+    def facts_of(self, file: str) -> Facts:
+        """What a file binds and imports."""
+
+    def words_of(self, file: str) -> tuple[frozenset[str], ...]:
+        """The words in each piece of a file."""
+
+    def find_module(self, module: str, importer: str) -> str | None:
+        """The file of a module, with leading dots if it is relative."""
+
+    def importers_of(self, file: str) -> tuple[str, ...]:
+        """The files that import a file."""
+
+
+class Choice:
+    """One choice of pieces. A piece is a file and its index among the file's pieces."""
+
+    def __init__(self, files: Files, mains: Sequence[str]) -> None:
+        self._files = files
+        self._mains = frozenset(mains)
+        self._known_facts: dict[str, Facts] = {}
+        self._find_module = cache(files.find_module)
+        self._chosen: dict[str, set[int]] = {}
+        self._size = 0
+        self._waiting: deque[tuple[str, int, bool]] = deque()
+        self._containing: dict[str, dict[str, list[int]]] = {}  #: by file the pieces that contain each word
+        self._assigned: dict[str, dict[int, list[str]]] = {}  #: by file what the statement in each row assigns
+        self._seen: set[tuple[str, str]] = set()  #: names of files that were looked up
+
+    def run(self) -> dict[str, set[int]]:
+        """By file the chosen pieces."""
+        for main in sorted(self._mains):
+            self._callers(main, self._defined(main))
+        for main in sorted(self._mains):
+            self._needs(main, frozenset().union(*self._files.words_of(main)))
+        while self._waiting and self._size < BUDGET:
+            file, index, is_caller = self._waiting.popleft()
+            words = self._words(file, index)
+            if is_caller:
+                self._callers(file, self._defined(file, index))
+                self._users(file, index)
+            self._needs(file, words)
+        return self._chosen
+
+    @property
+    def looked_at(self) -> frozenset[str]:
+        """The files whose texts the choice depends on."""
+        return self._mains | self._known_facts.keys()
+
+    def _facts(self, file: str) -> Facts:
+        known = self._known_facts.get(file)
+        if known is None:
+            known = self._known_facts[file] = self._files.facts_of(file)
+        return known
+
+    def _add(self, file: str, index: int, *, is_caller: bool = False) -> None:
+        """Choose a piece, and the imports of its file."""
+        if file in self._mains or index in self._chosen.get(file, ()):
+            return
+        facts = self._facts(file)
+        starts = facts.pieces.starts
+        text = self._files.text_of(file) or ""
+        length = (starts[index + 1] if index + 1 < len(starts) else len(text)) - starts[index]
+        if length > MAX_PIECE or self._size + length > BUDGET:
+            return
+        self._add_imports(file)
+        self._chosen[file].add(index)
+        self._size += length
+        self._waiting.append((file, index, is_caller))
+
+    def _add_imports(self, file: str) -> None:
+        if file in self._mains or file in self._chosen:
+            return
+        facts = self._facts(file)
+        rows = {item.row for bound in facts.bindings.values() for item in bound if item.imported is not None}
+        rows |= {item.row for item in facts.stars}
+        self._chosen[file] = {facts.pieces.index_at(row) for row in rows}
+
+    def _needs(self, file: str, words: Collection[str]) -> None:
+        """Choose the definitions of the names in `words`, as the top level of a file sees them."""
+        facts = self._facts(file)
+        for name in sorted(facts.bindings.keys() & words):
+            if (file, name) in self._seen:
+                continue
+            self._seen.add((file, name))
+            for binding in facts.bindings[name]:
+                if binding.imported is not None:
+                    self._add_imports(file)
+                    self._follow(file, binding.imported, words)
+                else:
+                    self._add(file, facts.pieces.index_at(binding.row))
+            self._add_uses(file, name)
+        for item in facts.imports:
+            if item.in_function and item.bound in words and (file, f"{item.row}:{item.bound}") not in self._seen:
+                self._seen.add((file, f"{item.row}:{item.bound}"))
+                self._follow(file, item, words)
+        for star in facts.stars:
+            target = self._find_module(star.module, file)
+            if target is None or target == file:
+                continue
+            asked = {name for name in words if (target, f"*{file}:{name}") not in self._seen}
+            if asked:
+                self._seen.update((target, f"*{file}:{name}") for name in asked)
+                self._add_imports(file)
+                self._needs(target, asked)
+
+    def _add_uses(self, file: str, name: str) -> None:
+        """Choose what the top level of a file does with an object of the project: ``config.WORKERS = 4``."""
+        facts = self._facts(file)
+        for row in facts.uses.get(name, ()):
+            if all(item.imported is None or self._is_object(file, item.imported) for item in facts.bindings[name]):
+                self._add(file, facts.pieces.index_at(row))
+
+    def _is_object(self, file: str, item: Import) -> bool:
+        """Whether an import is that of a name, not of a module, of the project."""
+        target = self._find_module(item.module, file) if item.name else None
+        if target is None:
+            return False
+        bound = self._facts(target).bindings.get(item.name, ())
+        return any(binding.kind is DefinitionKind.ASSIGNMENT or binding.imported is not None for binding in bound)
+
+    def _follow(self, file: str, item: Import, words: Collection[str]) -> None:
+        """Choose what an import refers to."""
+        target = self._find_module(item.module, file)
+        if not item.name:
+            if target is not None:
+                self._needs(target, words)
+            return
+        if target is not None and item.name in self._facts(target).bindings:
+            self._needs(target, {item.name})
+            return
+        separator = "" if item.module.endswith(".") else "."
+        module = self._find_module(f"{item.module}{separator}{item.name}", file)
+        if module is not None:
+            self._needs(module, words)
+        elif target is not None:
+            self._needs(target, {item.name})  # through a star import
+
+    def _callers(self, file: str, names: Collection[str]) -> None:
+        """Choose the pieces that use functions or classes of a file, in it and in the files that import it."""
+        if not names:
+            return
+        if file not in self._mains:
+            self._add_with(file, names)
+        importers = self._files.importers_of(file)
+        if len(importers) > MAX_IMPORTERS:
+            return
+        for importer in importers:
+            if importer == file:
+                continue
+            bound, modules = self._bound(importer, file, names)
+            for index in range(len(self._facts(importer).pieces.starts)):
+                words = self._words(importer, index)
+                if not words.isdisjoint(bound) or (not words.isdisjoint(modules) and not words.isdisjoint(names)):
+                    if not self._is_import(importer, index):
+                        self._add(importer, index, is_caller=True)
+
+    def _users(self, file: str, index: int) -> None:
+        """Choose the top-level statements of a script that use what a piece assigns: ``loader = build_loader()``."""
+        facts = self._facts(file)
+        if not facts.runs:
+            return
+        known = self._assigned.get(file)
+        if known is None:
+            known = self._assigned[file] = {}
+            for name, bindings in facts.bindings.items():
+                for binding in bindings:
+                    if binding.kind is DefinitionKind.ASSIGNMENT:
+                        known.setdefault(binding.row, []).append(name)
+        names = known.get(facts.pieces.rows[index], ())
+        self._add_with(file, names)
+
+    def _add_with(self, file: str, names: Collection[str]) -> None:
+        """Choose the pieces of a file that contain one of some names."""
+        known = self._containing.get(file)
+        if known is None:
+            known = self._containing[file] = {}
+            for index in range(len(self._facts(file).pieces.starts)):
+                for word in self._words(file, index):
+                    known.setdefault(word, []).append(index)
+        for index in sorted({index for name in names for index in known.get(name, ())}):
+            self._add(file, index, is_caller=True)
+
+    def _bound(self, importer: str, file: str, names: Collection[str]) -> tuple[set[str], set[str]]:
+        """Under which names a file knows names of another one, and the module itself."""
+        bound: set[str] = set()
+        modules: set[str] = set()
+        for item in self._facts(importer).imports:
+            target = self._find_module(item.module, importer)
+            if not item.name:
+                if target == file:
+                    modules.add(item.bound)
+            elif target == file or (target is not None and target.endswith("__init__.py")):
+                if item.name == "*":
+                    bound |= set(names)
+                elif item.name in names:
+                    bound.add(item.bound)
+            if item.name and item.name != "*":
+                separator = "" if item.module.endswith(".") else "."
+                if self._find_module(f"{item.module}{separator}{item.name}", importer) == file:
+                    modules.add(item.bound)
+        return bound, modules
+
+    def _is_import(self, file: str, index: int) -> bool:
+        self._add_imports(file)
+        return index in self._chosen.get(file, ())
+
+    def _defined(self, file: str, index: int | None = None) -> set[str]:
+        """The functions and classes that a file, or one of its pieces, defines."""
+        facts = self._facts(file)
+        return {
+            name
+            for name, bindings in facts.bindings.items()
+            for binding in bindings
+            if binding.kind in (DefinitionKind.FUNCTION, DefinitionKind.CLASS)
+            and (index is None or facts.pieces.index_at(binding.row) == index)
+        }
+
+    def _words(self, file: str, index: int) -> frozenset[str]:
+        return self._files.words_of(file)[index]
