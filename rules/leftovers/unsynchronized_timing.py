@@ -54,7 +54,7 @@ class UnsynchronizedTiming(Rule):
     code = "TL903"
     name = "unsynchronized-timing"
     default = Default.INFO
-    words = ("torch", "cuda", ("time(", "perf_counter", "monotonic", "default_timer", "now()"))
+    words = ("torch", "cuda", ("time(", "perf_counter", "monotonic", "default_timer", "now()", "Timer("))
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.data.devices import Devices
