@@ -17,7 +17,15 @@ from torchlint.model.training.constructors import Constructors
 from torchlint.model.training.evaluation import Evaluation
 from torchlint.model.training.exclusions import Exclusions
 from torchlint.model.training.frozen import Frozen, freezes
-from torchlint.model.training.function_words import ACTING, CHECKING, EVALUATING, TRAINING, USING, words_of
+from torchlint.model.training.function_words import (
+    ACTING,
+    CHECKING,
+    DESCRIBING,
+    EVALUATING,
+    TRAINING,
+    USING,
+    words_of,
+)
 from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loops, is_batch
@@ -145,6 +153,7 @@ class Inference:
             module.fact(Gradients).reaches_backward(call)
             or module.fact(Frozen).has(model)
             or self._is_dry_run(call, function)
+            or self._only_describes(call, function)
         ):
             return None
         if module.fact(GradModes).of(call) is not GradMode.RECORDING:
@@ -237,6 +246,13 @@ class Inference:
         """Whether all the network is given are zeros or ones, or in a script, outside any loop, random numbers."""
         made = self._given(call)
         return made <= _BLANK or (made <= _RANDOM and function is None and not self._module.fact(Loops).around(call))
+
+    def _only_describes(self, call: cst.Call, function: cst.FunctionDef | None) -> bool:
+        """Whether nobody takes the output of a single forward: hooks count operations or make a table of layers."""
+        module = self._module
+        if function is None or not isinstance(module.tree.parent(call), cst.Expr) or module.fact(Loops).around(call):
+            return False
+        return bool(words_of(function.name.value) & DESCRIBING)
 
     def _given(self, call: cst.Call) -> set[str]:
         """The functions of torch that made the arguments of a forward; "" for anything else."""
