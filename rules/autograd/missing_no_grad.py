@@ -71,17 +71,24 @@ class MissingNoGrad(Rule):
                 site.forward,
                 "inference without `torch.no_grad()` builds an autograd graph",
                 label="no `no_grad()` here, on the function or in its callers",
-                notes=(
-                    Note.at(module, where, f"this is inference: {what}"),
-                    Note("no output reaches a backward pass in this file"),
-                ),
+                notes=(Note.at(module, where, f"this is inference: {what}"), self._graph_note(site)),
                 fix=self._fix(module, site),
                 severity=Severity.INFO if module.fact(Inference).runs_once(site) else None,
             )
 
-    def _fix(self, module: Module, site: InferenceSite) -> Fix | None:
-        from torchlint.model.training.inference_places import function_to_decorate, statement_to_wrap
+    def _graph_note(self, site: InferenceSite) -> Note:
+        if site.phase is not None:
+            return Note("gradients are only needed by the calls that train")
+        return Note("no output reaches a backward pass in this file")
 
+    def _fix(self, module: Module, site: InferenceSite) -> Fix | None:
+        from torchlint.model.training.inference_places import evaluating_site, function_to_decorate, statement_to_wrap
+
+        if site.phase is not None:
+            evaluation = evaluating_site(module, site)
+            if evaluation is None:
+                return None
+            site = evaluation
         imported = edits.import_module(module, "torch", site.node)
         function = function_to_decorate(module, site)
         if function is not None:
