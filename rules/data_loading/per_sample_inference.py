@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -7,6 +8,29 @@ from torchlint.rule import Default, Diagnostic, Note, Rule
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
+
+
+_LOOP = re.compile(r"^[ \t]*(async )?for\b", re.MULTILINE)
+#: A batch of one, inference, and what makes samples equally large.
+_SINGLES = ("unsqueeze(0", "unsqueeze(dim=0", "torch.unsqueeze(", "[None", "expand_dims(")
+_INFERENCE = ("no_grad", "inference_mode", ".eval(")
+_SIZES = re.compile(r"esize\([^)]*[(\[]|esize\w*\([^()]*\(|[Cc]rop\(|DataLoader|torch\.stack\(")
+#: What reads an image that may be handed over to a function of another file.
+_READING = ("Image.open(", "imread(")
+
+
+def _of_images(text: str) -> bool:
+    return (
+        any(word in text for word in _SINGLES)
+        and any(word in text for word in _INFERENCE)
+        and _SIZES.search(text) is not None
+    )
+
+
+def _of_texts(text: str) -> bool:
+    if ".generate(" in text and "okenizer" in text:
+        return True
+    return "pipeline(" in text and ("transformers import" in text or "import transformers" in text)
 
 
 class PerSampleInference(Rule):
@@ -52,13 +76,19 @@ class PerSampleInference(Rule):
     code = "TL111"
     name = "per-sample-inference"
     default = Default.INFO
-    words = (
-        " in ",
-        ("unsqueeze(0", "unsqueeze(dim=0", "torch.unsqueeze(", "[None", "expand_dims(", "pipeline(", "okenizer"),
-        ("no_grad", "inference_mode", ".eval(", "transformers import pipeline", ".generate("),
-        ("esize(", "Crop(", "DataLoader", "torch.stack(", "transformers import pipeline", ".generate("),
-    )
     demo = ("GPU",)
+
+    @classmethod
+    def may_concern(cls, text: str) -> bool:
+        """Whether a loop of the file may run a network on one sample, or hand it over to a function that does."""
+        if not _LOOP.search(text):
+            return False
+        return _of_texts(text) or _of_images(text) or any(word in text for word in _READING)
+
+    @classmethod
+    def may_apply(cls, text: str) -> bool:
+        """Whether the file and its context have all that a finding needs."""
+        return _of_texts(text) or _of_images(text)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._samples import Samples

@@ -36,11 +36,15 @@ class ModeDependence(ForestFact):
         if definition in seen:
             return False
         seen.add(definition)
-        return any(
-            self._call_depends(call, seen)
-            for current in self._definitions.lineage(definition)
-            for call in self._tree.calls_in(current)
-        ) or any(self._class_depends(part, seen) for part in self._parts(definition)) or self._reads_training(definition)
+        return (
+            any(
+                self._call_depends(call, seen)
+                for current in self._definitions.lineage(definition)
+                for call in self._tree.calls_in(current)
+            )
+            or any(self._class_depends(part, seen) for part in self._parts(definition))
+            or self._reads_training(definition)
+        )
 
     def _parts(self, definition: cst.ClassDef) -> Iterator[cst.ClassDef]:
         """The classes of the networks that a network is given: ``self.encoder = encoder``."""

@@ -58,9 +58,7 @@ class Phases(ForestFact):
             )
         )
 
-    def _variables(
-        self, function: cst.FunctionDef
-    ) -> Iterator[tuple[str, list[tuple[object, list[cst.CSTNode]]]]]:
+    def _variables(self, function: cst.FunctionDef) -> Iterator[tuple[str, list[tuple[object, list[cst.CSTNode]]]]]:
         """The parameters and loop variables of ``function`` with the constants that they take, and where."""
         bindings = self._tree.scopes[function].bindings
         callers = self._module.callers(function)
@@ -77,7 +75,11 @@ class Phases(ForestFact):
             if len(found) > 1:
                 yield param.name.value, list(found.items())
         for loop in self._tree.nodes_in(function.body):
-            if isinstance(loop, cst.For) and isinstance(loop.target, cst.Name) and len(bindings[loop.target.value]) == 1:
+            if (
+                isinstance(loop, cst.For)
+                and isinstance(loop.target, cst.Name)
+                and len(bindings[loop.target.value]) == 1
+            ):
                 values = self._constants_of(loop.iter)
                 if len(values) > 1:
                     yield loop.target.value, [(value, [loop]) for value in values]
