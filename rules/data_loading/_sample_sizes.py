@@ -52,16 +52,27 @@ class SampleSizes:
         if "Crop" in last or "crop" in last:
             return bool(call.args)
         sizes = [item.value for item in call.args if isinstance(item.value, (cst.Tuple, cst.List))]
-        return any(
-            len(size.elements) == 2 and all(self._is_fixed(element.value, body) for element in size.elements)
-            for size in sizes
+        return any(len(size.elements) == 2 and self._is_fixed(size, call, body) for size in sizes)
+
+    def _is_fixed(self, size: cst.CSTNode, call: cst.Call, body: cst.CSTNode) -> bool:
+        """Whether a size that ``call`` is given depends neither on what ``body`` binds nor on the sample itself."""
+        names = self._names_in(size)
+        others = [call.func, *(item.value for item in call.args if item.value is not size)]
+        if names.keys() & {text for other in others for text in self._names_in(other)}:
+            return False
+        return not any(
+            self._tree.within(binding.node, body)
+            for name in names.values()
+            for binding in self._module.names.bindings(name)
         )
 
-    def _is_fixed(self, node: cst.CSTNode, body: cst.CSTNode) -> bool:
-        names = [part for part in self._tree.nodes_in(node) if isinstance(part, cst.Name)]
-        return not any(
-            self._tree.within(binding.node, body) for name in names for binding in self._module.names.bindings(name)
-        )
+    def _names_in(self, node: cst.CSTNode) -> dict[str, cst.Name]:
+        """The variables in an expression; not ``self``, modules or functions of libraries."""
+        return {
+            part.value: part
+            for part in self._tree.nodes_in(node)
+            if isinstance(part, cst.Name) and part.value != "self" and self._module.name_of(part) is None
+        }
 
     # -- functions of the project: ``resize_image(image, (640, 640))``
 
@@ -80,7 +91,7 @@ class SampleSizes:
         for param in parameters_of(function):
             if param.name.value in needed:
                 given = module.definitions.argument_of(call, function, param) or param.default
-                if given is not None and not self._is_fixed(given, body):
+                if given is not None and not self._is_fixed(given, call, body):
                     return False
         return True
 

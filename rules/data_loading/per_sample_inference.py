@@ -14,7 +14,7 @@ _LOOP = re.compile(r"^[ \t]*(async )?for\b", re.MULTILINE)
 #: A batch of one, inference, and what makes samples equally large.
 _SINGLES = ("unsqueeze(0", "unsqueeze(dim=0", "torch.unsqueeze(", "[None", "expand_dims(")
 _INFERENCE = ("no_grad", "inference_mode", ".eval(")
-_SIZES = re.compile(r"esize\([^)]*[(\[]|esize\w*\([^()]*\(|[Cc]rop\(|DataLoader|torch\.stack\(")
+_SIZES = ("esize(", "Crop(", "crop(", "etterbox(", "Image.new(", "DataLoader")
 #: What reads an image that may be handed over to a function of another file.
 _READING = ("Image.open(", "imread(")
 
@@ -23,7 +23,7 @@ def _of_images(text: str) -> bool:
     return (
         any(word in text for word in _SINGLES)
         and any(word in text for word in _INFERENCE)
-        and _SIZES.search(text) is not None
+        and (any(word in text for word in _SIZES) or ("torch.stack(" in text and ".eval(" in text))
     )
 
 

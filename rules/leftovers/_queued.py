@@ -16,8 +16,10 @@ from torchlint.model.training.networks import Networks
 from ._clocks import CLOCKS
 
 #: Functions of torch that wait for the GPU.
-_WAITING = ("torch.cuda.", "torch.save", "torch.nonzero", "torch.unique", "torch.equal", "torch.allclose", "torch.ops.")
-_WAITING += ("torch.masked_select", "torch.bincount", "torch.argwhere")
+_WAITING = (
+    *("torch.cuda.", "torch.save", "torch.nonzero", "torch.unique", "torch.equal", "torch.allclose", "torch.ops."),
+    *("torch.masked_select", "torch.bincount", "torch.argwhere"),
+)
 #: Builtins and methods of tensors, modules, optimizers and containers that wait for nothing.
 _BUILTINS = frozenset(
     f"builtins.{name}"

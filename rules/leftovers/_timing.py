@@ -39,10 +39,7 @@ class Timing:
         for end in self._clocks.ends:
             begin: tuple[Start, int] | None = None
             start = self._start_of(end)
-            if start is not None:
-                begin = start, tree.last(start.node)
-            else:
-                begin = self._carried(end)
+            begin = (start, tree.last(start.node)) if start is not None else self._carried(end)
             network = self._network_in(begin[1], end.node) if begin is not None else None
             if begin is not None and network is not None:
                 yield Stretch(begin[0].node, end.node, network)
