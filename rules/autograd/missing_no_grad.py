@@ -20,7 +20,8 @@ class MissingNoGrad(Rule):
     Flags the first forward call of a region that is inference (the network is in evaluation mode there, or a function
     or loop only evaluates) where gradients are recorded: no `no_grad()` or `inference_mode()` around it, on its
     function or in its callers, and no output reaches a backward pass. Inference that runs once is reported at
-    information level.
+    information level. A function that trains or evaluates as a parameter says (`run_epoch("val")`) is flagged where a
+    caller passes a constant with which nothing is trained.
 
     ## Why it is slow
     Every operation stores what its backward would need. The activations of all layers stay in memory until the output

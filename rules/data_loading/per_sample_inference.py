@@ -38,8 +38,9 @@ class PerSampleInference(Rule):
 
     ## What it does
     Flags a `for` loop that runs a network without gradients on a batch of one (`x.unsqueeze(0)`, `x[None]`), where the
-    samples are seen to be of one size and no round needs the result of an earlier one. Also loops that call a
-    `transformers` pipeline, or a tokenizer and `model.generate()`, once per text.
+    samples are seen to be of one size and no round needs the result of an earlier one. The network may be run by a
+    function that the loop calls, in this file or in another one. Also loops that call a `transformers` pipeline, or a
+    tokenizer and `model.generate()`, once per text.
 
     ## Why it is slow
     A batch of one leaves most of a GPU idle: every layer is launched for a single sample, and its weights are read
