@@ -64,11 +64,20 @@ class Exclusions:
         if not module.fact(OutputUses).reads(method):
             return False
         callers = module.callers(method)
-        return (callers.complete and bool(callers.calls)) or any(
+        if callers.complete and callers.calls and all(map(self._is_in_function, callers.calls)):
+            return True
+        return any(
             item.keyword is not None and item.keyword.value == "volatile" and dotted_name(item.value) == "True"
             for call in module.tree.calls_in(method.body)
             for item in call.args
         )
+
+    def _is_in_function(self, call: cst.Call) -> bool:
+        """Whether a call is at module level or in a function all of whose callers are seen, not in a method."""
+        function = self._module.function_of(call)
+        if function is None:
+            return True
+        return self._module.tree.class_of(function) is None and self._module.callers(function).complete
 
     def _seeks_gradients(self, function: cst.FunctionDef) -> bool:
         module = self._module
