@@ -201,7 +201,9 @@ class Inference:
         phase = self._module.fact(Phases).evaluating(call, function)
         if phase is None or not self._says_evaluation(phase) or not self._uses.reads(function):
             return None
-        return None if any(map(gradients.reaches_backward, phase.places)) else phase
+        if any(map(gradients.reaches_backward, phase.places)) or self._uses.is_kept(call, function):
+            return None
+        return phase
 
     def _says_evaluation(self, phase: Phase) -> bool:
         """Whether a phase is called so: ``train=False``, ``"val"``, no optimizer."""
