@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -47,17 +48,19 @@ class Timing:
     def _start_of(self, end: End) -> Start | None:
         """The reading that is taken from the one at ``end``, if both are read once in the same round."""
         tree = self._module.tree
-        before = [
-            start
-            for key in end.keys
-            for start in self._clocks.starts.get(key, ())
-            if tree.index(start.node) < tree.index(end.node) and not tree.within(end.node, start.node)
-        ]
-        start = max(before, key=lambda item: tree.index(item.node), default=None)
+        before: list[Start] = []
+        for key in end.keys:
+            starts = self._clocks.starts.get(key, [])
+            behind = bisect_left(starts, tree.index(end.node), key=self._place)
+            before += (item for item in starts[max(behind - 1, 0) : behind] if not tree.within(end.node, item.node))
+        start = max(before, key=self._place, default=None)
         if start is None or not tree.dominates(start.node, end.node):
             return None
         rounds = [[loop.node for loop in self._module.fact(Loops).around(node)] for node in (start.node, end.node)]
         return start if rounds[0] == rounds[1] else None
+
+    def _place(self, start: Start) -> int:
+        return self._module.tree.index(start.node)
 
     def _carried(self, end: End) -> tuple[Start, int] | None:
         """The reading at the end of a round from which the next one counts, and where that round begins.
@@ -68,8 +71,10 @@ class Timing:
         loop = next(iter(self._module.fact(Loops).around(end.node)), None)
         if loop is None:
             return None
-        for start in (start for key in end.keys for start in self._clocks.starts.get(key, ())):
-            if not tree.within(start.node, loop.node) or tree.index(start.node) < tree.index(end.node):
+        for key in end.keys:
+            starts = self._clocks.starts.get(key, [])
+            start = next(iter(starts[bisect_right(starts, tree.index(end.node), key=self._place) :]), None)
+            if start is None or not tree.within(start.node, loop.node):
                 continue
             if self._module.fact(Loops).around(start.node)[:1] == [loop] and self._waits_between(end, start, loop):
                 return start, tree.index(loop.node.body)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import libcst as cst
 
@@ -16,6 +17,8 @@ from torchlint.model.training.loops import is_step
 
 #: A value of a phase that is not a constant.
 _UNKNOWN = object()
+#: The name of a parameter or loop variable with the constants that it takes, and where.
+_Variable: TypeAlias = tuple[str, list[tuple[object, list[cst.CSTNode]]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,13 +36,16 @@ class Phases(ForestFact):
     def __init__(self, module: Forest) -> None:
         self._module = module
         self._tree = module.tree
+        #: By function the calls in it that train, and its variables.
+        self._known: dict[cst.FunctionDef, tuple[list[cst.Call], list[_Variable]]] = {}
 
     def evaluating(self, forward: cst.Call, function: cst.FunctionDef) -> Phase | None:
         """The phase in which ``forward`` runs and nothing in ``function``, which also trains, does."""
-        training = [call for call in self._tree.calls_in(function.body) if self._trains(call)]
-        if not training:
-            return None
-        for name, values in self._variables(function):
+        if function not in self._known:
+            training = [call for call in self._tree.calls_in(function.body) if self._trains(call)]
+            self._known[function] = training, list(self._variables(function)) if training else []
+        training, variables = self._known[function]
+        for name, values in variables:
             for value, places in values:
                 if value is _UNKNOWN or not self._may_run(forward, function, name, value):
                     continue
@@ -58,7 +64,7 @@ class Phases(ForestFact):
             )
         )
 
-    def _variables(self, function: cst.FunctionDef) -> Iterator[tuple[str, list[tuple[object, list[cst.CSTNode]]]]]:
+    def _variables(self, function: cst.FunctionDef) -> Iterator[_Variable]:
         """The parameters and loop variables of ``function`` with the constants that they take, and where."""
         bindings = self._tree.scopes[function].bindings
         callers = self._module.callers(function)
