@@ -453,3 +453,52 @@ def test_keyword_arguments_are_followed_from_the_caller(passed: str, expected: l
     config = 'OPTIONS = {"num_workers": 4}\n'
     folder = write(tmp_path, data=DICTIONARY, engine=ENGINE, main=main, config=config)
     assert codes(folder / "data.py") == expected
+
+
+DETECTOR = """\
+import numpy as np
+import torch
+
+
+def fit(image, size):
+    return image.resize(size)
+
+
+class Detector:
+    def __init__(self, net, size):
+        self.net = net.eval()
+        self.size = size
+
+    def detect(self, image):
+        data = np.expand_dims(np.array(fit(image, {size})), 0)
+        with torch.no_grad():
+            return self.net(torch.from_numpy(data).cuda())
+"""
+PHOTOS = """\
+import sys
+
+from detector import Detector
+from PIL import Image
+
+
+def main(paths):
+    detector = Detector(load_net(), 640)
+    found = []
+    for path in paths:
+        found.append(detector.detect(Image.open(path)))
+    return found
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"), [("(self.size, self.size)", ["TL111"]), ("(image.size[0] // 2, image.size[1] // 2)", [])]
+)
+def test_photos_that_another_file_s_network_gets_one_by_one(size: str, expected: list[str], tmp_path: Path) -> None:
+    (tmp_path / "detector.py").write_text(DETECTOR.format(size=size))
+    (tmp_path / "photos.py").write_text(PHOTOS)
+    (result,) = [item for item in check_paths([str(tmp_path)]) if item.path.endswith("photos.py")]
+    assert [item.code for item in result.diagnostics if item.code == "TL111"] == expected

@@ -73,9 +73,15 @@ class MissingEval(Rule):
                 site.forward,
                 f"inference on `{name}` in training mode",
                 label=f"`{name}.eval()` is never called",
-                notes=(Note.at(module, where, f"`{name}` is {what}"),),
-                fix=self._fix(module, site),
+                notes=(Note.at(module, where, f"`{name}` is {what}"), *self._phase_notes(module, site)),
+                fix=self._fix(module, site) if site.phase is None else None,
             )
+
+    def _phase_notes(self, module: Module, site: InferenceSite) -> tuple[Note, ...]:
+        if site.phase is None:
+            return ()
+        what = f"nothing is trained where `{site.phase.name}` is `{site.phase.value!r}`"
+        return (Note.at(module, site.phase.places[0], what),)
 
     def _fix(self, module: Module, site: InferenceSite) -> Fix | None:
         from torchlint.model.training.inference_places import (

@@ -20,7 +20,8 @@ class MissingNoGrad(Rule):
     Flags the first forward call of a region that is inference (the network is in evaluation mode there, or a function
     or loop only evaluates) where gradients are recorded: no `no_grad()` or `inference_mode()` around it, on its
     function or in its callers, and no output reaches a backward pass. Inference that runs once is reported at
-    information level.
+    information level. A function that trains or evaluates as a parameter says (`run_epoch("val")`) is flagged where a
+    caller passes a constant with which nothing is trained.
 
     ## Why it is slow
     Every operation stores what its backward would need. The activations of all layers stay in memory until the output
@@ -71,17 +72,24 @@ class MissingNoGrad(Rule):
                 site.forward,
                 "inference without `torch.no_grad()` builds an autograd graph",
                 label="no `no_grad()` here, on the function or in its callers",
-                notes=(
-                    Note.at(module, where, f"this is inference: {what}"),
-                    Note("no output reaches a backward pass in this file"),
-                ),
+                notes=(Note.at(module, where, f"this is inference: {what}"), self._graph_note(site)),
                 fix=self._fix(module, site),
                 severity=Severity.INFO if module.fact(Inference).runs_once(site) else None,
             )
 
-    def _fix(self, module: Module, site: InferenceSite) -> Fix | None:
-        from torchlint.model.training.inference_places import function_to_decorate, statement_to_wrap
+    def _graph_note(self, site: InferenceSite) -> Note:
+        if site.phase is not None:
+            return Note("gradients are only needed by the calls that train")
+        return Note("no output reaches a backward pass in this file")
 
+    def _fix(self, module: Module, site: InferenceSite) -> Fix | None:
+        from torchlint.model.training.inference_places import evaluating_site, function_to_decorate, statement_to_wrap
+
+        if site.phase is not None:
+            evaluation = evaluating_site(module, site)
+            if evaluation is None:
+                return None
+            site = evaluation
         imported = edits.import_module(module, "torch", site.node)
         function = function_to_decorate(module, site)
         if function is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,12 +12,15 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Role
 from torchlint.model.syntax.dotted import dotted_name, last_name
+from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.training.evaluation import Evaluation
 from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
+
+from ._sample_sizes import SampleSizes
 
 #: Methods and functions that give the same sample, elsewhere or in another form.
 _SAME = frozenset(
@@ -29,8 +31,6 @@ _SAME_FUNCTIONS = frozenset(
     {"torch.autograd.Variable", "torch.from_numpy", "torch.tensor", "torch.as_tensor", "torch.FloatTensor"}
 )
 _INSERTING = frozenset({"torch.unsqueeze", "numpy.expand_dims"})
-#: What gives every sample one size.
-_RESIZERS = frozenset({"resize", "Resize", "CenterCrop", "center_crop", "RandomCrop", "RandomResizedCrop"})
 #: Methods that keep something from one round to the next ...
 _KEEPING = frozenset("append extend insert update add copy_ put push appendleft".split())
 #: ... and calls that tell that samples come one by one, or that single ones are measured or shown.
@@ -72,6 +72,7 @@ class Samples:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._tree = module.tree
+        self._sizes = module.fact(SampleSizes)
 
     @cached_property
     def loops(self) -> list[SampleLoop]:
@@ -81,7 +82,7 @@ class Samples:
         found: dict[cst.CSTNode, SampleLoop] = {}
         for call in self._tree.calls:
             item = self._judge(call)
-            if item is not None:
+            if item is not None and self._module.is_own(item.call):
                 found.setdefault(item.loop, item)
         return list(found.values())
 
@@ -93,18 +94,67 @@ class Samples:
         around = next((item.node for item in self._module.fact(Loops).around(call)), None)
         if around is not None:
             found = self._runs(call, given, around.body) if isinstance(around, cst.For) else None
-            if found is None or not isinstance(around, cst.For) or not self._is_free(call, found.given, around):
+            if found is None or not isinstance(around, cst.For):
+                return None
+            fed = [item.value for item in call.args]
+            if not self._is_free(call, found.given, around, fed):
                 return None
             return SampleLoop(call, around, found.single, found.reason, found.evidence)
         function = self._module.function_of(call)
-        found = self._runs(call, given, function.body) if function is not None else None
-        if function is None or found is None or self._is_one_by_one(function.body):
+        if function is None or self._is_one_by_one(function.body):
+            return None
+        found = self._runs(call, given, function.body)
+        if found is None and not self._is_handed_on(call, given):
             return None
         for caller in self._module.callers(function).calls:
             loop = next((item.node for item in self._module.fact(Loops).around(caller)), None)
-            if isinstance(loop, cst.For) and any(self._is_free(caller, item.value, loop) for item in caller.args):
-                return SampleLoop(caller, loop, found.single, found.reason, found.evidence)
+            if isinstance(loop, cst.For):
+                item = self._judge_caller(caller, loop, found, self._fed(caller, function, given))
+                if item is not None:
+                    return item
         return None
+
+    def _judge_caller(
+        self, caller: cst.Call, loop: cst.For, found: _Run | None, fed: list[cst.BaseExpression]
+    ) -> SampleLoop | None:
+        """The loop around a call of the function that runs the network, which is given ``fed``.
+
+        The function makes the batch of one, as ``found`` says, or its caller does.
+        """
+        if found is not None:
+            if not any(self._is_free(caller, item, loop, fed) for item in fed):
+                return None
+            return SampleLoop(caller, loop, found.single, found.reason, found.evidence)
+        for given in fed:
+            single = self._single(given, loop.body)
+            evidence = self._same_size(single, given, loop.body) if single is not None else None
+            if evidence is not None and self._is_free(caller, given, loop, fed):
+                return SampleLoop(caller, loop, single, *evidence)
+        return None
+
+    def _is_handed_on(self, call: cst.Call, given: cst.BaseExpression) -> bool:
+        """Whether a network is run for inference on a parameter as it is: the caller may have made a batch of one."""
+        if not isinstance(given, cst.Name):
+            return False
+        reached = self._module.values.reaching.of(given)
+        if not reached or any(item.kind != "param" for item in reached):
+            return False
+        return self._module.fact(Networks).runs_network(call) and self._is_inference(call)
+
+    def _fed(self, caller: cst.Call, function: cst.FunctionDef, given: cst.CSTNode) -> list[cst.BaseExpression]:
+        """What ``caller`` passes for the parameters of ``function`` that the network's input is made from."""
+        names = {
+            node.value
+            for part in self._sources(given, function.body)
+            for node in self._tree.nodes_in(part)
+            if isinstance(node, cst.Name)
+        }
+        passed = [
+            self._module.definitions.argument_of(caller, function, param)
+            for param in parameters_of(function)
+            if param.name.value in names
+        ]
+        return [item for item in passed if item is not None]
 
     def _runs(self, call: cst.Call, given: cst.BaseExpression, body: cst.CSTNode) -> _Run | None:
         """Whether ``call`` runs a network on one sample that the statements of ``body`` make, of a known size."""
@@ -185,8 +235,11 @@ class Samples:
                         found.append(value)
         return found
 
-    def _is_free(self, call: cst.Call, given: cst.CSTNode, loop: cst.For) -> bool:
-        """Whether each round takes another sample, needs no earlier round, and nobody waits for a single one."""
+    def _is_free(self, call: cst.Call, given: cst.CSTNode, loop: cst.For, fed: list[cst.BaseExpression]) -> bool:
+        """Whether each round takes another sample, needs no earlier round, and nobody waits for a single one.
+
+        The network's input is made from ``fed``, the arguments of ``call`` or those of them that are known to be.
+        """
         if self._is_handful(loop) or self._is_one_by_one(loop.body):
             return False
         sources = self._sources(given, loop.body)
@@ -194,9 +247,9 @@ class Samples:
         if names.isdisjoint(self._targets(loop)):
             return False
         kept = names - self._targets(loop)
-        for argument in call.args:
-            expressions = self._sources(argument.value, loop.body)
-            if any(self._tree.within(call, part) for part in expressions if part is not argument.value):
+        for argument in fed:
+            expressions = self._sources(argument, loop.body)
+            if any(self._tree.within(call, part) for part in expressions if part is not argument):
                 return False  # what an earlier round gave
         for inner in self._tree.calls_in(loop.body):
             owner = dotted_name(inner.func.value) if isinstance(inner.func, cst.Attribute) else None
@@ -269,7 +322,7 @@ class Samples:
         """Why all samples are of one size, and where that is seen; None if it is not sure."""
         for source in self._sources(given, body):
             for call in self._tree.calls_in(source):
-                for resize in self._resizing(call, body):
+                for resize in self._sizes.fixed_by(call, body):
                     return "all samples are brought to one size", resize
         rows = self._rows(single)
         value = self._module.value(rows)
@@ -295,37 +348,3 @@ class Samples:
         while isinstance(rows, cst.Call) and rows.args:  # enumerate(tqdm(xs))
             rows = rows.args[0].value
         return rows
-
-    def _resizing(self, call: cst.Call, body: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """Calls that bring a sample to a size that does not depend on it: here, or in the transform that is called."""
-        if self._resizes(call, body):
-            yield call
-        if not isinstance(call.func, (cst.Name, cst.Attribute)) or self._module.name_of(call.func) is not None:
-            return
-        values = (
-            self._module.values.stored(dotted_name(call.func) or "") if isinstance(call.func, cst.Attribute) else []
-        )
-        if isinstance(call.func, cst.Name):
-            values = [item.value for item in self._module.names.bindings(call.func) if item.kind == "assign"]
-        if len(values) == 1 and values[0] is not None:
-            yield from (inner for inner in self._tree.calls_in(values[0]) if self._resizes(inner, body))
-
-    def _resizes(self, call: cst.Call, body: cst.CSTNode) -> bool:
-        last = last_name(call.func)
-        if isinstance(call.func, cst.Attribute) and not last:
-            last = call.func.attr.value
-        if last not in _RESIZERS:
-            return False
-        if "Crop" in last or "crop" in last:
-            return bool(call.args)
-        sizes = [item.value for item in call.args if isinstance(item.value, (cst.Tuple, cst.List))]
-        return any(
-            len(size.elements) == 2 and all(self._is_fixed(element.value, body) for element in size.elements)
-            for size in sizes
-        )
-
-    def _is_fixed(self, node: cst.CSTNode, body: cst.CSTNode) -> bool:
-        names = [part for part in self._tree.nodes_in(node) if isinstance(part, cst.Name)]
-        return not any(
-            self._tree.within(binding.node, body) for name in names for binding in self._module.names.bindings(name)
-        )

@@ -22,7 +22,8 @@ class DataParallel(Rule):
     ## What it does
     Flags networks wrapped in `torch.nn.DataParallel`, in a class of the file derived from it, or run through
     `torch.nn.parallel.data_parallel`. Left alone are wrappers of a single device, tests, and wrappers that are there to
-    load a checkpoint: unwrapped again with `.module`, or filled by `load_state_dict` in a file that trains nothing.
+    load or save a checkpoint: unwrapped again with `.module`, filled by `load_state_dict` in a file that trains
+    nothing, or asked for nothing but its `state_dict()`.
     A file is reported once, at its first wrapper: the remedy is another way to start the script.
 
     ## Why it is slow
@@ -75,7 +76,7 @@ class DataParallel(Rule):
             known = "start the script with `torchrun`: it already supports `DistributedDataParallel`"
             note = Note.at(module, successor.node, known)
         for call in module.makers(_CLASS, _FUNCTION):
-            if _one_device(call) or _only_loads(module, call.node):
+            if _one_device(call) or _only_loads(module, call.node) or _only_renames(module, call.node):
                 continue
             yield self.diagnostic(
                 module,
@@ -115,3 +116,21 @@ def _only_loads(module: Module, call: cst.Call) -> bool:
     if any(value is not None and module.code(value) == f"{name}.module" for value in bound):
         return True
     return "optim" not in module.own_text and not any(map(module.is_own, module.methods("backward", "train")))
+
+
+def _only_renames(module: Module, call: cst.Call) -> bool:
+    """Whether the wrapper only puts ``module.`` before the names of the ``state_dict()`` that is then saved."""
+    import libcst as cst
+
+    tree = module.tree
+    statement = tree.statement_of(call)
+    target = statement.targets[0].target if isinstance(statement, cst.Assign) and len(statement.targets) == 1 else None
+    function = tree.function_of(call)
+    if not isinstance(target, cst.Name) or any(isinstance(node, (cst.For, cst.While)) for node in tree.ancestors(call)):
+        return False
+    uses = [
+        tree.parent(use)
+        for use in tree.names.get(target.value, ())
+        if tree.index(use) > tree.last(statement) and tree.function_of(use) is function and module.is_own(use)
+    ]
+    return bool(uses) and all(isinstance(use, cst.Attribute) and use.attr.value == "state_dict" for use in uses)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,30 +10,11 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.training.loops import LoopKind, Loops, is_backward
+from torchlint.model.training.loops import Loop, LoopKind, Loops
 from torchlint.model.training.networks import Networks
 
-CLOCKS = frozenset(
-    {
-        "time.time",
-        "time.time_ns",
-        "time.perf_counter",
-        "time.perf_counter_ns",
-        "time.monotonic",
-        "timeit.default_timer",
-        "datetime.datetime.now",
-    }
-)
-#: Functions of torch that wait for the GPU.
-_WAITING = ("torch.cuda.", "torch.save", "torch.nonzero", "torch.unique", "torch.equal", "torch.allclose", "torch.ops.")
-#: Builtins and methods of tensors, modules and optimizers that wait for nothing.
-_BUILTINS = frozenset("builtins." + name for name in "range len enumerate zip list tuple dict isinstance".split())
-_METHODS = frozenset(
-    "append backward clone contiguous cuda data_parallel detach dim eval expand float flatten half index_select long "
-    "log_softmax max mean min no_grad permute reshape requires_grad_ sigmoid size softmax squeeze step sum to train "
-    "transpose type unsqueeze view zero_grad".split()
-)
+from ._clocks import Clocks, End, Start
+from ._queued import Queued, Work
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,92 +31,99 @@ class Timing:
 
     def __init__(self, module: Module) -> None:
         self._module = module
+        self._clocks = module.fact(Clocks)
+        self._queued = module.fact(Queued)
 
     def unfinished(self) -> Iterator[Stretch]:
         """The stretches that run a network, and nothing that would wait until the GPU has done its work."""
-        readings = [call.node for call in self._module.calls(*CLOCKS)]
-        starts: dict[str, list[cst.Assign]] = {}
-        for call in readings:
-            statement = self._kept(call)
-            if statement is not None:
-                starts.setdefault(self._name(statement), []).append(statement)
-        for end in readings:
-            start = self._start_of(end, starts)
-            network = self._network_in(start, end) if start is not None else None
-            if start is not None and network is not None:
-                yield Stretch(start, end, network)
+        tree = self._module.tree
+        for end in self._clocks.ends:
+            begin: tuple[Start, int] | None = None
+            start = self._start_of(end)
+            begin = (start, tree.last(start.node)) if start is not None else self._carried(end)
+            network = self._network_in(begin[1], end.node) if begin is not None else None
+            if begin is not None and network is not None:
+                yield Stretch(begin[0].node, end.node, network)
 
-    def _kept(self, reading: cst.Call) -> cst.Assign | None:
-        """``start = time.time()``."""
-        statement = self._module.tree.parent(reading)
-        return statement if isinstance(statement, cst.Assign) and len(statement.targets) == 1 else None
-
-    def _start_of(self, end: cst.Call, starts: dict[str, list[cst.Assign]]) -> cst.Assign | None:
+    def _start_of(self, end: End) -> Start | None:
         """The reading that is taken from the one at ``end``, if both are read once in the same round."""
         tree = self._module.tree
-        before: list[cst.Assign] = []
-        for name in self._taken_from(end):
-            named = starts.get(name, [])
-            behind = bisect_left(named, tree.index(end), key=tree.index)
-            before += named[max(behind - 1, 0) : behind]
-        start = max(before, key=tree.index, default=None)
-        if start is None or not tree.dominates(start, end):
+        before: list[Start] = []
+        for key in end.keys:
+            starts = self._clocks.starts.get(key, [])
+            behind = bisect_left(starts, tree.index(end.node), key=self._place)
+            before += (item for item in starts[max(behind - 1, 0) : behind] if not tree.within(end.node, item.node))
+        start = max(before, key=self._place, default=None)
+        if start is None or not tree.dominates(start.node, end.node):
             return None
-        rounds = [[loop.node for loop in self._module.fact(Loops).around(node)] for node in (start, end)]
+        rounds = [[loop.node for loop in self._module.fact(Loops).around(node)] for node in (start.node, end.node)]
         return start if rounds[0] == rounds[1] else None
 
-    def _taken_from(self, end: cst.Call) -> set[str]:
-        """The names that are subtracted from a reading: ``time.time() - start``, or of ``end`` later."""
+    def _place(self, start: Start) -> int:
+        return self._module.tree.index(start.node)
+
+    def _carried(self, end: End) -> tuple[Start, int] | None:
+        """The reading at the end of a round from which the next one counts, and where that round begins.
+
+        Only where the host waits for the GPU between the two: else the time of all rounds together is right.
+        """
         tree = self._module.tree
-        parent = tree.parent(end)
-        if isinstance(parent, cst.BinaryOperation):
-            return {self._module.code(parent.right)} if isinstance(parent.operator, cst.Subtract) else set()
-        kept = self._kept(end)
-        if kept is None:
-            return set()
-        target = kept.targets[0].target
-        if not isinstance(target, cst.Name):
-            return set()
-        return self._subtracted_from.get((self._module.function_of(end), target.value), set()) - {self._name(kept)}
+        loop = next(iter(self._module.fact(Loops).around(end.node)), None)
+        if loop is None:
+            return None
+        for key in end.keys:
+            starts = self._clocks.starts.get(key, [])
+            start = next(iter(starts[bisect_right(starts, tree.index(end.node), key=self._place) :]), None)
+            if start is None or not tree.within(start.node, loop.node):
+                continue
+            if self._module.fact(Loops).around(start.node)[:1] == [loop] and self._waits_between(end, start, loop):
+                return start, tree.index(loop.node.body)
+        return None
 
-    @cached_property
-    def _subtracted_from(self) -> dict[tuple[cst.FunctionDef | None, str], set[str]]:
-        """By function and name, the code of what is subtracted from the name there."""
-        found: dict[tuple[cst.FunctionDef | None, str], set[str]] = {}
-        for part in self._module.tree.nodes:
-            if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.Subtract):
-                if isinstance(part.left, cst.Name):
-                    key = (self._module.function_of(part.left), part.left.value)
-                    found.setdefault(key, set()).add(self._module.code(part.right))
-        return found
+    def _waits_between(self, end: End, start: Start, loop: Loop) -> bool:
+        tree = self._module.tree
+        calls = tree.calls_between(tree.last(tree.statement_of(end.node)), tree.index(start.node))
+        return tree.dominates(end.node, start.node) and any(
+            Work.WAITS in self._queued.by(call)
+            and tree.dominates(call, start.node)
+            and self._module.fact(Loops).around(call)[:1] == [loop]
+            for call in calls
+        )
 
-    def _name(self, statement: cst.Assign) -> str:
-        return self._module.code(statement.targets[0].target)
-
-    def _network_in(self, start: cst.Assign, end: cst.Call) -> cst.Call | None:
+    def _network_in(self, begin: int, end: cst.CSTNode) -> cst.Call | None:
         """The first call of a network between the two; None if there is none, or if anything may wait for the GPU."""
         module, tree = self._module, self._module.tree
         found: cst.Call | None = None
-        for call in tree.calls_between(tree.last(start), tree.index(end)):
-            if tree.within(end, call) or tree.exclusive(call, end):
+        done: list[Work] = []
+        for call in self._queued.in_order(tree.calls_between(begin, tree.index(end))):
+            if tree.within(end, call) or tree.exclusive(call, end) or self._is_given_a_time(call):
                 continue
             if any(loop.kind is LoopKind.HOT and loop.loaders for loop in module.fact(Loops).around(call)[:1]):
                 if not tree.within(end, module.fact(Loops).around(call)[0].node):
                     return None  # a whole pass over the data: its end is a small part of it
-            if module.fact(Networks).runs_network(call):
-                if self._answers_on_host(call) or self._moves_later(call, end):
-                    return None
-                found = found or call
-            elif not self._waits_for_nothing(call):
+            works = self._queued.by(call)
+            if Work.WAITS in works or Work.UNKNOWN in works:
                 return None
-        return found
+            done += works
+            if Work.RUNS in works and found is None and not _is_backward(call):
+                found = call
+            if module.fact(Networks).runs_network(call) and (
+                self._answers_on_host(call) or self._moves_later(call, end)
+            ):
+                return None
+        return found if done[-1:] == [Work.RUNS] else None
+
+    def _is_given_a_time(self, call: cst.Call) -> bool:
+        """``data_time.update(time.time() - end)``: whatever it does, it does it with a number."""
+        reading = self._module.tree.first_within(self._clocks.readings, call)
+        return len(call.args) == 1 and reading is not None and reading is not call
 
     def _answers_on_host(self, call: cst.Call) -> bool:
         """Whether what is called gives images or boxes on the host: a pipeline, a detector of ultralytics."""
         name = self._module.value(self._module.fact(Networks).network_of(call)).name
         return "Pipeline" in name or self._module.imports("ultralytics")
 
-    def _moves_later(self, call: cst.Call, end: cst.Call) -> bool:
+    def _moves_later(self, call: cst.Call, end: cst.CSTNode) -> bool:
         """Whether the network is still on the CPU: it goes to another device behind the timed stretch only."""
         first = self._first_moves.get(self._module.code(self._module.fact(Networks).network_of(call)))
         return first is not None and self._module.tree.index(first) > self._module.tree.index(end)
@@ -149,17 +137,6 @@ class Timing:
                 found.setdefault(self._module.code(move.func.value), move)
         return found
 
-    def _waits_for_nothing(self, call: cst.Call) -> bool:
-        name = self._module.name_of(call.func)
-        if name is not None:
-            known = name in CLOCKS or name in _BUILTINS or name.startswith(("torch.", "tqdm."))
-            return known and not name.startswith(_WAITING)
-        if is_backward(call) or self._module.value(call.func).kind is Kind.LOSS:
-            return True
-        if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in _METHODS:
-            return False
-        if call.func.attr.value == "to" and any("cpu" in self._module.code(argument.value) for argument in call.args):
-            return False
-        return (
-            self._module.value(call.func.value).kind is not Kind.SCALER
-        )  # its step reads whether gradients overflowed
+
+def _is_backward(call: cst.Call) -> bool:
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("backward")

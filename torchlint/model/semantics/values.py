@@ -304,11 +304,24 @@ class Values:
                 return found
         elif name is None or not name.startswith("torch."):
             callee = self.of(node.func)
+            if callee.kind is Kind.CLASS or (callee.kind is Kind.MODULE and not callee.sure):
+                if isinstance(node.func, cst.Name) and self._replaces_callee(node):
+                    return self._guesses.of(node.func.value)
             if callee.kind is Kind.MODULE:
                 return Value(Kind.TENSOR, device=callee.device, role=Role.OUTPUT, sure=callee.sure)
             if callee.kind is Kind.LOSS:
                 return Value(Kind.TENSOR, role=Role.LOSS, sure=callee.sure)
         return self._passed_through(node)
+
+    def _replaces_callee(self, node: cst.Call) -> bool:
+        """``model = model(classes)``: what is called so was a class, and now is an object of it."""
+        statement = self._tree.parent(node)
+        return (
+            isinstance(statement, cst.Assign)
+            and isinstance(node.func, cst.Name)
+            and len(statement.targets) == 1
+            and dotted_name(statement.targets[0].target) == node.func.value
+        )
 
     def _passed_through(self, node: cst.Call) -> Value:
         """An unknown call on a loader most often wraps it: ``log_every(loader, 10)``, ``Prefetcher(loader)``."""

@@ -7,6 +7,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.training.mode_switches import ModeSwitch, ModeSwitches, same_object
 from torchlint.model.training.sources import Sources, element
 
@@ -85,7 +86,7 @@ class Evaluation(ForestFact):
     def _parameter(self, function: cst.FunctionDef, model: cst.BaseExpression | None) -> cst.Param | None:
         if not isinstance(model, cst.Name):
             return None
-        for param in (*function.params.posonly_params, *function.params.params, *function.params.kwonly_params):
+        for param in parameters_of(function):
             if param.name.value == model.value:
                 return param
         return None

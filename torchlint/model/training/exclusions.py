@@ -10,8 +10,9 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import dotted_name
-from torchlint.model.training.function_words import MEASURING, snake_case, words_of
-from torchlint.model.training.grad_mode import GradModes
+from torchlint.model.training.function_words import EVALUATING, MEASURING, TRAINING, snake_case, words_of
+from torchlint.model.training.grad_mode import LIGHTNING_INFERENCE_HOOKS, GradModes
+from torchlint.model.training.output_uses import OutputUses
 
 #: Words of code that wants gradients although it trains nothing.
 _GRADIENT_SEEKING = re.compile(
@@ -42,7 +43,7 @@ class Exclusions:
         method: cst.FunctionDef | None = function
         while method is not None:  # a function inside a method is a part of it
             owner = module.tree.class_of(method)
-            if owner is not None and module.values.instance(owner).kind is Kind.MODULE:
+            if owner is not None and module.values.instance(owner).kind is Kind.MODULE and not self._predicts(method):
                 return True
             method = module.function_of(method)
         if module.fact(GradModes).is_inference_hook(function) or self._seeks_gradients(function):
@@ -50,6 +51,33 @@ class Exclusions:
         if any(isinstance(node, cst.Assert) for node in module.tree.nodes_in(function)) and "test" in words:
             return True
         return self._is_handed_out(function)
+
+    def _predicts(self, method: cst.FunctionDef) -> bool:
+        """Whether a method of a network runs it for prediction only, and it is seen under which grad mode.
+
+        ``volatile=True``, which turned gradients off before torch 0.4, shows that as well as the callers do.
+        """
+        module = self._module
+        words = words_of(method.name.value)
+        if not words & EVALUATING or words & TRAINING or method.name.value in LIGHTNING_INFERENCE_HOOKS:
+            return False
+        if not module.fact(OutputUses).reads(method):
+            return False
+        callers = module.callers(method)
+        if callers.complete and callers.calls and all(map(self._is_in_function, callers.calls)):
+            return True
+        return any(
+            item.keyword is not None and item.keyword.value == "volatile" and dotted_name(item.value) == "True"
+            for call in module.tree.calls_in(method.body)
+            for item in call.args
+        )
+
+    def _is_in_function(self, call: cst.Call) -> bool:
+        """Whether a call is at module level or in a function all of whose callers are seen, not in a method."""
+        function = self._module.function_of(call)
+        if function is None:
+            return True
+        return self._module.tree.class_of(function) is None and self._module.callers(function).complete
 
     def _seeks_gradients(self, function: cst.FunctionDef) -> bool:
         module = self._module

@@ -18,6 +18,8 @@ USING = frozenset(
     "recognize segment classify encode decode features answer chat plot show images search".split()
 )
 MEASURING = frozenset("fps bench benchmark profile profiling latency throughput speed flops timing warmup time".split())
+#: Words of functions that describe a network: its layers, parameters and operations.
+DESCRIBING = frozenset("summary summarize flops macs params complexity count hooks".split())
 CHECKING = frozenset("test check compare verify".split())
 TRAINING = frozenset("train training fit pretrain finetune learn optimize update step loss".split())
 #: Words of functions in which an agent chooses what to do.

@@ -74,6 +74,18 @@ class GradModes(ForestFact):
                 return GradMode.UNKNOWN
         return self._statement_mode(node, None) or GradMode.RECORDING
 
+    def within(self, node: cst.CSTNode, function: cst.FunctionDef) -> GradMode | None:
+        """The grad mode that the statements of ``function`` around ``node`` or before it set; None if none does."""
+        for above, child in climb(self._tree, node, function):
+            if isinstance(above, cst.With) and child is above.body:
+                for item in reversed(above.items):
+                    mode = self.manager_mode(item.item)
+                    if mode is None and self._is_unknown_manager(item.item):
+                        mode = GradMode.UNKNOWN
+                    if mode is not None:
+                        return mode
+        return self._statement_mode(node, function)
+
     def _statement_mode(self, node: cst.CSTNode, function: cst.FunctionDef | None) -> GradMode | None:
         """What a ``torch.set_grad_enabled(...)`` statement before ``node`` in the same body leaves."""
         found: GradMode | None = None

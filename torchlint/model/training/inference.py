@@ -12,18 +12,28 @@ import libcst as cst
 from torchlint.model.data.devices import Devices
 from torchlint.model.module import Module
 from torchlint.model.numerics.precision import Precision
+from torchlint.model.semantics import knowledge
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.training.constructors import Constructors
 from torchlint.model.training.evaluation import Evaluation
 from torchlint.model.training.exclusions import Exclusions
 from torchlint.model.training.frozen import Frozen, freezes
-from torchlint.model.training.function_words import ACTING, CHECKING, EVALUATING, TRAINING, USING, words_of
+from torchlint.model.training.function_words import (
+    ACTING,
+    CHECKING,
+    DESCRIBING,
+    EVALUATING,
+    TRAINING,
+    USING,
+    words_of,
+)
 from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loops, is_batch
 from torchlint.model.training.mode_dependence import ModeDependence
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.output_uses import OutputUses
+from torchlint.model.training.phases import Phase, Phases
 from torchlint.model.training.purpose import Purposes
 
 _GRADIENT_LIBRARIES = ("captum", "torchattacks", "foolbox", "pytorch_grad_cam", "functorch", "higher", "learn2learn")
@@ -42,6 +52,7 @@ class InferenceSite:
     model: cst.BaseExpression  #: the network it runs
     node: cst.CSTNode  #: the function, loop or statement that is reported
     evidence: tuple[str, cst.CSTNode | None]  #: why it is inference: a text, and where that is seen
+    phase: Phase | None = None  #: where the same statements train in another one
 
 
 class Inference:
@@ -141,10 +152,16 @@ class Inference:
     def _recorded(self, call: cst.Call, function: cst.FunctionDef | None) -> InferenceSite | None:
         module = self._module
         model = self._indirect.get(call) or module.fact(Networks).network_of(call)
+        phase = self._evaluating_phase(call, function)
+        if phase is not None and function is not None:
+            if module.fact(Frozen).has(model) or self._chooses_mode(call, function, phase):
+                return None
+            return InferenceSite(call, model, function, (_called(phase), phase.places[0]), phase)
         if (
             module.fact(Gradients).reaches_backward(call)
             or module.fact(Frozen).has(model)
             or self._is_dry_run(call, function)
+            or self._only_describes(call, function)
         ):
             return None
         if module.fact(GradModes).of(call) is not GradMode.RECORDING:
@@ -175,6 +192,34 @@ class Inference:
         if words & USING and self._uses.leaves_graph(call, function):
             return InferenceSite(call, model, function, (f"`{function.name.value}` only reads the outputs", None))
         return None
+
+    def _evaluating_phase(self, call: cst.Call, function: cst.FunctionDef | None) -> Phase | None:
+        """The phase in which ``function`` only evaluates the network that it trains in another one."""
+        gradients = self._module.fact(Gradients)
+        if function is None or not gradients.reaches_backward(call) or call in self._indirect:
+            return None
+        phase = self._module.fact(Phases).evaluating(call, function)
+        if phase is None or not self._says_evaluation(phase) or not self._uses.reads(function):
+            return None
+        if any(map(gradients.reaches_backward, phase.places)) or self._uses.is_kept(call, function):
+            return None
+        return phase
+
+    def _says_evaluation(self, phase: Phase) -> bool:
+        """Whether a phase is called so: ``train=False``, ``"val"``, no optimizer."""
+        if isinstance(phase.value, str):
+            return _HELD_OUT.search(phase.value) is not None
+        words = words_of(phase.name)
+        return bool(words & (EVALUATING if phase.value else TRAINING | {"optim", "optimiser", "optimizer", "backward"}))
+
+    def _chooses_mode(self, call: cst.Call, function: cst.FunctionDef, phase: Phase) -> bool:
+        """Whether the function itself, or a caller, may turn gradients off in this phase."""
+        modes, tree = self._module.fact(GradModes), self._module.tree
+        if modes.disables(function) or modes.within(call, function) is not None:
+            return True
+        if any(self._module.name_of(inner.func) in knowledge.GRAD_MODES for inner in tree.calls_in(function)):
+            return True
+        return any(modes.of(place) is not GradMode.RECORDING for place in phase.places)
 
     def _quoted(self, evaluated: cst.CSTNode) -> str:
         code = self._module.code(evaluated)
@@ -238,6 +283,13 @@ class Inference:
         made = self._given(call)
         return made <= _BLANK or (made <= _RANDOM and function is None and not self._module.fact(Loops).around(call))
 
+    def _only_describes(self, call: cst.Call, function: cst.FunctionDef | None) -> bool:
+        """Whether nobody takes the output of a single forward: hooks count operations or make a table of layers."""
+        module = self._module
+        if function is None or not isinstance(module.tree.parent(call), cst.Expr) or module.fact(Loops).around(call):
+            return False
+        return bool(words_of(function.name.value) & DESCRIBING)
+
     def _given(self, call: cst.Call) -> set[str]:
         """The functions of torch that made the arguments of a forward; "" for anything else."""
         names = [self._module.value(argument.value).name for argument in call.args]
@@ -247,14 +299,19 @@ class Inference:
         module = self._module
         model = module.fact(Networks).network_of(call)
         text = dotted_name(model)
-        if text is None or _MOVING_TARGETS.search(text) or module.fact(Gradients).reaches_backward(call):
+        phase = self._evaluating_phase(call, function)
+        if text is None or _MOVING_TARGETS.search(text):
+            return None
+        if phase is None and module.fact(Gradients).reaches_backward(call):
             return None
         disabled = module.fact(GradModes).of(call) in (GradMode.NO_GRAD, GradMode.INFERENCE)
-        if module.fact(GradModes).of(call) is GradMode.UNKNOWN:
+        if phase is None and module.fact(GradModes).of(call) is GradMode.UNKNOWN:
             return None
         loop = self._batch_loop(call)
         node: cst.CSTNode | None
-        if function is not None and not module.fact(Gradients).trains(function):
+        if phase is not None:
+            node = function
+        elif function is not None and not module.fact(Gradients).trains(function):
             words = words_of(function.name.value)
             if words & TRAINING or self._is_smoke_test(function, model):
                 return None
@@ -267,17 +324,23 @@ class Inference:
             node = self.outermost_loop(call)
             if node is None or loop is None or not (disabled or self._is_held_out(loop)):
                 return None
+        if node is None:
+            return None
         constructors = module.fact(Constructors).of(model)
         if not constructors or module.fact(Constructors).may_be_in_evaluation(model, constructors):
             return None
         if not any(module.fact(ModeDependence).of(made) for made in constructors):
             return None
         first = min(constructors, key=module.tree.index)
-        return InferenceSite(call, model, node, ("built in training mode", first))
+        return InferenceSite(call, model, node, ("built in training mode", first), phase)
 
 
 def _is_own(network: cst.BaseExpression) -> bool:
     return (dotted_name(network) or "").startswith("self.")
+
+
+def _called(phase: Phase) -> str:
+    return f"nothing is trained where `{phase.name}` is `{phase.value!r}`"
 
 
 def _over_batches(node: cst.For) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
+from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import last_part
 
 
@@ -33,11 +36,23 @@ class ModeDependence(ForestFact):
         if definition in seen:
             return False
         seen.add(definition)
-        return any(
-            self._call_depends(call, seen)
-            for current in self._definitions.lineage(definition)
-            for call in self._tree.calls_in(current)
-        ) or self._reads_training(definition)
+        return (
+            any(
+                self._call_depends(call, seen)
+                for current in self._definitions.lineage(definition)
+                for call in self._tree.calls_in(current)
+            )
+            or any(self._class_depends(part, seen) for part in self._parts(definition))
+            or self._reads_training(definition)
+        )
+
+    def _parts(self, definition: cst.ClassDef) -> Iterator[cst.ClassDef]:
+        """The classes of the networks that a network is given: ``self.encoder = encoder``."""
+        for current in self._definitions.lineage(definition):
+            for bindings in self._tree.scopes[current].attributes.values():
+                for value in (self._values.of(item.value) for item in bindings if isinstance(item.value, cst.Name)):
+                    if value.kind is Kind.MODULE and isinstance(value.definition, cst.ClassDef):
+                        yield value.definition
 
     def _reads_training(self, definition: cst.ClassDef) -> bool:
         return any(

@@ -55,6 +55,16 @@ class OutputUses:
                 chosen = chosen or self._module.fact(Outputs).carries(part.value, {call}, frozenset())
         return chosen
 
+    def is_kept(self, call: cst.Call, function: cst.FunctionDef) -> bool:
+        """Whether the output stays on an object, where others may back-propagate it."""
+        return any(
+            isinstance(target, cst.Attribute)
+            and value is not None
+            and self._module.tree.within(statement, function)
+            and self._module.fact(Outputs).carries(value, {call}, DETACHING)
+            for target, value, statement in self._module.tree.stores
+        )
+
     def is_consumed(self, call: cst.Call, function: cst.FunctionDef, depth: int = 3) -> bool:
         """Whether the output stays in the file: not returned to callers out of sight that may want its gradient."""
         module = self._module

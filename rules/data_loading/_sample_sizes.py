@@ -1,0 +1,145 @@
+"""Sizes of samples: which calls bring every sample to one size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.syntax.dotted import dotted_name, last_name
+from torchlint.model.syntax.parameters import parameters_of
+
+#: What gives every sample one size.
+_RESIZERS = frozenset({"resize", "Resize", "CenterCrop", "center_crop", "RandomCrop", "RandomResizedCrop"})
+#: Functions that make an image or array, and the place of its size among their arguments.
+_BLANK = {"PIL.Image.new": 1, "numpy.zeros": 0, "numpy.ones": 0, "numpy.full": 0}
+_COPYING = frozenset({"numpy.array", "numpy.asarray", "numpy.ascontiguousarray"})
+#: How many expressions the size that a function gives its result is followed through.
+_LIMIT = 30
+
+
+class SampleSizes:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+
+    def fixed_by(self, call: cst.Call, body: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """Calls that bring a sample to a size that does not depend on what ``body`` binds.
+
+        ``call`` itself, the transform that it runs, or a function of the project.
+        """
+        if self._resizes(call, body) or self._resizes_inside(call, body):
+            yield call
+        if not isinstance(call.func, (cst.Name, cst.Attribute)) or self._module.name_of(call.func) is not None:
+            return
+        values = (
+            self._module.values.stored(dotted_name(call.func) or "") if isinstance(call.func, cst.Attribute) else []
+        )
+        if isinstance(call.func, cst.Name):
+            values = [item.value for item in self._module.names.bindings(call.func) if item.kind == "assign"]
+        if len(values) == 1 and values[0] is not None:
+            yield from (inner for inner in self._tree.calls_in(values[0]) if self._resizes(inner, body))
+
+    def _resizes(self, call: cst.Call, body: cst.CSTNode) -> bool:
+        last = last_name(call.func)
+        if isinstance(call.func, cst.Attribute) and not last:
+            last = call.func.attr.value
+        if last not in _RESIZERS:
+            return False
+        if "Crop" in last or "crop" in last:
+            return bool(call.args)
+        sizes = [item.value for item in call.args if isinstance(item.value, (cst.Tuple, cst.List))]
+        return any(len(size.elements) == 2 and self._is_fixed(size, call, body) for size in sizes)
+
+    def _is_fixed(self, size: cst.CSTNode, call: cst.Call, body: cst.CSTNode) -> bool:
+        """Whether a size that ``call`` is given depends neither on what ``body`` binds nor on the sample itself."""
+        names = self._names_in(size)
+        others = [call.func, *(item.value for item in call.args if item.value is not size)]
+        if names.keys() & {text for other in others for text in self._names_in(other)}:
+            return False
+        return not any(
+            self._tree.within(binding.node, body)
+            for name in names.values()
+            for binding in self._module.names.bindings(name)
+        )
+
+    def _names_in(self, node: cst.CSTNode) -> dict[str, cst.Name]:
+        """The variables in an expression; not ``self``, modules or functions of libraries."""
+        return {
+            part.value: part
+            for part in self._tree.nodes_in(node)
+            if isinstance(part, cst.Name) and part.value != "self" and self._module.name_of(part) is None
+        }
+
+    # -- functions of the project: ``resize_image(image, (640, 640))``
+
+    def _resizes_inside(self, call: cst.Call, body: cst.CSTNode) -> bool:
+        """Whether the function of the project that ``call`` runs gives its result a size that the caller chose."""
+        module = self._module
+        called = module.definitions.called(call, module.values)
+        if len(called) != 1 or not isinstance(called[0], cst.FunctionDef):
+            return False
+        function = called[0]
+        returned = module.definitions.returns(function)
+        sizes = [self._size_of(item, function, 6) for item in returned]
+        if not sizes or None in sizes:
+            return False
+        needed = {name for size in sizes if size is not None for name in self._parameters_in(size, function)}
+        for param in parameters_of(function):
+            if param.name.value in needed:
+                given = module.definitions.argument_of(call, function, param) or param.default
+                if given is not None and not self._is_fixed(given, call, body):
+                    return False
+        return True
+
+    def _size_of(
+        self, node: cst.BaseExpression | None, function: cst.FunctionDef, depth: int
+    ) -> list[cst.BaseExpression] | None:
+        """The expressions that may say how large ``node`` is; None if that is unknown."""
+        if node is None or depth <= 0:
+            return None
+        found: list[cst.BaseExpression] = []
+        if isinstance(node, cst.Name):
+            reached = self._module.values.reaching.of(node)
+            for binding in reached:
+                if binding.kind != "assign" or binding.path:
+                    return None
+                size = self._size_of(binding.value, function, depth - 1)
+                if size is None:
+                    return None
+                found += size
+            return found or None
+        if not isinstance(node, cst.Call):
+            return None
+        name = self._module.name_of(node.func)
+        if name in _BLANK and len(node.args) > _BLANK[name]:
+            return [node.args[_BLANK[name]].value]
+        if name in _COPYING and node.args:
+            return self._size_of(node.args[0].value, function, depth - 1)
+        if name == "cv2.resize" and len(node.args) > 1:
+            return [node.args[1].value]
+        if name is None and isinstance(node.func, cst.Attribute) and node.func.attr.value == "resize" and node.args:
+            return [node.args[0].value]
+        return None
+
+    def _parameters_in(self, sizes: list[cst.BaseExpression], function: cst.FunctionDef) -> set[str]:
+        """The parameters of ``function`` on which sizes depend, through its variables."""
+        found: set[str] = set()
+        waiting: list[cst.CSTNode] = list(sizes)
+        for part in waiting:  # grows on the way
+            for name in self._tree.nodes_in(part):
+                if not isinstance(name, cst.Name) or len(waiting) > _LIMIT:
+                    continue
+                for binding in self._module.names.bindings(name):
+                    if binding.kind == "param":
+                        found.add(name.value)
+                    elif (
+                        binding.value is not None
+                        and binding.value not in waiting
+                        and self._tree.within(binding.node, function)
+                    ):
+                        waiting.append(binding.value)
+        return found

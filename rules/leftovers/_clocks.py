@@ -1,0 +1,148 @@
+"""Readings of the host's clock: where a timing starts, and where the time since then is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.syntax.dotted import dotted_name
+
+CLOCKS = frozenset(
+    {
+        "time.time",
+        "time.time_ns",
+        "time.perf_counter",
+        "time.perf_counter_ns",
+        "time.monotonic",
+        "timeit.default_timer",
+        "datetime.datetime.now",
+    }
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """A reading that is kept."""
+
+    node: cst.CSTNode  #: the statement or call that reads the clock
+    key: str  #: what it is kept in: the code of a name or attribute, of a timer with the attribute in it
+
+
+@dataclass(frozen=True, eq=False)
+class End:
+    """A reading from which an earlier one is subtracted."""
+
+    node: cst.CSTNode  #: the call that reads the clock
+    keys: frozenset[str]  #: what may hold the earlier one
+
+
+class Clocks:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+
+    @cached_property
+    def starts(self) -> dict[str, list[Start]]:
+        """The readings that are kept, by what they are kept in, in order."""
+        found = [Start(statement, self._name(statement)) for statement in map(self._kept, self.readings) if statement]
+        found += [Start(call, key) for call, key in self._timer_calls(self._starting)]
+        by_key: dict[str, list[Start]] = {}
+        for start in sorted(found, key=lambda item: self._module.tree.index(item.node)):
+            by_key.setdefault(start.key, []).append(start)
+        return by_key
+
+    @cached_property
+    def ends(self) -> list[End]:
+        """The readings of the file from which something is subtracted."""
+        found = [End(reading, frozenset(self._taken_from(reading))) for reading in self.readings]
+        found += [End(call, frozenset({key})) for call, key in self._timer_calls(self._ending)]
+        return [end for end in found if end.keys and self._module.is_own(end.node)]
+
+    @cached_property
+    def readings(self) -> list[cst.Call]:
+        """The calls that read the clock, in order."""
+        return [call.node for call in self._module.calls(*CLOCKS)]
+
+    def _kept(self, reading: cst.Call) -> cst.Assign | None:
+        """``start = time.time()``."""
+        statement = self._module.tree.parent(reading)
+        return statement if isinstance(statement, cst.Assign) and len(statement.targets) == 1 else None
+
+    def _name(self, statement: cst.Assign) -> str:
+        return self._module.code(statement.targets[0].target)
+
+    def _taken_from(self, end: cst.Call) -> set[str]:
+        """What is subtracted from a reading: ``time.time() - start``, or from ``end`` later."""
+        tree = self._module.tree
+        parent = tree.parent(end)
+        if isinstance(parent, cst.BinaryOperation):
+            return {self._module.code(parent.right)} if isinstance(parent.operator, cst.Subtract) else set()
+        kept = self._kept(end)
+        if kept is None:
+            return set()
+        target = kept.targets[0].target
+        if not isinstance(target, cst.Name):
+            return set()
+        return self._subtracted_from.get((self._module.function_of(end), target.value), set()) - {self._name(kept)}
+
+    @cached_property
+    def _subtracted_from(self) -> dict[tuple[cst.FunctionDef | None, str], set[str]]:
+        """By function and name, the code of what is subtracted from the name there."""
+        found: dict[tuple[cst.FunctionDef | None, str], set[str]] = {}
+        for part in self._module.tree.nodes:
+            if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.Subtract):
+                if isinstance(part.left, cst.Name):
+                    key = (self._module.function_of(part.left), part.left.value)
+                    found.setdefault(key, set()).add(self._module.code(part.right))
+        return found
+
+    # -- objects that read the clock: ``timer.tic()`` and ``timer.toc()``
+
+    @cached_property
+    def _starting(self) -> dict[cst.FunctionDef, str]:
+        """The methods of timers that keep a reading in an attribute of ``self``, and that attribute."""
+        found: dict[cst.FunctionDef, str] = {}
+        for reading in self.readings:
+            statement, function = self._kept(reading), self._method_of(reading)
+            if statement is not None and function is not None and _is_of_self(statement.targets[0].target):
+                found[function] = self._name(statement)
+        return found
+
+    @cached_property
+    def _ending(self) -> dict[cst.FunctionDef, str]:
+        """The methods of timers that take the time since such a reading, and the attribute that holds it."""
+        found: dict[cst.FunctionDef, str] = {}
+        for reading in self.readings:
+            function = self._method_of(reading)
+            kept = [key for key in self._taken_from(reading) if key.startswith("self.")]
+            if function is not None and kept and not self._may_wait_before(reading, function):
+                found[function] = kept[0]
+        return found
+
+    def _may_wait_before(self, reading: cst.Call, function: cst.FunctionDef) -> bool:
+        """Whether the method calls anything before it reads the clock: ``torch.cuda.synchronize()``."""
+        tree = self._module.tree
+        return bool(tree.calls_between(tree.index(function.body), tree.index(reading)))
+
+    def _method_of(self, reading: cst.Call) -> cst.FunctionDef | None:
+        """The method that reads the clock."""
+        function = self._module.function_of(reading)
+        return function if function is not None and self._module.tree.class_of(function) is not None else None
+
+    def _timer_calls(self, methods: dict[cst.FunctionDef, str]) -> Iterator[tuple[cst.Call, str]]:
+        """The calls of ``methods`` on objects that can be told apart by their code, and what holds the reading."""
+        module = self._module
+        for method, attribute in methods.items():
+            for call in module.methods(method.name.value):
+                if isinstance(call.func, cst.Attribute) and method in module.definitions.called(call, module.values):
+                    owner = module.code(call.func.value)
+                    yield call, owner + attribute.removeprefix("self")
+
+
+def _is_of_self(node: cst.CSTNode) -> bool:
+    return (dotted_name(node) or "").startswith("self.")

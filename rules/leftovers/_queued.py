@@ -1,0 +1,211 @@
+"""What a call does to the work that is queued for the GPU: add to it, wait for it, or neither."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.dotted import last_name
+from torchlint.model.training.loops import is_backward
+from torchlint.model.training.networks import Networks
+
+from ._clocks import CLOCKS
+
+#: Functions of torch that wait for the GPU.
+_WAITING = (
+    *("torch.cuda.", "torch.save", "torch.nonzero", "torch.unique", "torch.equal", "torch.allclose", "torch.ops."),
+    *("torch.masked_select", "torch.bincount", "torch.argwhere"),
+)
+#: Builtins and methods of tensors, modules, optimizers and containers that wait for nothing.
+_BUILTINS = frozenset(
+    f"builtins.{name}"
+    for name in "range len enumerate zip list tuple dict isinstance issubclass super hasattr getattr callable".split()
+)
+_METHODS = frozenset(
+    "abs add_ addmm addmm_ append argmax argmin backward bfloat16 bmm bool byte chunk clamp clamp_ clamp_min clone "
+    "contiguous cos cumsum data_parallel detach detach_ dim div div_ double eq eval exp expand expand_as extend "
+    "fill_ flatten float gather ge get gt half index_select int items keys le log log10 log1p log_softmax long lt "
+    "masked_fill masked_fill_ matmul max mean min mm mul mul_ ne neg new_empty new_ones new_zeros no_grad norm numel "
+    "permute pow prod relu repeat requires_grad_ reshape reshape_as rsqrt scatter scatter_ scatter_add_ sigmoid sin "
+    "size softmax split sqrt squeeze squeeze_ std step sub sub_ sum t tanh topk train transpose tril triu type "
+    "type_as unbind unsqueeze unsqueeze_ values var view view_as zero_ zero_grad".split()
+)
+_READING = frozenset({"item", "tolist", "numpy", "cpu"})
+_READING_BUILTINS = frozenset({"builtins.float", "builtins.int"})
+#: How many calls deep the functions of the project are looked into.
+_DEPTH = 3
+#: How many expressions a function is followed through: a variable, what another function returns, a table.
+_HOLDING_DEPTH = 6
+
+
+class Work(Enum):
+    """What happens to the queue."""
+
+    RUNS = "runs"  #: a network or a backward pass is queued
+    COPIES = "copies"  #: something is copied to the GPU, which waits unless it is there already
+    WAITS = "waits"  #: the host waits until all is done
+    UNKNOWN = "unknown"
+
+
+class Queued:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._known: dict[cst.FunctionDef, list[Work]] = {}
+
+    def by(self, call: cst.Call) -> list[Work]:
+        """What ``call`` by itself does, without its arguments, in order."""
+        return self._by(call, _DEPTH)
+
+    def in_order(self, calls: list[cst.Call]) -> list[cst.Call]:
+        """``calls`` as they are run: arguments first."""
+        tree = self._module.tree
+        return sorted(calls, key=lambda call: (tree.last(call), -tree.index(call)))
+
+    def _by(self, call: cst.Call, depth: int) -> list[Work]:
+        module = self._module
+        if module.fact(Networks).runs_network(call) or is_backward(call):
+            return [Work.RUNS]
+        name = module.name_of(call.func)
+        if name is not None:
+            return self._by_library(call, name)
+        if module.value(call.func).kind is Kind.LOSS:
+            return []
+        if isinstance(call.func, cst.Attribute):
+            method = call.func.attr.value
+            if method in _READING:
+                return [Work.WAITS]
+            owner = module.value(call.func.value).kind
+            if method in ("to", "cuda"):
+                return self._by_move(call, owner)
+            if owner is Kind.SCALER:
+                return [Work.UNKNOWN]  # its step reads whether gradients overflowed
+            if method in _METHODS and not module.definitions.called(call, module.values):
+                return []
+        functions = self._functions(call.func, _HOLDING_DEPTH) if depth > 0 else None
+        if not functions:
+            return [Work.UNKNOWN]
+        return [work for function in functions for work in self._by_function(function, depth - 1)]
+
+    def _by_library(self, call: cst.Call, name: str) -> list[Work]:
+        if name in _READING_BUILTINS:
+            given = call.args[0].value if call.args else None
+            kind = self._module.value(given).kind
+            if kind is Kind.NUMBER or self._is_count(given):
+                return []
+            return [Work.WAITS if kind is Kind.TENSOR else Work.UNKNOWN]
+        if name in CLOCKS or name in _BUILTINS or (name.startswith("builtins.") and name.endswith("Error")):
+            return []
+        if not name.startswith(("torch.", "tqdm.")):
+            return [Work.UNKNOWN]
+        if name.startswith("torch.cuda.synchronize"):
+            return [Work.WAITS]
+        return [Work.UNKNOWN] if name.startswith(_WAITING) or self._is_asked(call) else []
+
+    def _by_move(self, call: cst.Call, owner: Kind) -> list[Work]:
+        """``x.to(device)``, ``x.cuda()``: a copy from memory that is not pinned waits for the work before it."""
+        code = [self._module.code(argument.value) for argument in call.args]
+        if any("cpu" in text for text in code):
+            return [Work.WAITS]
+        if owner is Kind.MODULE or any(
+            item.keyword is not None and item.keyword.value == "non_blocking" for item in call.args
+        ):
+            return []
+        if len(call.args) == 1 and self._module.value(call.args[0].value).kind is Kind.DTYPE:
+            return []
+        return [Work.COPIES]
+
+    def _is_count(self, node: cst.CSTNode | None) -> bool:
+        """Whether ``node`` is a length or a size, which the host knows."""
+        while isinstance(node, cst.Subscript):
+            node = node.value
+        if isinstance(node, cst.Name):
+            bindings = self._module.names.bindings(node)
+            return bool(bindings) and all(
+                item.kind == "assign" and not isinstance(item.value, cst.Name) and self._is_count(item.value)
+                for item in bindings
+            )
+        if isinstance(node, cst.Call):
+            return self._module.name_of(node.func) == "builtins.len" or last_name(node.func) in ("size", "dim", "numel")
+        return isinstance(node, cst.Attribute) and node.attr.value == "shape"
+
+    def _is_asked(self, call: cst.Call) -> bool:
+        """Whether a condition needs what ``call`` gives: the host must know it."""
+        for above, child in climb(self._module.tree, call):
+            if isinstance(above, (cst.If, cst.While, cst.IfExp, cst.Assert)):
+                return child is above.test
+            if isinstance(above, cst.BaseSmallStatement):
+                return False
+        return False
+
+    def _by_function(self, function: cst.FunctionDef, depth: int) -> list[Work]:
+        known = self._known.get(function)
+        if known is None:
+            self._known[function] = [Work.UNKNOWN]  # it may call itself
+            calls = self.in_order(self._module.tree.calls_in(function.body))
+            known = [work for call in calls for work in self._by(call, depth)]
+            if function.asynchronous or self._module.definitions.yields(function):
+                known = [Work.UNKNOWN]
+            self._known[function] = known
+        return known
+
+    # -- which functions are called
+
+    def _functions(self, func: cst.CSTNode, depth: int) -> list[cst.FunctionDef] | None:
+        """The functions of the project that ``func`` may stand for; None if there may be others."""
+        module = self._module
+        found: list[cst.FunctionDef] = []
+        for item in module.definitions.referenced(func, module.values):
+            function = item if isinstance(item, cst.FunctionDef) else module.definitions.method(item, "__init__")
+            if function is None:
+                return None
+            found += [function, *self._overriding(function)]
+        if found:
+            return found
+        return self._held(func, depth)
+
+    def _overriding(self, method: cst.FunctionDef) -> list[cst.FunctionDef]:
+        """The methods of derived classes that may run in place of ``method``."""
+        module = self._module
+        owner = module.tree.class_of(method)
+        if owner is None or method.name.value == "__init__":
+            return []
+        found: list[cst.FunctionDef] = []
+        for other in module.tree.classes:
+            if other is not owner and owner in module.definitions.lineage(other):
+                own = module.definitions.method(other, method.name.value)
+                if own is not None and own is not method:
+                    found.append(own)
+        return found
+
+    def _held(self, node: cst.CSTNode, depth: int) -> list[cst.FunctionDef] | None:
+        """The functions that a variable, a table or a function of the project gives."""
+        module = self._module
+        given: list[cst.CSTNode | None] = []
+        if isinstance(node, cst.Name):
+            bindings = module.values.reaching.of(node)
+            given = [item.value if item.kind == "assign" and not item.path else None for item in bindings]
+        elif isinstance(node, cst.Subscript) and isinstance(node.value, cst.Name):
+            bindings = module.names.bindings(node.value)
+            tables = [item.value for item in bindings if item.kind == "assign"]
+            if len(tables) == len(bindings) == 1 and isinstance(tables[0], cst.Dict):
+                given = [item.value for item in tables[0].elements]
+        elif isinstance(node, cst.Call):
+            if module.name_of(node.func) == "functools.partial" and node.args:
+                given = [node.args[0].value]
+            elif module.name_of(node.func) is None:
+                for definition in module.definitions.called(node, module.values):
+                    returned = module.definitions.returns(definition) if isinstance(definition, cst.FunctionDef) else []
+                    given += returned or [None]
+        found: list[cst.FunctionDef] = []
+        for item in given:
+            functions = self._functions(item, depth - 1) if item is not None and depth > 0 else None
+            if not functions:
+                return None
+            found += functions
+        return found

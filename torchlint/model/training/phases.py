@@ -1,0 +1,181 @@
+"""Functions that train or only evaluate, as a parameter or a loop variable says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import libcst as cst
+
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.parameters import parameters_of
+from torchlint.model.training.gradients import Gradients
+from torchlint.model.training.loops import is_step
+
+#: A value of a phase that is not a constant.
+_UNKNOWN = object()
+#: The name of a parameter or loop variable with the constants that it takes, and where.
+_Variable: TypeAlias = tuple[str, list[tuple[object, list[cst.CSTNode]]]]
+
+
+@dataclass(frozen=True, eq=False)
+class Phase:
+    """One value of a parameter or loop variable under which a function does not train."""
+
+    name: str  #: what the parameter or variable is called
+    value: object  #: the constant
+    places: tuple[cst.CSTNode, ...]  #: the calls that pass it, or the loop over the phases
+
+
+class Phases(ForestFact):
+    """Answers for one forest."""
+
+    def __init__(self, module: Forest) -> None:
+        self._module = module
+        self._tree = module.tree
+        #: By function the calls in it that train, and its variables.
+        self._known: dict[cst.FunctionDef, tuple[list[cst.Call], list[_Variable]]] = {}
+
+    def evaluating(self, forward: cst.Call, function: cst.FunctionDef) -> Phase | None:
+        """The phase in which ``forward`` runs and nothing in ``function``, which also trains, does."""
+        if function not in self._known:
+            training = [call for call in self._tree.calls_in(function.body) if self._trains(call)]
+            self._known[function] = training, list(self._variables(function)) if training else []
+        training, variables = self._known[function]
+        for name, values in variables:
+            for value, places in values:
+                if value is _UNKNOWN or not self._may_run(forward, function, name, value):
+                    continue
+                if not any(self._may_run(call, function, name, value) for call in training):
+                    return Phase(name, value, tuple(places))
+        return None
+
+    def _trains(self, call: cst.Call) -> bool:
+        gradients = self._module.fact(Gradients)
+        return (
+            gradients.is_backward(call)
+            or is_step(call)
+            or any(
+                isinstance(item, cst.FunctionDef) and gradients.trains(item)
+                for item in self._module.definitions.called(call, self._module.values)
+            )
+        )
+
+    def _variables(self, function: cst.FunctionDef) -> Iterator[_Variable]:
+        """The parameters and loop variables of ``function`` with the constants that they take, and where."""
+        bindings = self._tree.scopes[function].bindings
+        callers = self._module.callers(function)
+        for param in parameters_of(function):
+            if len(bindings[param.name.value]) != 1:
+                continue
+            found: dict[object, list[cst.CSTNode]] = {}
+            for call in callers.calls:
+                if any(item.star for item in call.args):
+                    continue
+                given = self._module.definitions.argument_of(call, function, param) or param.default
+                for value in self._constants(given):
+                    found.setdefault(value, []).append(call)
+            if len(found) > 1:
+                yield param.name.value, list(found.items())
+        for loop in self._tree.nodes_in(function.body):
+            if (
+                isinstance(loop, cst.For)
+                and isinstance(loop.target, cst.Name)
+                and len(bindings[loop.target.value]) == 1
+            ):
+                values = self._constants_of(loop.iter)
+                if len(values) > 1:
+                    yield loop.target.value, [(value, [loop]) for value in values]
+
+    def _constants(self, node: cst.BaseExpression | None) -> list[object]:
+        """The constants that an expression may be: itself one, or the variable of a loop over some."""
+        if isinstance(node, cst.Name):
+            bindings = self._module.names.bindings(node)
+            loops = [item.node for item in bindings if item.kind == "for"]
+            if len(bindings) == 1 and loops and bindings[0].value is not None and not bindings[0].path:
+                return self._constants_of(bindings[0].value) or [_UNKNOWN]
+        return [self._constant(node)]
+
+    def _constants_of(self, node: cst.BaseExpression) -> list[object]:
+        """The elements of ``["train", "val"]``."""
+        if not isinstance(node, (cst.List, cst.Tuple)):
+            return []
+        values = [self._constant(element.value) for element in node.elements]
+        return values if _UNKNOWN not in values else []
+
+    def _constant(self, node: cst.BaseExpression | None) -> object:
+        """``True``, ``"val"``, ``None``; an unknown value for anything else."""
+        if isinstance(node, cst.Name) and node.value in ("True", "False"):
+            return node.value == "True"
+        value = self._module.value(node)
+        if value.kind is Kind.STRING and isinstance(value.constant, str):
+            return value.constant
+        return None if isinstance(node, cst.Name) and node.value == "None" else _UNKNOWN
+
+    # -- what runs in a phase
+
+    def _may_run(self, node: cst.CSTNode, function: cst.FunctionDef, name: str, value: object) -> bool:
+        """Whether ``node`` in ``function`` may be reached where ``name`` is ``value``."""
+        for above, child in climb(self._tree, node, function):
+            if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
+                holds = self._holds(above.test, function, name, value)
+                if holds is (child is above.orelse):  # not where unknown
+                    return False
+            elif isinstance(above, (cst.IndentedBlock, cst.Module)):
+                for statement in above.body:
+                    if statement is child:
+                        break
+                    if isinstance(statement, cst.If) and _leaves(statement.body):
+                        if self._holds(statement.test, function, name, value):
+                            return False
+        return True
+
+    def _holds(self, test: cst.BaseExpression, function: cst.FunctionDef, name: str, value: object) -> bool | None:
+        """What a condition is where ``name`` is ``value``; None if that does not decide it."""
+        if isinstance(test, cst.Name):
+            if test.value == name:
+                return bool(value)
+            bindings = self._tree.scopes[function].bindings.get(test.value, [])
+            if len(bindings) == 1 and bindings[0].kind == "assign" and not bindings[0].path:
+                made = bindings[0].value
+                if isinstance(made, (cst.Comparison, cst.UnaryOperation, cst.BooleanOperation)):
+                    return self._holds(made, function, name, value)
+            return None
+        if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+            inner = self._holds(test.expression, function, name, value)
+            return None if inner is None else not inner
+        if isinstance(test, cst.BooleanOperation):
+            sides = [self._holds(side, function, name, value) for side in (test.left, test.right)]
+            decisive = isinstance(test.operator, cst.Or)
+            if decisive in sides:
+                return decisive
+            return None if None in sides else not decisive
+        if isinstance(test, cst.Comparison):
+            return self._compares(test, name, value)
+        return None
+
+    def _compares(self, test: cst.Comparison, name: str, value: object) -> bool | None:
+        """``phase == "train"``, ``optimizer is not None``, ``mode in ("train", "fit")``."""
+        if len(test.comparisons) != 1 or not isinstance(test.left, cst.Name) or test.left.value != name:
+            return None
+        operator, other = test.comparisons[0].operator, test.comparisons[0].comparator
+        if isinstance(operator, (cst.In, cst.NotIn)):
+            among = self._constants_of(other)
+            return (value in among) is isinstance(operator, cst.In) if among else None
+        constant = self._constant(other)
+        if constant is _UNKNOWN or not isinstance(operator, (cst.Equal, cst.NotEqual, cst.Is, cst.IsNot)):
+            return None
+        return (value == constant) is isinstance(operator, (cst.Equal, cst.Is))
+
+
+def _leaves(body: cst.BaseSuite) -> bool:
+    """Whether a block ends by leaving the function or the round."""
+    if not isinstance(body, cst.IndentedBlock) or not body.body:
+        return False
+    last = body.body[-1]
+    return isinstance(last, cst.SimpleStatementLine) and isinstance(
+        last.body[-1], (cst.Return, cst.Continue, cst.Raise)
+    )
