@@ -64,13 +64,19 @@ class Outcome:
 
 
 def findings(checkout: Path) -> list[dict[str, Any]]:
-    """What torchlint reports in a folder, as its JSON."""
+    """The places that torchlint reports in a folder; those of one cause are ``joined`` to the first of them."""
     command = [sys.executable, "-m", "torchlint", "check", "--output-format", "json", "--exit-zero", "."]
     done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=True)
-    return [
-        {"file": str(Path(one["filename"]).relative_to(checkout)), "row": one["location"]["row"], "code": one["code"]}
-        for one in json.loads(done.stdout)
-    ]
+    found = []
+    for one in json.loads(done.stdout):
+        here = {"file": str(Path(one["filename"]).relative_to(checkout)), "code": one["code"]}
+        found.append({**here, "row": one["location"]["row"], "joined": False})
+        found += [
+            {**here, "row": note["location"]["row"], "joined": True}
+            for note in one["notes"]
+            if note["message"].startswith("also ") and note["location"]
+        ]
+    return found
 
 
 def near(code: str) -> int:
@@ -109,7 +115,7 @@ def compare(labelled: dict[str, Any], found: list[dict[str, Any]]) -> Outcome:
             outcome.misses.append(label)
     read = [*labelled.get("extra", []), *({**one, "verdict": "debatable"} for one in labelled.get("doubtful", []))]
     for j, one in enumerate(found):
-        if j in taken:
+        if j in taken or one["joined"]:
             continue
         count = outcome.codes.setdefault(one["code"], Count())
         verdict = next((other["verdict"] for other in read if same_place(one, other)), "unread")
