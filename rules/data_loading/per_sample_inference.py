@@ -77,12 +77,13 @@ class PerSampleInference(Rule):
     code = "TL111"
     name = "per-sample-inference"
     default = Default.INFO
+    words = (" in ",)
     demo = ("GPU",)
 
     @classmethod
     def may_concern(cls, text: str) -> bool:
         """Whether a loop of the file may run a network on one sample, or hand it over to a function that does."""
-        if not _LOOP.search(text):
+        if not super().may_concern(text) or not _LOOP.search(text):
             return False
         return _of_texts(text) or _of_images(text) or any(word in text for word in _READING)
 
