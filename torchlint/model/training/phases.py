@@ -84,7 +84,7 @@ class Phases(ForestFact):
             if (
                 isinstance(loop, cst.For)
                 and isinstance(loop.target, cst.Name)
-                and len(bindings[loop.target.value]) == 1
+                and len(bindings.get(loop.target.value, ())) == 1  # not that of a nested function, nor a global
             ):
                 values = self._constants_of(loop.iter)
                 if len(values) > 1:
