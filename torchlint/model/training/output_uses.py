@@ -30,9 +30,9 @@ class OutputUses:
                 return True
         return False
 
-    def leaves_graph(self, call: cst.Call, function: cst.FunctionDef) -> bool:
-        """Whether the output is detached, which shows that it was recorded, or drawn into a file."""
-        for part in self._module.tree.nodes_in(function):
+    def leaves_graph(self, call: cst.Call, within: cst.CSTNode) -> bool:
+        """Whether the output is detached ``within`` a function or file, which shows that it was recorded, or drawn."""
+        for part in self._module.tree.nodes_in(within):
             taken: list[cst.CSTNode] = []
             if isinstance(part, cst.Attribute) and part.attr.value in ("data", "detach", "detach_"):
                 taken = [part.value]
