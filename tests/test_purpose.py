@@ -9,8 +9,8 @@ import pytest
 import torchlint
 from torchlint.model.forest import Forest, ForestFile
 from torchlint.model.module import Module
-from torchlint.model.training.purpose import Purpose, Purposes
 from torchlint.model.syntax.pieces import parse_pieces
+from torchlint.model.training.purpose import Purpose, Purposes
 from torchlint.source.paths import in_project, is_in_package
 
 LOOP = """\

@@ -41,7 +41,7 @@ _BLANK = frozenset({"zeros", "ones", "empty", "zeros_like", "ones_like", "full"}
 _RANDOM = _BLANK | {"rand", "randn", "randint", "rand_like", "randn_like", "arange"}
 _HELD_OUT = re.compile(r"val|test|eval|dev|infer|predict", re.IGNORECASE)
 #: Words of a script that wants a gradient.
-_DIFFERENTIATING = frozenset({"backward", "grad", "autograd", "requires_grad", "requires_grad_", "optim", "retain_grad"})
+_DIFFERENTIATING = frozenset({"backward", "grad", "autograd", "requires_grad", "requires_grad_", "optim"})
 _ADVERSARIES = re.compile(r"discriminator|^net_?d$|^d_net$|adversarial", re.IGNORECASE)
 _MOVING_TARGETS = re.compile(r"teacher|target|ema|momentum|frozen|vgg|lpips|perceptual", re.IGNORECASE)
 
@@ -248,13 +248,18 @@ class Inference:
         return None
 
     def _is_only_read(self, call: cst.Call) -> bool:
-        """Whether a script that trains nothing loads weights, and takes the output of a forward off the graph."""
+        """Whether a script that trains nothing loads weights, and only takes the output of a forward off the graph."""
         module = self._module
         if module.function_of(call) is not None or module.fact(Gradients).trains(module.root):
             return False
         words = module.words_of(module.root)
         loads = "load_state_dict" in words or "load" in words
-        return loads and words.isdisjoint(_DIFFERENTIATING) and self._uses.leaves_graph(call, module.root)
+        return (
+            loads
+            and words.isdisjoint(_DIFFERENTIATING)
+            and self._uses.leaves_graph(call, module.root)
+            and not self._uses.is_given_away(call, module.root)
+        )
 
     def _batch_loop(self, call: cst.Call) -> cst.For | None:
         """The loop over a loader around ``call``."""
