@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 import torchlint
+from torchlint.model.forest import Forest, ForestFile
 from torchlint.model.module import Module
+from torchlint.model.syntax.pieces import parse_pieces
 from torchlint.model.training.purpose import Purpose, Purposes
 from torchlint.source.paths import in_project, is_in_package
 
@@ -109,6 +111,63 @@ def test_code_of_a_script() -> None:
 def test_functions_of_a_file_that_is_no_script_may_be_called_from_anywhere() -> None:
     for found in (purposes(CODE), purposes(CODE + GUARD, in_package=True)):
         assert [number for number, purpose in found.items() if purpose is not Purpose.WORK] == [1, 3]
+
+
+TRAINING = """
+model = Net()
+for batch in batches:
+    model(batch).backward()
+"""
+
+
+@pytest.mark.parametrize(
+    "work",
+    [TRAINING, "options = parser.parse_args()\n", "def fit():\n    loss.backward()\n\nfor _ in range(3):\n    fit()\n"],
+)
+def test_a_file_that_works_at_module_level_is_a_script(work: str) -> None:
+    found = purposes(CODE + work + "main()\n")
+    assert [number for number, purpose in found.items() if purpose is Purpose.DEAD] == [10, 11]
+    assert found[5] is found[7] is Purpose.ONCE
+    assert purposes(CODE + work + "main()\n", in_package=True)[10] is Purpose.WORK
+
+
+@pytest.mark.parametrize("work", ["", "def fit():\n    loss.backward()\n", "names = [str(i) for i in range(3)]\n"])
+def test_definitions_alone_make_no_script(work: str) -> None:
+    assert purposes(CODE + work)[10] is Purpose.WORK
+
+
+@pytest.mark.parametrize(
+    ("name", "importer", "purpose"),
+    [
+        ("train.py", "", Purpose.DEAD),
+        ("train.py", "import train\n", Purpose.WORK),
+        ("train.py", "from train import main\n", Purpose.WORK),
+        ("train.py", "def later():\n    from train import *\n", Purpose.WORK),
+        ("train.ipynb", "", Purpose.WORK),
+    ],
+)
+def test_what_another_file_imports_is_no_script(name: str, importer: str, purpose: Purpose) -> None:
+    files = [("sample.py", importer or "import torch\n"), (name, CODE + TRAINING)]
+    places = {"train": name}
+    forest = Forest(
+        [ForestFile(place, place, text, parse_pieces(text)) for place, text in files],
+        lambda module, importer: places.get(module),
+    )
+    call = next(call for call in forest.calls("torch.zeros") if forest.code(call.node.args[0]) == "10")
+    assert forest.fact(Purposes).of(call.node) is purpose
+
+
+@pytest.mark.parametrize(
+    ("way", "purpose"),
+    [
+        ("options = parser.parse_args()\nprint(vars(options))\n", Purpose.DEAD),
+        ("vars()[name]()\n", Purpose.WORK),
+        ("import train\nvars(train)[name]()\n", Purpose.WORK),
+        ("vars(modules[name])\n", Purpose.WORK),
+    ],
+)
+def test_the_values_of_an_object_are_no_functions(way: str, purpose: Purpose) -> None:
+    assert purposes(CODE + way + GUARD)[10] is purpose
 
 
 @pytest.mark.parametrize("way", ["globals()[name]()\n", "import fire\n", "handlers = {'unused': 1}\n", "x.unused\n"])

@@ -14,5 +14,7 @@ _NAMES = (
 _SCRIPTS = ("load_state_dict(", "torch.load(", "save_image", "__main__")
 
 INFERENCE_WORDS = ("torch", (*_SIGNS, *_NAMES), (*_SIGNS, *_SCRIPTS))
-#: The same, and code that turns gradients off.
+#: The same, and code that takes outputs off the graph.
+RECORDING_WORDS = ("torch", (*_SIGNS, *_NAMES, ".data.", ".detach()"), (*_SIGNS, *_SCRIPTS))
+#: The same as the first, and code that turns gradients off.
 GRADIENTLESS_WORDS = ("torch", (*_SIGNS, *_NAMES, "no_grad", "inference_mode"), (*_SIGNS, *_SCRIPTS))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule, Severity
 
-from ._words import INFERENCE_WORDS
+from ._words import RECORDING_WORDS
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
@@ -17,11 +17,11 @@ class MissingNoGrad(Rule):
     """Inference records an autograd graph that nobody uses.
 
     ## What it does
-    Flags the first forward call of a region that is inference (the network is in evaluation mode there, or a function
-    or loop only evaluates) where gradients are recorded: no `no_grad()` or `inference_mode()` around it, on its
-    function or in its callers, and no output reaches a backward pass. Inference that runs once is reported at
-    information level. A function that trains or evaluates as a parameter says (`run_epoch("val")`) is flagged where a
-    caller passes a constant with which nothing is trained.
+    Flags the first forward call of a region that is inference (the network is in evaluation mode there, a function or
+    loop only evaluates, or a script loads weights, trains nothing and detaches the output) where gradients are
+    recorded: no `no_grad()` or `inference_mode()` around it, on its function or in its callers, and no output reaches a
+    backward pass. Inference that runs once is reported at information level. A function that trains or evaluates as a
+    parameter says (`run_epoch("val")`) is flagged where a caller passes a constant with which nothing is trained.
 
     ## Why it is slow
     Every operation stores what its backward would need. The activations of all layers stay in memory until the output
@@ -59,7 +59,7 @@ class MissingNoGrad(Rule):
 
     code = "TL402"
     name = "missing-no-grad"
-    words = INFERENCE_WORDS
+    words = RECORDING_WORDS
     demo = ("GPU", "CPU")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

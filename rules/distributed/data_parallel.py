@@ -107,13 +107,20 @@ def _only_loads(module: Module, call: cst.Call) -> bool:
         return False
     target = statement.targets[0].target
     name = module.code(target)
+    bound = module.names.bindings(target) if isinstance(target, cst.Name) else []
     loads = [
-        load.func for load in module.methods("load_state_dict") if module.tree.index(load) > module.tree.index(call)
+        load.func
+        for load in module.methods("load_state_dict")
+        if module.is_own(load) and module.tree.index(load) > module.tree.index(call)
     ]
-    if not any(isinstance(load, cst.Attribute) and module.code(load.value) == name for load in loads):
+    if not any(
+        isinstance(load, cst.Attribute)
+        and module.code(load.value) == name
+        and (not isinstance(load.value, cst.Name) or module.names.bindings(load.value) == bound)
+        for load in loads
+    ):
         return False
-    bound = [binding.value for binding in module.names.bindings(target)] if isinstance(target, cst.Name) else []
-    if any(value is not None and module.code(value) == f"{name}.module" for value in bound):
+    if any(item.value is not None and module.code(item.value) == f"{name}.module" for item in bound):
         return True
     return "optim" not in module.own_text and not any(map(module.is_own, module.methods("backward", "train")))
 

@@ -14,8 +14,13 @@ if TYPE_CHECKING:
     from torchlint.model.data.placement import Fresh, Move
     from torchlint.model.module import Module
 
-_FACTORY = r"\b(?:zeros|ones|empty|full|eye|arange|linspace|logspace|rand|randn|randint|randperm)\("
-_CHAINED = re.compile(_FACTORY + r"(?:(?!device=|\n\n)[\s\S]){0,300}?\)\s*\.(?:to|cuda)\(")
+_FACTORY = (
+    r"\b(?:zeros|ones|empty|full|eye|arange|linspace|logspace|rand|randn|randint|randperm|"
+    r"(?:Bool|Byte|Char|Double|Float|Half|Int|Long|Short)?Tensor)\("
+)
+#: ``.cuda(`` or ``.to(``, but not ``.to(torch.float16)`` or ``.to(dtype=x.dtype)``
+_MOVE = r"\.(?:cuda|to(?!\(\s*(?:dtype=[^(),]*|torch\.\w+|[\w.]*dtype)\)))\("
+_CHAINED = re.compile(_FACTORY + r"(?:(?!device=|\n\n)[\s\S]){0,300}?\)\s*" + _MOVE)
 _HELD = re.compile(r"\b(\w+) *= *[^=\n][^\n]*" + _FACTORY + r"[\s\S]{0,1000}?\b\1 *= *\1\.(?:to|cuda)\(")
 
 
@@ -26,11 +31,13 @@ class AllocateThenMove(Rule):
     Flags `torch.zeros(...)`, `ones`, `empty`, `full`, `eye`, `arange`, `linspace`, `logspace`, `rand`, `randn`,
     `randint` and `randperm` without a device whose result is moved by `.to(device)` or `.cuda()` in the same
     expression, also behind a cast, a change of shape or arithmetic with numbers; or in a later statement of the same
-    block, `x = x.to(device)`, if nothing else uses it before. Left alone are tensors made once: in `__init__`, and at
-    module level outside of loops. In a function or method that its program calls once they are reported at information
-    level. Left alone are also tensors of data (`torch.tensor([...])`), which come from the host in any case; code under
-    `if __name__ == "__main__":` that tries out a network of its file; and programs that set a default device. The
-    tensors of one function whose fixes are equally safe are one finding, at the first of them; notes show the others.
+    block, `x = x.to(device)`, if nothing else uses it before. Also `torch.FloatTensor(rows, columns)` of sizes that
+    the same expression fills by `.zero_()`, `.fill_(...)`, `.normal_()` or the like. Left alone are tensors made once:
+    in `__init__`, and at module level outside of loops. In a function or method that its program calls once they are
+    reported at information level. Left alone are also tensors of data (`torch.tensor([...])`), which come from the host
+    in any case; code under `if __name__ == "__main__":` that tries out a network of its file; and programs that set a
+    default device. The tensors of one function whose fixes are equally safe are one finding, at the first of them;
+    notes show the others.
 
     ## Why it is slow
     The host fills the memory, then copies it to the device: from pageable memory, and waiting for the copy. Given a
@@ -50,7 +57,7 @@ class AllocateThenMove(Rule):
     Safe or unsafe: safe for constants and for `arange` in whole steps. Unsafe for random numbers, which then come from
     the generator of the device: other numbers for the same seed. Unsafe for `linspace`, `logspace` and fractional
     `arange`, whose last digits may differ. No fix is offered for `.cuda(index)` where the index may be None,
-    nor where the move is a statement of its own.
+    for `torch.FloatTensor` and its like, nor where the move is a statement of its own.
 
     ## When to ignore
     When the same random numbers must come on every device.
@@ -86,8 +93,8 @@ class AllocateThenMove(Rule):
             fresh = placement.fresh(move.source)
             if fresh is None or purposes.is_self_test(move.call):
                 continue
-            factory = module.code(fresh.factory.node.func)
-            fix = None if fresh.named else self._fix(module, move, fresh)
+            factory = "torch.empty" if fresh.legacy else module.code(fresh.factory.node.func)
+            fix = None if fresh.named or fresh.legacy else self._fix(module, move, fresh)
             yield self.diagnostic(
                 module,
                 move.call,

@@ -36,6 +36,10 @@ _COMPUTING = frozenset(
     "round floor sin cos".split()
 )
 _DRAWING = frozenset({"uniform_", "normal_", "random_", "bernoulli_", "exponential_"})
+#: ``torch.<name>(...)`` of sizes that makes a tensor without values, and of data one of these values.
+_LEGACY = frozenset(
+    f"{name}Tensor" for name in ("", "Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short")
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +78,7 @@ class Fresh:
     exact: bool  #: whether it has the same values on every device
     drawn: bool  #: whether it takes random numbers
     named: bool = False  #: whether it has a name before it is moved
+    legacy: bool = False  #: whether the factory is a type such as ``torch.FloatTensor``, which takes no device
 
 
 class Placement(ForestFact):
@@ -136,9 +141,10 @@ class Placement(ForestFact):
 
         Casts, changes of shape, fills and arithmetic with numbers may be in between: ``torch.ones(n).long() * 3``.
         So may a name that is used for nothing else. Left out are tensors with options of their own: a device, a
-        generator, pinned memory, gradients.
+        generator, pinned memory, gradients. ``torch.FloatTensor(rows, columns).zero_()`` is one as well: of sizes, and
+        filled at once.
         """
-        drawn = computed = named = False
+        drawn = computed = named = filled = False
         if self._is_traced(node):
             return None
         while True:
@@ -161,7 +167,10 @@ class Placement(ForestFact):
                 node = node.args[0].value
                 continue
             if name.startswith("torch."):
-                made = self._made_by(self._module.call(node, name), drawn)
+                call = self._module.call(node, name)
+                if filled and name[6:] in _LEGACY:
+                    return Fresh(call, False, drawn, named, legacy=True) if self._is_sized(call) else None
+                made = self._made_by(call, drawn)
                 return None if made is None else replace(made, exact=made.exact and not computed, named=named)
             if not isinstance(node.func, cst.Attribute):
                 return None
@@ -171,6 +180,7 @@ class Placement(ForestFact):
             elif method not in _SAME_EVERYWHERE and method not in _DRAWING:
                 return None
             drawn = drawn or method in _DRAWING
+            filled = filled or method in _DRAWING or method in ("fill_", "zero_")
             node = node.func.value
 
     def _held_by(self, node: cst.Name) -> cst.BaseExpression | None:
@@ -290,6 +300,20 @@ class Placement(ForestFact):
                 return None
         drawn = drawn or last in _DRAWN
         return Fresh(call, not drawn and (last in _EXACT or self._counts(call)), drawn)
+
+    def _is_sized(self, call: Call) -> bool:
+        """Whether a type is given sizes and no data: several arguments, a number, or the shape of a tensor."""
+        arguments = call.node.args
+        if any(item.keyword is not None or item.star == "**" for item in arguments):
+            return False
+        if len(arguments) != 1:
+            return len(arguments) > 1
+        given = arguments[0].value
+        if isinstance(given, cst.Attribute) and given.attr.value == "shape":
+            return True
+        if isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute) and given.func.attr.value == "size":
+            return True
+        return not arguments[0].star and self._module.value(given).kind is Kind.NUMBER
 
     def _counts(self, call: Call) -> bool:
         """Whether ``arange`` counts in whole steps from a whole number, which every device does alike."""

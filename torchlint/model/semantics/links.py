@@ -56,6 +56,10 @@ class Links:
         """A file, given by its root, the files it imports, and the files that import it, directly or not."""
         return frozenset(_reached(root, self._uses) | _reached(root, self._users))
 
+    def is_imported(self, root: cst.CSTNode) -> bool:
+        """Whether another file imports a file, given by its root."""
+        return bool(self._users[root])
+
     @cached_property
     def _uses(self) -> Mapping[cst.CSTNode, set[cst.CSTNode]]:
         """By file those that it imports."""

@@ -40,6 +40,8 @@ _GRADIENT_LIBRARIES = ("captum", "torchattacks", "foolbox", "pytorch_grad_cam", 
 _BLANK = frozenset({"zeros", "ones", "empty", "zeros_like", "ones_like", "full"})
 _RANDOM = _BLANK | {"rand", "randn", "randint", "rand_like", "randn_like", "arange"}
 _HELD_OUT = re.compile(r"val|test|eval|dev|infer|predict", re.IGNORECASE)
+#: Words of a script that wants a gradient.
+_DIFFERENTIATING = frozenset({"backward", "grad", "autograd", "requires_grad", "requires_grad_", "optim"})
 _ADVERSARIES = re.compile(r"discriminator|^net_?d$|^d_net$|adversarial", re.IGNORECASE)
 _MOVING_TARGETS = re.compile(r"teacher|target|ema|momentum|frozen|vgg|lpips|perceptual", re.IGNORECASE)
 
@@ -232,18 +234,32 @@ class Inference:
         node: cst.CSTNode | None = self.outermost_loop(call)
         if node is None:
             node = self._module.tree.statement_of(call)
-            if (
-                evaluated is None
-                or not isinstance(node, cst.BaseSmallStatement)
-                or self._module.fact(Gradients).trains(node)
-            ):
+            if not isinstance(node, cst.BaseSmallStatement) or self._module.fact(Gradients).trains(node):
                 return None
+            if evaluated is None:
+                if not self._is_only_read(call):
+                    return None
+                return InferenceSite(call, model, node, ("the script loads weights and trains nothing", None))
         if evaluated is not None:
             return InferenceSite(call, model, node, (self._quoted(evaluated), evaluated))
         loop = self._batch_loop(call)
         if loop is not None and self._is_held_out(loop) and self._uses.reads(node):
             return InferenceSite(call, model, node, ("no loss of this loop is propagated backward", None))
         return None
+
+    def _is_only_read(self, call: cst.Call) -> bool:
+        """Whether a script that trains nothing loads weights, and only takes the output of a forward off the graph."""
+        module = self._module
+        if module.function_of(call) is not None or module.fact(Gradients).trains(module.root):
+            return False
+        words = module.words_of(module.root)
+        loads = "load_state_dict" in words or "load" in words
+        return (
+            loads
+            and words.isdisjoint(_DIFFERENTIATING)
+            and self._uses.leaves_graph(call, module.root)
+            and not self._uses.is_given_away(call, module.root)
+        )
 
     def _batch_loop(self, call: cst.Call) -> cst.For | None:
         """The loop over a loader around ``call``."""

@@ -8,10 +8,13 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.syntax.dotted import last_name
+from torchlint.model.training.networks import Networks
 from torchlint.model.training.outputs import DETACHING, GRADIENTLESS, Outputs
 
 #: What a policy gradient, an advantage or a bonus is made of.
 _LIKELIHOOD = re.compile(r"log_?p|prob_?log|logprob|entropy|saved|value", re.IGNORECASE)
+#: Their functions want no gradient of what they are given.
+_READING_LIBRARIES = frozenset({"builtins", "torch", "torchvision", "numpy", "matplotlib", "cv2", "PIL"})
 _SHOWN = ("save_image", "imsave", "imwrite", "imshow", "make_grid", "tensor2im")
 
 
@@ -30,15 +33,32 @@ class OutputUses:
                 return True
         return False
 
-    def leaves_graph(self, call: cst.Call, function: cst.FunctionDef) -> bool:
-        """Whether the output is detached, which shows that it was recorded, or drawn into a file."""
-        for part in self._module.tree.nodes_in(function):
+    def leaves_graph(self, call: cst.Call, within: cst.CSTNode) -> bool:
+        """Whether the output is detached ``within`` a function or file, which shows that it was recorded, or drawn."""
+        for part in self._module.tree.nodes_in(within):
             taken: list[cst.CSTNode] = []
             if isinstance(part, cst.Attribute) and part.attr.value in ("data", "detach", "detach_"):
                 taken = [part.value]
             elif isinstance(part, cst.Call) and last_name(part.func) in _SHOWN:
                 taken = [argument.value for argument in part.args]
             if any(self._module.fact(Outputs).carries(item, {call}, frozenset()) for item in taken):
+                return True
+        return False
+
+    def is_given_away(self, call: cst.Call, within: cst.CSTNode) -> bool:
+        """Whether a function out of sight, which may want its gradient, is given the output."""
+        module = self._module
+        for other in module.tree.calls_in(within):
+            if other is call or not any(
+                module.fact(Outputs).carries(item.value, {call}, DETACHING) for item in other.args
+            ):
+                continue
+            library = (module.name_of(other.func) or "").partition(".")[0]
+            if (
+                library not in _READING_LIBRARIES
+                and not module.fact(Networks).runs_network(other)
+                and not module.definitions.called(other, module.values)
+            ):
                 return True
         return False
 

@@ -15,6 +15,7 @@ from torchlint.model.syntax.main_guard import is_main_guard
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.loops import Loops, is_backward, is_step
 from torchlint.source.paths import is_vendored
+from torchlint.source.reading import is_notebook
 
 #: A folder of tests. Scripts are in `test/` too, and `test_*.py` is often a script that evaluates a network.
 _TESTS = re.compile(r"(^|/)tests/|(^|/)conftest\.py$")
@@ -40,6 +41,7 @@ class Purposes(ForestFact):
         self._forest = forest
         self._tree = forest.tree
         self._once: dict[cst.FunctionDef, bool] = {}
+        self._scripts: dict[cst.CSTNode, bool] = {}
         self._dead: dict[cst.CSTNode, list[cst.FunctionDef]] = {}
         self._files: dict[cst.CSTNode, Purpose] = {}
 
@@ -126,7 +128,7 @@ class Purposes(ForestFact):
             for item in self._tree.classes
             if self._tree.within(item, root)
         )
-        return defines and not any(is_backward(call) or is_step(call) for call in self._tree.calls_in(root))
+        return defines and not any(map(_trains, self._tree.calls_in(root)))
 
     def _is_repeated(self, node: cst.CSTNode) -> bool:
         """Whether a loop or a comprehension of the function around ``node`` repeats it, or a lambda may."""
@@ -159,9 +161,43 @@ class Purposes(ForestFact):
         return file.whole and not file.in_package and not function.decorators
 
     def _is_script(self, root: cst.CSTNode) -> bool:
-        """Whether a file is there to be run, and is known as a whole: it has a main guard, and is in no package."""
-        file = self._forest.file_of_root[root]
-        return file.whole and self._forest.is_guarded(root) and not file.in_package
+        """Whether a file is there to be run, and is known as a whole: it has a main guard, and is in no package.
+
+        So is a file without a guard that trains or parses its arguments at module level, which no other file imports.
+        """
+        known = self._scripts.get(root)
+        if known is None:
+            file = self._forest.file_of_root[root]
+            known = self._scripts[root] = (
+                file.whole
+                and not file.in_package
+                and (
+                    self._forest.is_guarded(root)
+                    or (
+                        not is_notebook(file.path)
+                        and self._works_at_module_level(root)
+                        and not self._forest.links.is_imported(root)
+                    )
+                )
+            )
+        return known
+
+    def _works_at_module_level(self, root: cst.CSTNode) -> bool:
+        """Whether an import of a file would train, itself or by a function of the file, or parse arguments."""
+        outside = [
+            call
+            for call in self._tree.calls_in(root)
+            if self._tree.function_of(call) is None and self._tree.class_of(call) is None
+        ]
+        if any(_trains(call) or _parses_arguments(call) for call in outside):
+            return True
+        own = {
+            definition
+            for call in outside
+            for definition in self._forest.definitions.called(call, self._forest.values)
+            if isinstance(definition, cst.FunctionDef) and self._tree.root_of(definition) is root
+        }
+        return any(_trains(call) for function in own for call in self._tree.calls_in(function.body))
 
     def dead_functions(self, root: cst.CSTNode) -> list[cst.FunctionDef]:
         """The functions of a script that nothing in it mentions, nor anything else in the forest calls.
@@ -176,7 +212,7 @@ class Purposes(ForestFact):
     def _find_dead(self, root: cst.CSTNode) -> list[cst.FunctionDef]:
         if not self._is_script(root) or self._imports(root, _COMMAND_LINES):
             return []
-        if any(self._forest.name_of(call.func) in _DYNAMIC for call in self._tree.calls_in(root)):
+        if any(map(self._reaches_names, self._tree.calls_in(root))):
             return []
         named = {node.attr.value for node in self._tree.attributes if self._is_mention(node, root)}
         named.update(str(node.evaluated_value) for node in self._tree.strings if self._tree.within(node, root))
@@ -197,6 +233,14 @@ class Purposes(ForestFact):
                 return dead
             dead += found
 
+    def _reaches_names(self, call: cst.Call) -> bool:
+        """Whether a call may reach any function of its file: ``globals()``, but not ``vars(options)`` of a variable."""
+        name = self._forest.name_of(call.func)
+        if name == "builtins.vars" and len(call.args) == 1 and isinstance(call.args[0].value, cst.Name):
+            bindings = self._forest.names.bindings(call.args[0].value)
+            return not bindings or any(binding.kind == "import" for binding in bindings)
+        return name in _DYNAMIC
+
     def _is_mention(self, node: cst.Attribute, root: cst.CSTNode) -> bool:
         """Whether an attribute may name a function of the file: any of the file, ``train.main`` in another one."""
         return self._tree.within(node, root) or self._forest.names.members(node) is not None
@@ -212,3 +256,12 @@ class Purposes(ForestFact):
         if self._tree.root_of(use) is self._tree.root_of(function):
             return use is not function.name
         return any(binding.node is function or binding.kind == "import" for binding in self._forest.names.bindings(use))
+
+
+def _trains(call: cst.Call) -> bool:
+    return is_backward(call) or is_step(call)
+
+
+def _parses_arguments(call: cst.Call) -> bool:
+    """Whether it is ``parser.parse_args()``."""
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value in ("parse_args", "parse_known_args")
