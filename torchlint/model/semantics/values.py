@@ -23,7 +23,7 @@ from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.semantics.value import NONE, NUMBER, UNKNOWN, Role, Value, iterated, join, unpacked
 from torchlint.model.syntax.dotted import dotted_name
-from torchlint.model.syntax.parameters import first_parameter, owner_of
+from torchlint.model.syntax.parameters import class_parameter, first_parameter, is_static, owner_of
 from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.syntax.tree import Tree
 
@@ -119,7 +119,9 @@ class Values:
         given: list[Value] = []
         if function is not None:
             owner = self._tree.class_of(function)
-            if owner is not None and not _is_static(function):
+            if owner is not None and not is_static(function):
+                if class_parameter(self._tree, param) is not None:
+                    return Value(Kind.CLASS, definition=owner, sure=not self._definitions.derived(owner))
                 if first_parameter(function) is param:
                     return self._instance_of(None, None, owner)
             given = [self.of(argument) for argument in self._definitions.arguments_for(function, param, self)]
@@ -272,8 +274,7 @@ class Values:
             index = node.slice[0].slice
             if not isinstance(index, cst.Index):
                 return base
-            variable = self._contents.variable(node.value) if base.each.kind is Kind.LOADER else None
-            found = base if variable is None else self._contents.filled(base, *variable, index.value)
+            found = self._contents.under(base, node.value, index.value) if base.each.kind is Kind.LOADER else base
             return found.each or UNKNOWN
         if base.kind is Kind.MODULE:
             return Value(Kind.MODULE, sure=False)
@@ -377,10 +378,6 @@ class Values:
         if "forward" in body.bindings and definition.bases and not self._definitions.is_known_whole(definition):
             return Value(Kind.MODULE, definition=definition, name=definition.name.value, sure=False)
         return Value(Kind.OTHER, definition=definition, name=definition.name.value)
-
-
-def _is_static(function: cst.FunctionDef) -> bool:
-    return any(dotted_name(decorator.decorator) == "staticmethod" for decorator in function.decorators)
 
 
 def _is_settled(value: Value) -> bool:
