@@ -249,6 +249,19 @@ class Definitions(Classes):
             self._passed[call] = positional, by_keyword
         return self._passed[call]
 
+    def mapped(self, param: cst.Param) -> cst.BaseExpression | None:
+        """What a lambda takes the items of, one by one, as ``param``: ``map(lambda t: t.cuda(), (text, images))``."""
+        params = self._tree.parent(param)
+        function = self._tree.parent(params) if params is not None else None
+        argument = self._tree.parent(function) if isinstance(function, cst.Lambda) else None
+        call = self._tree.parent(argument) if isinstance(argument, cst.Arg) else None
+        if not isinstance(call, cst.Call) or not isinstance(function, cst.Lambda) or call.args[0] is not argument:
+            return None
+        if self._names.resolve(call.func) != "builtins.map" or any(item.star for item in call.args):
+            return None
+        place = next((i for i, item in enumerate(function.params.params, 1) if item is param), len(call.args))
+        return call.args[place].value if place < len(call.args) else None
+
     def is_spawned(self, function: cst.FunctionDef) -> bool:
         """Whether `mp.spawn` starts processes that run ``function``, with their rank as its first argument."""
         return function in self._spawned

@@ -117,7 +117,10 @@ class Values:
             promised = replace(promised, sure=True)
         function = owner_of(self._tree, param)
         given: list[Value] = []
-        if function is not None:
+        if function is None:
+            mapped = self._definitions.mapped(param)
+            given = [] if mapped is None else [iterated(self.of(mapped))]
+        else:
             owner = self._tree.class_of(function)
             if owner is not None and not is_static(function):
                 if class_parameter(self._tree, param) is not None:
