@@ -142,6 +142,9 @@ class Loading(ForestFact):
                     found[origin].append(call)
         for origin, trainer in self._lightning_loaders.items():
             found[origin].append(trainer)
+        for run, data in self._values.engines.runs:
+            for origin in batch_origins(iterated(self._module.value(data))):
+                found[origin].append(run)
         return found
 
     @cached_property

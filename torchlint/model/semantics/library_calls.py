@@ -41,6 +41,8 @@ class LibraryCalls:
             return Value(Kind.DEVICE, device=named_device(given), sure=given.sure)
         if name in ("torch.cuda.current_device", "torch.cuda.device", "torch.accelerator.current_accelerator"):
             return Value(Kind.DEVICE, device=Device.CUDA)
+        if name in knowledge.ENGINES:
+            return Value(Kind.OTHER, frozenset({node}), name=name)
         if name in knowledge.TRAINERS:
             return Value(Kind.TRAINER, frozenset({node}), name=name)
         if name in ("torch.utils.data.random_split", "torch.utils.data.Subset", "torch.utils.data.ConcatDataset"):

@@ -12,6 +12,7 @@ import libcst as cst
 from torchlint.model.semantics.compounds import compound_value, integer
 from torchlint.model.semantics.contents import Contents
 from torchlint.model.semantics.definitions import Definitions
+from torchlint.model.semantics.engines import Engines
 from torchlint.model.semantics.guesses import Guesses
 from torchlint.model.semantics.items import Items
 from torchlint.model.semantics.knowledge import Kind
@@ -47,9 +48,10 @@ class Values:
         self._memo: CyclicMemo[cst.CSTNode, Value] = CyclicMemo(UNKNOWN, _MAX_DEPTH, _is_settled)
         self._shared: dict[Hashable, Value] = {}  #: by what several nodes have in common
         self._guesses = Guesses(tree)
-        self._items = Items(tree, names)
+        self.items = Items(tree, names)
         self._contents = Contents(tree, names, self)
         self.reaching = Reaching(tree, names)
+        self.engines = Engines(tree, names, definitions, self)
 
     # -- entry points
 
@@ -130,6 +132,7 @@ class Values:
             given = [self.of(argument) for argument in self._definitions.arguments_for(function, param, self)]
             if function.params.params[:1] == (param,) and self._definitions.is_spawned(function):
                 given.append(NUMBER)
+            given += [iterated(self.of(data)) for data in self.engines.data_for(function, param)]
         if param.default is not None:
             given.append(self.of(param.default))
         seen = join(given) if given else UNKNOWN
@@ -283,7 +286,7 @@ class Values:
             return Value(Kind.MODULE, sure=False)
         if base.kind is Kind.ARRAY:
             return base
-        stored = join([self.of(value) for value in self._items.of(node)])
+        stored = join([self.of(value) for value in self.items.of(node)])
         if stored.kind in _KEPT_IN_DICTS:
             return stored
         text = dotted_name(node.value)
