@@ -22,6 +22,8 @@ from torchlint.model.training.purpose import Purposes
 
 #: How many callers up the loop over the epochs is looked for.
 _DEPTH = 5
+#: What makes a new iterator of a loader.
+_ITERATORS = frozenset({"builtins.iter", "builtins.enumerate"})
 #: Words in the names of functions of other files that go through a loader once ...
 _ONE_PASS = frozenset("train training eval evaluate evaluation valid validate validation val test epoch".split())
 #: ... unless they make something of it.
@@ -91,8 +93,8 @@ class Epochs:
         found: dict[cst.CSTNode, list[cst.CSTNode]] = {}
         for call in self._tree.calls:
             given: list[cst.BaseExpression] = []
-            if self._is_kept_iterator(call):
-                given.append(call.args[0].value)
+            if self._is_new_iterator(call):
+                given.append(self._iterated_by(call))
             if self._is_handed_on(call):
                 given += [item.value for item in call.args]
             values = [self._module.value(node) for node in given]
@@ -114,11 +116,22 @@ class Epochs:
             return _binds_batch(iterated(values.of(node.for_in.iter)), loader)
         return False
 
-    def _is_kept_iterator(self, call: cst.Call) -> bool:
-        """``batches = iter(loader)``."""
-        if self._module.name_of(call.func) != "builtins.iter" or not call.args:
+    def _is_new_iterator(self, call: cst.Call) -> bool:
+        """``batches = iter(loader)``, and in a loop ``next(iter(loader))``; also with ``enumerate``."""
+        if self._module.name_of(call.func) not in _ITERATORS or not call.args:
             return False
-        return isinstance(self._tree.parent(call), (cst.Assign, cst.AnnAssign))
+        parent = self._tree.parent(call)
+        around = self._tree.parent(parent) if isinstance(parent, cst.Arg) else None
+        if isinstance(around, cst.Call):
+            in_loop = bool(self._module.fact(Loops).around(call))
+            return in_loop and self._module.name_of(around.func) == "builtins.next"
+        return isinstance(parent, (cst.Assign, cst.AnnAssign))
+
+    def _iterated_by(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """``loader`` of ``iter(enumerate(loader))``."""
+        while isinstance(node, cst.Call) and node.args and self._module.name_of(node.func) in _ITERATORS:
+            node = node.args[0].value
+        return node
 
     def _is_handed_on(self, call: cst.Call) -> bool:
         """``train_one_epoch(model, loader, epoch)``, a function of another file; ``trainer.train(epoch, loader)``."""

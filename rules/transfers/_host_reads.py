@@ -319,17 +319,21 @@ class HostReads:
         if self._is_asked(call) or (self._module.fact(Precision).plays_games and self._is_choice(call)):
             return True
         statement = self._tree.statement_of(call)
-        if not isinstance(statement, cst.Assign) or self._tree.parent(call) is not statement:
+        if self._tree.parent(call) is not statement:
             return False
-        names = [item.target for item in statement.targets]
-        return any(
-            isinstance(target, cst.Name)
-            and any(
-                self._tree.within(use, step) and self._sees(use, statement) and self._is_asked(use)
-                for use in self._tree.names.get(target.value, ())
-            )
-            for target in names
-        )
+        if isinstance(statement, cst.AugAssign):  # what is asked of a total now and then can be read there
+            asked = self._asked(statement.target, statement, step)
+            return any(self._module.fact(Rounds).at_every_round(use, step) for use in asked)
+        targets = [item.target for item in statement.targets] if isinstance(statement, cst.Assign) else []
+        return any(self._asked(target, statement, step) for target in targets)
+
+    def _asked(self, target: cst.BaseExpression, statement: cst.CSTNode, step: cst.CSTNode) -> list[cst.Name]:
+        """The uses in ``step`` of the name that ``statement`` binds, which decide how the program goes on."""
+        return [
+            use
+            for use in (self._tree.names.get(target.value, ()) if isinstance(target, cst.Name) else ())
+            if self._tree.within(use, step) and self._sees(use, statement) and self._is_asked(use)
+        ]
 
     def _is_choice(self, read: cst.Call) -> bool:
         """Whether ``read`` takes the action of an agent off the GPU."""

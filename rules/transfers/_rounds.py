@@ -10,6 +10,7 @@ from operator import itemgetter
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
@@ -139,6 +140,8 @@ class Rounds(ForestFact):
             if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
                 if self._is_rare(above, step) and not (child is above.body and self._starts_late(above, step)):
                     return False
+            if isinstance(above, (cst.If, cst.IfExp)) and child is above.body and self._is_off(above.test):
+                return False
             if isinstance(above, (cst.For, cst.While)) and above is not step and self._is_other_pass(above, child):
                 return False
             if isinstance(above, cst.IndentedBlock) and self._behind_exit(above, child):
@@ -182,6 +185,15 @@ class Rounds(ForestFact):
             if isinstance(node, cst.Name) and node.value in varying and not self._asks_for_type(node):
                 return True
         return False
+
+    def _is_off(self, test: cst.BaseExpression) -> bool:
+        """Whether a test reads a setting that the program sets to ``False``, if only by default."""
+        if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+            return self._is_off(test.left) or self._is_off(test.right)
+        if not isinstance(test, (cst.Name, cst.Attribute)):
+            return False
+        found = self._module.fact(Configuration).sources(test)
+        return found is not None and all(isinstance(item, cst.Name) and item.value == "False" for item in found.values)
 
     def _starts_late(self, branch: cst.If | cst.IfExp, step: cst.CSTNode) -> bool:
         """Whether ``branch`` is taken at every round from a certain one on: ``if step > warmup:``."""

@@ -72,15 +72,19 @@ class BatchParts(ForestFact):
             return depth > 0 and self._is_part(binding.value, binding.path, depth - 1, all_paths=all_paths)
         if binding.kind != "param" or not isinstance(binding.node, cst.Param) or depth <= 0:
             return binding.kind == "for" or isinstance(binding.node, cst.Param)
-        function = owner_of(self._module.tree, binding.node)
-        given = (
-            self._module.definitions.arguments_for(function, binding.node, self._module.values)
-            if function is not None
-            else []
-        )
-        given = [item for item in given if batch_origins(self._module.value(item))]
+        given = [item for item in self._passed_for(binding.node) if batch_origins(self._module.value(item))]
         choose = all if all_paths else any
         return not given or choose(self._is_part(item, (), depth - 1, all_paths=all_paths) for item in given)
+
+    def _passed_for(self, param: cst.Param) -> list[cst.BaseExpression]:
+        """What a parameter is given, as far as it is seen."""
+        function = owner_of(self._module.tree, param)
+        if function is not None:
+            return self._module.definitions.arguments_for(function, param, self._module.values)
+        mapped = self._module.definitions.mapped(param)
+        if isinstance(mapped, (cst.Tuple, cst.List)):
+            return [element.value for element in mapped.elements]
+        return [] if mapped is None else [mapped]
 
     def _is_view(self, node: cst.Subscript) -> bool:
         """Whether an index takes a part, and copies nothing: of a tensor, numbers and slices do."""

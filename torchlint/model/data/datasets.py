@@ -242,6 +242,8 @@ class Datasets(ForestFact):
 
     def in_memory(self, dataset: cst.BaseExpression | None) -> bool:
         """Whether the items surely cost little: tensors, lists, a class that only indexes, or that has but a few."""
+        if isinstance(dataset, cst.Subscript) and any(map(self.in_memory, self._module.values.items.of(dataset))):
+            return True  # `datasets[split] = TensorDataset(...)`
         value = self._module.value(dataset)
         if value.kind in (Kind.TENSOR, Kind.ARRAY) or value.elements:
             return True

@@ -75,7 +75,10 @@ class Loading(ForestFact):
         if not isinstance(node, cst.Call) or not node.args or self._module.name_of(node.func) != "builtins.next":
             return False
         iterator = node.args[0].value
-        fresh = isinstance(iterator, cst.Call) and self._module.name_of(iterator.func) == "builtins.iter"
+        fresh = isinstance(iterator, cst.Call) and self._module.name_of(iterator.func) in (
+            "builtins.iter",
+            "builtins.enumerate",
+        )
         function = self._module.function_of(node)
         return fresh and not any(
             self._module.fact(Loops).around(place)
@@ -139,6 +142,9 @@ class Loading(ForestFact):
                     found[origin].append(call)
         for origin, trainer in self._lightning_loaders.items():
             found[origin].append(trainer)
+        for run, data in self._values.engines.runs:
+            for origin in batch_origins(iterated(self._module.value(data))):
+                found[origin].append(run)
         return found
 
     @cached_property

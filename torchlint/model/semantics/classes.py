@@ -10,6 +10,7 @@ import libcst as cst
 
 from torchlint.model.semantics.names import Names
 from torchlint.model.syntax.abstract import is_abstract
+from torchlint.model.syntax.parameters import class_parameter
 from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.syntax.tree import Tree
 
@@ -31,7 +32,10 @@ class Classes:
         self._named: dict[tuple[Scope, str], list[cst.FunctionDef | cst.ClassDef]] = {}
 
     def named(self, node: cst.CSTNode) -> list[cst.FunctionDef | cst.ClassDef]:
-        """The functions and classes that a name, or a member of a module, refers to."""
+        """The functions and classes that a name, or a member of a module, refers to.
+
+        ``cls`` of a class method refers to its class and to those derived from it.
+        """
         if isinstance(node, cst.Attribute):
             return _defined(self._names.members(node) or [])
         if not isinstance(node, cst.Name):
@@ -41,8 +45,18 @@ class Classes:
             return []
         key = (scope, node.value)
         if key not in self._named:
-            self._named[key] = _defined(scope.bindings[node.value])
+            bindings = scope.bindings[node.value]
+            self._named[key] = _defined(bindings) or self._given_class(bindings)
         return self._named[key]
+
+    def _given_class(self, bindings: list[Binding]) -> list[cst.FunctionDef | cst.ClassDef]:
+        """The classes that the first parameter of a class method may be, if nothing else is bound to its name."""
+        owner = class_parameter(self._tree, bindings[0].node) if len(bindings) == 1 else None
+        return [] if owner is None else [owner, *self.derived(owner)]
+
+    def derived(self, definition: cst.ClassDef) -> list[cst.ClassDef]:
+        """The classes that derive from a class, directly or not, in order."""
+        return self._derived.get(definition, [])
 
     def lineage(self, definition: cst.CSTNode) -> tuple[cst.ClassDef, ...]:
         """The class and those of its bases that the file defines, nearest first."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,11 +11,13 @@ import libcst as cst
 from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.names import Names
-from torchlint.model.semantics.value import Value, join
+from torchlint.model.semantics.value import UNKNOWN, Value, join
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.tree import Tree
 
+#: A scope, or that of a class, and the name in it, or of an attribute of ``self``, of a container.
+_Variable = tuple[Scope, str]
 #: A container that is filled in more places is not looked into.
 _MAX_PLACES = 12
 
@@ -36,22 +38,51 @@ class Contents:
         self._names = names
         self._values = values
 
-    def filled(self, found: Value, scope: Scope, name: str, key: cst.BaseExpression | None = None) -> Value:
-        """``found``, the value of a variable of ``scope``, with the loaders that are put into it, or under ``key``."""
-        if found.kind is not Kind.SEQUENCE or found.elements:
+    def filled(self, found: Value, scope: Scope, name: str) -> Value:
+        """``found``, the value of a variable of ``scope``, with the loaders that are put into it one by one."""
+        items = self._items.get((scope, name), ())
+        if found.kind is not Kind.SEQUENCE or found.elements or not 0 < len(items) <= _MAX_PLACES:
             return found
-        items = [item for item in self._items.get((scope, name), ()) if not self._differ(item.keys[0], key)]
-        if not 0 < len(items) <= _MAX_PLACES:
-            return found
-        direct = join([self._values.of(item.value) for item in items if len(item.keys) == 1])
-        nested = join([self._values.of(item.value) for item in items if len(item.keys) == 2])
-        if direct.kind is Kind.LOADER:
-            return Value(Kind.SEQUENCE, each=direct)
-        if nested.kind is Kind.LOADER:
-            return Value(Kind.SEQUENCE, each=Value(Kind.SEQUENCE, each=nested))
-        return found
+        return self._container(items, [found.each] if found.each is not None else []) or found
 
-    def variable(self, node: cst.BaseExpression) -> tuple[Scope, str] | None:
+    def under(self, found: Value, node: cst.BaseExpression, key: cst.BaseExpression) -> Value:
+        """``found``, the value of the container ``node``, with only those of the loaders that may be under ``key``."""
+        variable = self._variable(node)
+        items = self._items.get(variable, ()) if variable is not None else ()
+        if variable is None or found.elements or not 0 < len(items) <= _MAX_PLACES:
+            return found
+        first, others = self._begun_with(*variable)
+        kept = [item for item in (*first, *items) if not self._differ(item.keys[0], key)]
+        return self._container(kept, others) or found
+
+    def _container(self, items: Sequence[_Item], others: list[Value]) -> Value | None:
+        """A container of the loaders among ``items`` and, where they are loaders too, ``others``; None without any."""
+        direct = [self._values.of(item.value) for item in items if len(item.keys) == 1]
+        nested = [self._values.of(item.value) for item in items if len(item.keys) == 2]
+        for values in ([*others, *direct], direct or others):
+            if (each := join(values)).kind is Kind.LOADER:
+                return Value(Kind.SEQUENCE, each=each)
+        inside = join(nested)
+        return Value(Kind.SEQUENCE, each=Value(Kind.SEQUENCE, each=inside)) if inside.kind is Kind.LOADER else None
+
+    def _begun_with(self, scope: Scope, name: str) -> tuple[list[_Item], list[Value]]:
+        """The items of the dicts that a variable is bound to, and what other containers that it is bound to hold."""
+        items: list[_Item] = []
+        others: list[Value] = []
+        for binding in (*scope.bindings.get(name, ()), *scope.attributes.get(name, ())):
+            value = binding.value
+            if isinstance(value, cst.DictComp) and not binding.path:
+                items.append(_Item(value.value, (value.key,)))
+            elif isinstance(value, cst.Dict) and not binding.path:
+                items += [
+                    _Item(item.value, (item.key if isinstance(item, cst.DictElement) else None,))
+                    for item in value.elements
+                ]
+            elif binding.kind == "assign" and not binding.path and (each := self._values.of(value).each) is not None:
+                others.append(each)
+        return items, others
+
+    def _variable(self, node: cst.BaseExpression) -> _Variable | None:
         """The scope that binds a name, or an attribute of ``self``, and what it is called there."""
         if isinstance(node, cst.Name):
             home = self._names.home_of(node)
@@ -62,15 +93,28 @@ class Contents:
         return None
 
     def _differ(self, one: cst.BaseExpression | None, other: cst.BaseExpression | None) -> bool:
-        """Whether two keys are known, and not the same."""
+        """Whether it is known what two keys may be, and they are never the same."""
         if one is None or other is None:
             return False
-        keys = [self._values.of(one).constant, self._values.of(other).constant]
-        return None not in keys and keys[0] != keys[1]
+        keys = self._constants(one), self._constants(other)
+        return all(keys) and keys[0].isdisjoint(keys[1])
+
+    def _constants(self, key: cst.BaseExpression) -> frozenset[object]:
+        """What a key may be: a literal, or each of those that a loop goes through; none if unknown."""
+        constant = self._values.of(key).constant
+        if constant is not None:
+            return frozenset({constant})
+        bindings = self._names.bindings(key) if isinstance(key, cst.Name) else []
+        if any(binding.kind != "for" or binding.path for binding in bindings):
+            return frozenset()
+        found = [
+            item.constant for binding in bindings for item in self._values.of(binding.value).elements or (UNKNOWN,)
+        ]
+        return frozenset() if None in found else frozenset(found)
 
     @cached_property
-    def _items(self) -> dict[Hashable, list[_Item]]:
-        found: dict[Hashable, list[_Item]] = {}
+    def _items(self) -> dict[_Variable, list[_Item]]:
+        found: dict[_Variable, list[_Item]] = {}
         put: list[tuple[cst.BaseExpression, cst.BaseExpression, tuple[cst.BaseExpression | None, ...]]] = []
         for target, value, _ in self._tree.stores:
             if isinstance(target, cst.Subscript) and value is not None:
@@ -83,7 +127,7 @@ class Contents:
                 index = container.slice[0].slice
                 keys = (index.value if isinstance(index, cst.Index) else None, *keys)
                 container = container.value
-            variable = self.variable(container)
+            variable = self._variable(container)
             if variable is not None and isinstance(value, (cst.Call, cst.Name, cst.Attribute)):
                 found.setdefault(variable, []).append(_Item(value, keys))
         return found

@@ -14,6 +14,7 @@ from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.links import Links
 from torchlint.model.semantics.names import Names
+from torchlint.model.syntax.parameters import class_parameter, first_parameter, is_static
 from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.tree import Tree
 
@@ -74,7 +75,7 @@ class Definitions(Classes):
                 return self.named(func)
             owner = values.of(func.value)
             if owner.definition is not None and owner.kind is not Kind.FUNCTION:
-                if isinstance(owner.definition, cst.ClassDef) and owner.kind is not Kind.CLASS and not owner.origins:
+                if isinstance(owner.definition, cst.ClassDef) and not owner.is_of_one_class:
                     return [*self.methods(owner.definition, func.attr.value)]  # it may be of a derived class
                 method = self.method(owner.definition, func.attr.value)
                 return [method] if method is not None else []
@@ -103,7 +104,7 @@ class Definitions(Classes):
         complete = True
         if owner is not None and name == "__init__":
             made, overriding = self.made_with.get(function, ([], []))
-            calls = [call for item in made for call in self._calls_of_class(item)]
+            calls = [call for item in made for call in self.calls_of_class(item)]
             calls += [call for init in overriding for call in self._tree.calls_in(init.body) if is_super_init(call)]
         elif owner is not None:
             by_method, complete = self._method_calls(function, values)
@@ -114,11 +115,22 @@ class Definitions(Classes):
             return self._function_callers(function)
         return Callers(tuple(calls), complete)
 
-    def _calls_of_class(self, owner: cst.ClassDef) -> list[cst.Call]:
-        """The calls of a class by its name."""
+    def calls_of_class(self, owner: cst.ClassDef) -> list[cst.Call]:
+        """The calls of a class by its name, and those of ``cls`` in class methods."""
         known = (owner.name.value, *sorted(self._links.aliases.get(owner, ())))
-        calls = [call for name in known for call in self._by_name().get(name, [])]
-        return [call for call in calls if owner in self.named(call.func)]
+        calls = [call for name in known for call in self._by_name().get(name, []) if owner in self.named(call.func)]
+        return [*dict.fromkeys((*calls, *self._calls_by_own_class.get(owner, ())))]
+
+    @cached_property
+    def _calls_by_own_class(self) -> dict[cst.CSTNode, list[cst.Call]]:
+        """By class the calls ``cls(...)`` in its class methods and in those that it inherits."""
+        found: dict[cst.CSTNode, list[cst.Call]] = {}
+        first = (first_parameter(function) for function in self._tree.functions)
+        given = {item.name.value for item in first if item is not None and class_parameter(self._tree, item)}
+        for call in (call for name in sorted(given) for call in self._by_name().get(name, ())):
+            for definition in self.named(call.func):
+                found.setdefault(definition, []).append(call)
+        return found
 
     def _method_calls(self, function: cst.FunctionDef, values: Evaluator) -> tuple[_MethodCalls, bool]:
         """The calls of methods called like ``function``, and whether it is known of all of them which one they run."""
@@ -217,7 +229,7 @@ class Definitions(Classes):
     def _places_of(self, function: cst.FunctionDef) -> dict[cst.CSTNode, int]:
         """The place among the positional arguments of a call that each parameter takes; -1: that of ``self``."""
         if function not in self._places:
-            is_method = self._tree.class_of(function) is not None and not _has_decorator(function, "staticmethod")
+            is_method = self._tree.class_of(function) is not None and not is_static(function)
             params = (*function.params.posonly_params, *function.params.params)
             self._places[function] = {param: place for place, param in enumerate(params, -1 if is_method else 0)}
         return self._places[function]
@@ -236,6 +248,19 @@ class Definitions(Classes):
                     by_keyword.setdefault(argument.keyword.value, argument.value)
             self._passed[call] = positional, by_keyword
         return self._passed[call]
+
+    def mapped(self, param: cst.Param) -> cst.BaseExpression | None:
+        """What a lambda takes the items of, one by one, as ``param``: ``map(lambda t: t.cuda(), (text, images))``."""
+        params = self._tree.parent(param)
+        function = self._tree.parent(params) if params is not None else None
+        argument = self._tree.parent(function) if isinstance(function, cst.Lambda) else None
+        call = self._tree.parent(argument) if isinstance(argument, cst.Arg) else None
+        if not isinstance(call, cst.Call) or not isinstance(function, cst.Lambda) or call.args[0] is not argument:
+            return None
+        if self._names.resolve(call.func) != "builtins.map" or any(item.star for item in call.args):
+            return None
+        place = next((i for i, item in enumerate(function.params.params, 1) if item is param), len(call.args))
+        return call.args[place].value if place < len(call.args) else None
 
     def is_spawned(self, function: cst.FunctionDef) -> bool:
         """Whether `mp.spawn` starts processes that run ``function``, with their rank as its first argument."""
@@ -285,10 +310,6 @@ class Definitions(Classes):
                     yields.append(node.value)
         self._exits[function] = (returns, yields)
         return returns, yields
-
-
-def _has_decorator(function: cst.FunctionDef, name: str) -> bool:
-    return any(isinstance(item.decorator, cst.Name) and item.decorator.value == name for item in function.decorators)
 
 
 def is_super_init(call: cst.Call) -> bool:

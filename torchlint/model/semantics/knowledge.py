@@ -192,6 +192,8 @@ ITERATION_WRAPPERS = frozenset(
         "fastprogress.fastprogress.progress_bar",
     }
 )
+#: What is made with the function to run for every batch as its first argument.
+ENGINES = frozenset({"ignite.engine.Engine", "ignite.engine.engine.Engine"})
 
 #: Libraries that choose precision and placement themselves.
 TRAINERS = frozenset(

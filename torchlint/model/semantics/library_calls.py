@@ -41,6 +41,8 @@ class LibraryCalls:
             return Value(Kind.DEVICE, device=named_device(given), sure=given.sure)
         if name in ("torch.cuda.current_device", "torch.cuda.device", "torch.accelerator.current_accelerator"):
             return Value(Kind.DEVICE, device=Device.CUDA)
+        if name in knowledge.ENGINES:
+            return Value(Kind.OTHER, frozenset({node}), name=name)
         if name in knowledge.TRAINERS:
             return Value(Kind.TRAINER, frozenset({node}), name=name)
         if name in ("torch.utils.data.random_split", "torch.utils.data.Subset", "torch.utils.data.ConcatDataset"):
@@ -73,7 +75,7 @@ class LibraryCalls:
         if name == "next":
             return iterated(self._values.of(first))
         if name == "map":
-            return Value(Kind.SEQUENCE)
+            return Value(Kind.SEQUENCE, each=self._values.of(first.body) if isinstance(first, cst.Lambda) else None)
         if name in ("len", "int", "float", "round", "abs", "id", "hash"):
             return NUMBER
         if name in ("range",):
@@ -126,6 +128,8 @@ class LibraryCalls:
             if attr in ("get", "pop"):
                 return base.each or UNKNOWN
             return Value(Kind.SEQUENCE, each=STRING) if attr == "keys" else base
+        if base.kind is Kind.SEQUENCE and attr in ("__next__", "next", "__iter__"):
+            return base if attr == "__iter__" else iterated(base)
         if base.kind is Kind.STRING:
             return STRING
         if base.kind is Kind.ARRAY:

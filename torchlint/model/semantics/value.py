@@ -58,6 +58,11 @@ class Value:
         """Whether anything is known."""
         return self.kind is not Kind.UNKNOWN
 
+    @property
+    def is_of_one_class(self) -> bool:
+        """Whether its class, or it if it is a class, is known to be ``definition`` and not one derived from it."""
+        return self.sure if self.kind is Kind.CLASS else bool(self.origins)
+
 
 UNKNOWN = Value()
 NONE = Value(Kind.NONE)

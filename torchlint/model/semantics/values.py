@@ -12,6 +12,7 @@ import libcst as cst
 from torchlint.model.semantics.compounds import compound_value, integer
 from torchlint.model.semantics.contents import Contents
 from torchlint.model.semantics.definitions import Definitions
+from torchlint.model.semantics.engines import Engines
 from torchlint.model.semantics.guesses import Guesses
 from torchlint.model.semantics.items import Items
 from torchlint.model.semantics.knowledge import Kind
@@ -23,7 +24,7 @@ from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.semantics.value import NONE, NUMBER, UNKNOWN, Role, Value, iterated, join, unpacked
 from torchlint.model.syntax.dotted import dotted_name
-from torchlint.model.syntax.parameters import first_parameter, owner_of
+from torchlint.model.syntax.parameters import class_parameter, first_parameter, is_static, owner_of
 from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.syntax.tree import Tree
 
@@ -47,9 +48,10 @@ class Values:
         self._memo: CyclicMemo[cst.CSTNode, Value] = CyclicMemo(UNKNOWN, _MAX_DEPTH, _is_settled)
         self._shared: dict[Hashable, Value] = {}  #: by what several nodes have in common
         self._guesses = Guesses(tree)
-        self._items = Items(tree, names)
+        self.items = Items(tree, names)
         self._contents = Contents(tree, names, self)
         self.reaching = Reaching(tree, names)
+        self.engines = Engines(tree, names, definitions, self)
 
     # -- entry points
 
@@ -117,14 +119,20 @@ class Values:
             promised = replace(promised, sure=True)
         function = owner_of(self._tree, param)
         given: list[Value] = []
-        if function is not None:
+        if function is None:
+            mapped = self._definitions.mapped(param)
+            given = [] if mapped is None else [iterated(self.of(mapped))]
+        else:
             owner = self._tree.class_of(function)
-            if owner is not None and not _is_static(function):
+            if owner is not None and not is_static(function):
+                if class_parameter(self._tree, param) is not None:
+                    return Value(Kind.CLASS, definition=owner, sure=not self._definitions.derived(owner))
                 if first_parameter(function) is param:
                     return self._instance_of(None, None, owner)
             given = [self.of(argument) for argument in self._definitions.arguments_for(function, param, self)]
             if function.params.params[:1] == (param,) and self._definitions.is_spawned(function):
                 given.append(NUMBER)
+            given += [iterated(self.of(data)) for data in self.engines.data_for(function, param)]
         if param.default is not None:
             given.append(self.of(param.default))
         seen = join(given) if given else UNKNOWN
@@ -272,14 +280,13 @@ class Values:
             index = node.slice[0].slice
             if not isinstance(index, cst.Index):
                 return base
-            variable = self._contents.variable(node.value) if base.each.kind is Kind.LOADER else None
-            found = base if variable is None else self._contents.filled(base, *variable, index.value)
+            found = self._contents.under(base, node.value, index.value) if base.each.kind is Kind.LOADER else base
             return found.each or UNKNOWN
         if base.kind is Kind.MODULE:
             return Value(Kind.MODULE, sure=False)
         if base.kind is Kind.ARRAY:
             return base
-        stored = join([self.of(value) for value in self._items.of(node)])
+        stored = join([self.of(value) for value in self.items.of(node)])
         if stored.kind in _KEPT_IN_DICTS:
             return stored
         text = dotted_name(node.value)
@@ -377,10 +384,6 @@ class Values:
         if "forward" in body.bindings and definition.bases and not self._definitions.is_known_whole(definition):
             return Value(Kind.MODULE, definition=definition, name=definition.name.value, sure=False)
         return Value(Kind.OTHER, definition=definition, name=definition.name.value)
-
-
-def _is_static(function: cst.FunctionDef) -> bool:
-    return any(dotted_name(decorator.decorator) == "staticmethod" for decorator in function.decorators)
 
 
 def _is_settled(value: Value) -> bool:

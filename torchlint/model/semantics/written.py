@@ -116,32 +116,11 @@ class Written:
             complete = False
         owner = self._tree.class_of(function)
         if owner is not None and function.name.value == "__init__":
-            for derived in self._derived.get(owner, ()):
+            for derived in self._definitions.derived(owner):
                 own = next((item for item in self._tree.scopes[derived].bindings.get("__init__", ())), None)
                 if own is not None and isinstance(own.node, cst.FunctionDef):
                     complete = complete and any(map(is_super_init, self._tree.calls_in(own.node.body)))
         return list(dict.fromkeys(calls)), complete and bool(calls)
-
-    def _calls_of_class(self, definition: cst.ClassDef) -> list[cst.Call]:
-        named = self._calls_by_name.get(definition.name.value, ())
-        return [call for call in named if definition in self._definitions.called(call, self._values)]
-
-    @cached_property
-    def _calls_by_name(self) -> dict[str, list[cst.Call]]:
-        found: dict[str, list[cst.Call]] = defaultdict(list)
-        for call in self._tree.calls:
-            func = call.func
-            found[func.attr.value if isinstance(func, cst.Attribute) else getattr(func, "value", "")].append(call)
-        return dict(found)
-
-    @cached_property
-    def _derived(self) -> dict[cst.ClassDef, list[cst.ClassDef]]:
-        """By class the classes that derive from it."""
-        found: dict[cst.ClassDef, list[cst.ClassDef]] = defaultdict(list)
-        for definition in self._tree.classes:
-            for base in self._definitions.lineage(definition)[1:]:
-                found[base].append(definition)
-        return dict(found)
 
     # -- attributes
 
@@ -189,8 +168,8 @@ class Written:
         found = [item for item in lineage if binds(item)][:1]
         if base.kind is not Kind.CLASS:  # what an instance is set to hides what its class binds
             found += [item for item in lineage if item not in found and name in self._tree.scopes[item].attributes]
-        if not base.origins and base.kind is not Kind.CLASS:
-            found += [item for item in self._derived.get(definition, ()) if binds(item)]
+        if not base.is_of_one_class:
+            found += [item for item in self._definitions.derived(definition) if binds(item)]
         return found
 
     def _of_class(self, base: Value, definition: cst.ClassDef, owners: list[cst.ClassDef], name: str) -> Sources | None:
@@ -211,7 +190,7 @@ class Written:
             if None in defaults:
                 return None
         values += stored
-        certain = bool(base.origins) or base.kind is Kind.CLASS
+        certain = base.is_of_one_class
         decorators = {
             self._names.resolve(item.decorator.func if isinstance(item.decorator, cst.Call) else item.decorator)
             for item in definition.decorators
@@ -241,7 +220,7 @@ class Written:
         ]
         order = list(dict.fromkeys(binding.name for binding in fields))
         found: list[cst.BaseExpression] = []
-        calls = list(base.origins) or self._calls_of_class(definition)
+        calls = list(base.origins) or self._definitions.calls_of_class(definition)
         for call in calls:
             if not isinstance(call, cst.Call):
                 return None

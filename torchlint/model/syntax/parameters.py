@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.syntax.tree import Tree
+
+#: Methods that Python gives the class without a decorator.
+_OF_THE_CLASS = frozenset({"__new__", "__init_subclass__", "__class_getitem__"})
 
 
 def owner_of(tree: Tree, param: cst.CSTNode) -> cst.FunctionDef | None:
@@ -22,3 +26,22 @@ def parameters_of(function: cst.FunctionDef) -> tuple[cst.Param, ...]:
 def first_parameter(function: cst.FunctionDef) -> cst.Param | None:
     """The first positional parameter: ``self`` of a method."""
     return next(iter((*function.params.posonly_params, *function.params.params)), None)
+
+
+def is_static(function: cst.FunctionDef) -> bool:
+    """Whether the first parameter of a method is a parameter like the others."""
+    return _has_decorator(function, "staticmethod")
+
+
+def class_parameter(tree: Tree, param: cst.CSTNode) -> cst.ClassDef | None:
+    """The class that ``param`` is, or one derived from it: ``cls`` of a class method; None for other parameters."""
+    function = owner_of(tree, param)
+    if function is None or first_parameter(function) is not param:
+        return None
+    if function.name.value in _OF_THE_CLASS or _has_decorator(function, "classmethod"):
+        return tree.class_of(function)
+    return None
+
+
+def _has_decorator(function: cst.FunctionDef, name: str) -> bool:
+    return any(last_part(dotted_name(item.decorator) or "") == name for item in function.decorators)

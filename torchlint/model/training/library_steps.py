@@ -12,9 +12,6 @@ from torchlint.model.semantics.dispatch import Dispatch
 #: Methods that Lightning and transformers call at every step.
 _METHODS = frozenset({"training_step", "compute_loss"})
 _TRAINERS = ("LightningModule", "Trainer")
-#: What is made with the function to run for every batch as its first argument.
-_ENGINES = frozenset({"ignite.engine.Engine", "ignite.engine.engine.Engine"})
-_UPDATE = "process_function"
 
 
 class LibrarySteps(ForestFact):
@@ -39,9 +36,6 @@ class LibrarySteps(ForestFact):
         """The functions that an engine is given to run them for every batch: ``Engine(update)``."""
         return frozenset(
             function
-            for name in _ENGINES
-            for call in self._module.calls(name)
-            for item in call.node.args[:1]
-            if not item.star and (item.keyword is None or item.keyword.value == _UPDATE)
-            for function in self._module.fact(Dispatch).held(item.value)
+            for update in self._module.values.engines.made.values()
+            for function in self._module.fact(Dispatch).held(update)
         )
