@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import queue
 import re
@@ -40,7 +41,15 @@ class Watching:
             self._reader, writer = pty.openpty()
         else:
             self._reader, writer = os.pipe()
-        self.process = subprocess.Popen(command, cwd=folder, env=environment, stdout=writer, stderr=writer)
+        self.process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment,
+            stdout=writer,
+            stderr=writer,
+            # a shell that runs the tests in the background ignores SIGINT, for its children too
+            preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+        )
         os.close(writer)
         self._pieces: queue.Queue[str] = queue.Queue()
         self._text = ""
