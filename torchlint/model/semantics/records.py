@@ -45,19 +45,20 @@ class Records:
         for origin, path in places:
             if isinstance(origin, cst.Call):
                 found += _made_with(origin, path)
-            for target, value in self._stores.get(path[-1], ()):
+            for target, value in self.stores.get(path[-1], ()):
                 if value is not None and self._tree.within(node, value):
                     continue
                 if (origin, path) in self._places(target, _DEPTH):
                     found.append(value)
             for end in range(1, len(path)):  # `config.DATA = edict(WORKERS=4)`
-                for target, value in self._stores.get(path[end - 1], ()):
+                for target, value in self.stores.get(path[end - 1], ()):
                     if value is not None and (origin, path[:end]) in self._places(target, _DEPTH):
                         found += _made_with(value, path[end:])
         return list(dict.fromkeys(found))
 
     @cached_property
-    def _stores(self) -> dict[str, list[tuple[cst.Attribute, cst.BaseExpression | None]]]:
+    def stores(self) -> dict[str, list[tuple[cst.Attribute, cst.BaseExpression | None]]]:
+        """By name of the attribute what is stored, on which object."""
         found: dict[str, list[tuple[cst.Attribute, cst.BaseExpression | None]]] = defaultdict(list)
         for target, value, _ in self._tree.stores:
             if isinstance(target, cst.Attribute):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
@@ -237,7 +236,7 @@ class Written:
     def _stored_in_module(self, binding: Binding) -> list[cst.BaseExpression] | None:
         """What other files assign to a name of a module: ``config.WORKERS = 4``; None if unknown."""
         found: list[cst.BaseExpression] = []
-        for target, value in self._stores.get(binding.name, ()):
+        for target, value in self._records.stores.get(binding.name, ()):
             if any(member.node is binding.node for member in self._names.members(target) or ()):
                 if value is None:
                     return None
@@ -247,7 +246,7 @@ class Written:
     def _stored_in_objects(self, definition: cst.ClassDef, name: str) -> list[cst.BaseExpression] | None:
         """What is assigned to an attribute of objects that may be of a class, outside of its methods."""
         found: list[cst.BaseExpression] = []
-        for target, value in self._stores.get(name, ()):
+        for target, value in self._records.stores.get(name, ()):
             other = self._values.of(target.value).definition
             if isinstance(other, cst.ClassDef):
                 if definition not in self._definitions.lineage(other) and other not in self._definitions.lineage(
@@ -260,14 +259,6 @@ class Written:
                 return None
             found.append(value)
         return found
-
-    @cached_property
-    def _stores(self) -> dict[str, list[tuple[cst.Attribute, cst.BaseExpression | None]]]:
-        found: dict[str, list[tuple[cst.Attribute, cst.BaseExpression | None]]] = defaultdict(list)
-        for target, value, _ in self._tree.stores:
-            if isinstance(target, cst.Attribute):
-                found[target.attr.value].append((target, value))
-        return dict(found)
 
     @cached_property
     def _does_anything(self) -> bool:
