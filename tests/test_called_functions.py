@@ -245,3 +245,21 @@ def test_a_function_with_many_callers_is_followed_within_bounds(monkeypatch: pyt
     monkeypatch.setattr(Dispatch, "callers", counted)
     assert not module.fact(Steps).loops
     assert len(asked) < 200
+
+
+def test_a_class_made_by_a_class_method_of_its_base_is_an_object_of_the_base() -> None:
+    module = Module.parse(
+        "class Net:\n"
+        "    @classmethod\n"
+        "    def build(cls):\n"
+        "        class Local(cls):\n"
+        "            def run(self): pass\n"
+        "        return Local()\n"
+        "    def run(self): pass\n"
+        "Net.build().run()\n"
+    )
+    node = next(item for item in module.tree.calls if module.code(item) == "Net.build().run()")
+    net, local = module.tree.classes
+    assert [module.tree.class_of(item) for item in module.fact(Dispatch).run(node)] == [local]
+    assert module.definitions.lineage(local) == (local, net)
+    assert module.definitions.derived(net) == [local]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from functools import cached_property
+from typing import TypeAlias
 
 import libcst as cst
 
@@ -20,6 +21,9 @@ _MAX_OVERRIDES = 16
 #: Classes of the standard library that give those derived from them nothing to call.
 _PLAIN_BASES = frozenset({"builtins.object", "abc.ABC", "typing.NamedTuple", "typing.Generic", "typing.Protocol"})
 
+#: What is bound to a name, or the class that a class method is given.
+_Referred: TypeAlias = tuple[list[cst.FunctionDef | cst.ClassDef], cst.ClassDef | None]
+
 
 class Classes:
     """Answers for one forest."""
@@ -29,30 +33,30 @@ class Classes:
         self._names = names
         self._lineages: dict[cst.CSTNode, tuple[cst.ClassDef, ...]] = {}
         self._overrides: dict[tuple[cst.CSTNode, str], list[cst.FunctionDef]] = {}
-        self._named: dict[tuple[Scope, str], list[cst.FunctionDef | cst.ClassDef]] = {}
+        self._referred: dict[tuple[Scope, str], _Referred] = {}
 
     def named(self, node: cst.CSTNode) -> list[cst.FunctionDef | cst.ClassDef]:
         """The functions and classes that a name, or a member of a module, refers to.
 
         ``cls`` of a class method refers to its class and to those derived from it.
         """
-        if isinstance(node, cst.Attribute):
-            return _defined(self._names.members(node) or [])
-        if not isinstance(node, cst.Name):
-            return []
-        scope = self._names.home_of(node)
-        if scope is None:
-            return []
-        key = (scope, node.value)
-        if key not in self._named:
-            bindings = scope.bindings[node.value]
-            self._named[key] = _defined(bindings) or self._given_class(bindings)
-        return self._named[key]
+        found, given = self._referred_to(node)
+        return found if given is None else [given, *self.derived(given)]
 
-    def _given_class(self, bindings: list[Binding]) -> list[cst.FunctionDef | cst.ClassDef]:
-        """The classes that the first parameter of a class method may be, if nothing else is bound to its name."""
-        owner = class_parameter(self._tree, bindings[0].node) if len(bindings) == 1 else None
-        return [] if owner is None else [owner, *self.derived(owner)]
+    def _referred_to(self, node: cst.CSTNode) -> _Referred:
+        """The functions and classes that are bound to a name, or the class that it is given as ``cls``."""
+        if isinstance(node, cst.Attribute):
+            return _defined(self._names.members(node) or []), None
+        scope = self._names.home_of(node) if isinstance(node, cst.Name) else None
+        if scope is None or not isinstance(node, cst.Name):
+            return [], None
+        key = (scope, node.value)
+        if key not in self._referred:
+            bindings = scope.bindings[node.value]
+            found = _defined(bindings)
+            alone = len(bindings) == 1 and not found
+            self._referred[key] = found, class_parameter(self._tree, bindings[0].node) if alone else None
+        return self._referred[key]
 
     def derived(self, definition: cst.ClassDef) -> list[cst.ClassDef]:
         """The classes that derive from a class, directly or not, in order."""
@@ -71,7 +75,8 @@ class Classes:
                 continue
             found[current] = None
             for base in current.bases:
-                waiting.extend(self.named(base.value))
+                named, given = self._referred_to(base.value)
+                waiting.extend(named if given is None else [given])  # of `class Inner(cls)`, at least that
         self._lineages[definition] = tuple(found)
         return self._lineages[definition]
 
@@ -110,7 +115,7 @@ class Classes:
 
     def _find_methods(self, definition: cst.ClassDef, name: str) -> list[cst.FunctionDef]:
         own = self.method(definition, name)
-        found = {method: None for item in self._derived.get(definition, ()) if (method := self.method(item, name))}
+        found = {method: None for item in self.derived(definition) if (method := self.method(item, name))}
         if own is None:
             return list(found) if len(found) <= _MAX_OVERRIDES else []
         others = [method for method in found if method is not own]
