@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tokenize
 from io import StringIO
 from pathlib import Path
@@ -215,3 +217,26 @@ def main(model, optimizer, device="cuda"):
 
 def _pair(name: str, side: str) -> str:
     return Path(FIXTURES / name / f"{side}.py").read_bytes().decode("utf-8")
+
+
+_HOSTILE = {
+    "statements on one row": "a=1;" * 20_000,
+    "one statement in every row": "a = torch.zeros(3)\n" * 20_000,
+    "long words": ("a" * 50 + " ") * 20_000,
+    "a dictionary on one row": "d = {" + "'k': 12345, " * 40_000 + "}\n",
+    "blanks": "a" + " " * 80_000 + "=\n",
+    "open brackets": "torch.zeros(" * 10_000,
+}
+
+
+@pytest.mark.parametrize("text", _HOSTILE.values(), ids=_HOSTILE.keys())
+def test_no_text_keeps_the_screen_of_a_rule_busy(text: str) -> None:
+    program = (
+        "import sys; from torchlint.rule.registry import load_rules; text = sys.stdin.read()\n"
+        "for rule in load_rules(): rule.may_concern(text)"
+    )
+    words = " ".join(
+        word for rule in RULES for part in rule.words for word in ([part] if isinstance(part, str) else part)
+    )
+    text = f"# {words}\nimport torch\nx.to(1)\n{text}"
+    subprocess.run([sys.executable, "-c", program], input=text, text=True, check=True, timeout=60)

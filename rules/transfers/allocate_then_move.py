@@ -21,7 +21,11 @@ _FACTORY = (
 #: ``.cuda(`` or ``.to(``, but not ``.to(torch.float16)`` or ``.to(dtype=x.dtype)``
 _MOVE = r"\.(?:cuda|to(?!\(\s*(?:dtype=[^(),]*|torch\.\w+|[\w.]*dtype)\)))\("
 _CHAINED = re.compile(_FACTORY + r"(?:(?!device=|\n\n)[\s\S]){0,300}?\)\s*" + _MOVE)
-_HELD = re.compile(r"\b(\w+) *= *[^=\n][^\n]*" + _FACTORY + r"[\s\S]{0,1000}?\b\1 *= *\1\.(?:to|cuda)\(")
+#: A line that binds the result of a factory, and a later statement that moves what a name holds.
+_BOUND_OR_MOVED = re.compile(
+    r"^(?P<bound>[^=\n]*)=(?!=)[^\n]*?" + _FACTORY + r"|\b(?P<moved>\w+) *= *(?P=moved)" + _MOVE, re.MULTILINE
+)
+_NEAR = 1000  #: characters between the two
 
 
 class AllocateThenMove(Rule):
@@ -75,7 +79,7 @@ class AllocateThenMove(Rule):
     @classmethod
     def may_concern(cls, text: str) -> bool:
         """Whether a move follows a factory closely, too: many files use both, few in one expression."""
-        return super().may_concern(text) and (_CHAINED.search(text) or _HELD.search(text)) is not None
+        return super().may_concern(text) and (_CHAINED.search(text) is not None or _is_moved_later(text))
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.data.placement import DEFAULT_SETTERS, Placement
@@ -156,3 +160,14 @@ class AllocateThenMove(Rule):
         if text.isdigit():
             return f'"cuda:{text}"'
         return text if module.value(move.target.value).kind is Kind.DEVICE else None
+
+
+def _is_moved_later(text: str) -> bool:
+    """Whether a statement moves what a line shortly before it binds to the same name, in one pass over the text."""
+    bound: dict[str, int] = {}
+    for found in _BOUND_OR_MOVED.finditer(text):
+        if found["moved"] is None:
+            bound[found["bound"].strip()] = found.end()
+        elif found.start() - bound.get(found["moved"], -_NEAR) < _NEAR:
+            return True
+    return False
