@@ -80,8 +80,8 @@ class MissingEval(Rule):
     def _phase_notes(self, module: Module, site: InferenceSite) -> tuple[Note, ...]:
         if site.phase is None:
             return ()
-        what = f"nothing is trained where `{site.phase.name}` is `{site.phase.value!r}`"
-        return (Note.at(module, site.phase.places[0], what),)
+        what, where = site.phase.evidence
+        return (Note.at(module, where, what),)
 
     def _fix(self, module: Module, site: InferenceSite) -> Fix | None:
         from torchlint.model.training.inference_places import (

@@ -62,20 +62,16 @@ class SingleProcessDataloader(Rule):
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.data.loaders import Loaders
         from torchlint.model.data.loading import Loading
-        from torchlint.model.semantics.configuration import Configuration
+
+        from ._defaults import at_default
 
         for call in module.fact(Loaders).within(module.root):
-            workers = call.argument("num_workers")
-            zero = module.fact(Configuration).written_as(workers.value, "0")
-            if not (workers.absent or zero is not None):
+            workers = at_default(module, call, "num_workers", "0")
+            if workers is None:
                 continue
             consumer = module.fact(Loading).waits_for(call)
             if consumer is None:
                 continue
-            deliberate = any(
-                module.comment_on(node) for node in dict.fromkeys((workers.node, zero)) if node is not None
-            )
-            is_elsewhere = zero is not None and (workers.node is None or workers.node.value is not zero)
             yield self.diagnostic(
                 module,
                 call.node,
@@ -88,10 +84,10 @@ class SingleProcessDataloader(Rule):
                         consumer.node,
                         f"the GPU waits while the next {self._items(call)} load; batches are consumed",
                     ),
-                    *((Note.at(module, zero, "`num_workers` is set to 0"),) if is_elsewhere else ()),
+                    *workers.notes(module, "0"),
                 ),
-                fix=None if deliberate or is_elsewhere else self._fix(module, call, workers),
-                severity=Severity.INFO if deliberate else None,
+                fix=None if workers.deliberate or workers.is_elsewhere else self._fix(module, call, workers.argument),
+                severity=Severity.INFO if workers.deliberate else None,
             )
 
     def _items(self, call: Call) -> str:

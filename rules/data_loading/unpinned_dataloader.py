@@ -68,20 +68,16 @@ class UnpinnedDataloader(Rule):
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.data.loaders import Loaders
         from torchlint.model.data.loading import Loading
-        from torchlint.model.semantics.configuration import Configuration
+
+        from ._defaults import at_default
 
         for call in module.fact(Loaders).within(module.root):
-            pinning = call.argument("pin_memory")
-            false = module.fact(Configuration).written_as(pinning.value, "False")
-            if not (pinning.absent or false is not None):
+            pinning = at_default(module, call, "pin_memory", "False")
+            if pinning is None:
                 continue
             transfer = module.fact(Loading).transfer_to_pin_for(call)
             if transfer is None or module.fact(Loading).yields_cuda(call):
                 continue
-            deliberate = any(
-                module.comment_on(node) for node in dict.fromkeys((pinning.node, false)) if node is not None
-            )
-            is_elsewhere = false is not None and (pinning.node is None or pinning.node.value is not false)
             yield self.diagnostic(
                 module,
                 call.node,
@@ -89,10 +85,10 @@ class UnpinnedDataloader(Rule):
                 label="`pin_memory` defaults to False" if pinning.absent else "`pin_memory` is False",
                 notes=(
                     Note.at(module, transfer, "batches are copied to the GPU"),
-                    *((Note.at(module, false, "`pin_memory` is set to False"),) if is_elsewhere else ()),
+                    *pinning.notes(module, "False"),
                 ),
-                fix=None if deliberate or is_elsewhere else self._fix(module, call, pinning),
-                severity=Severity.INFO if deliberate else None,
+                fix=None if pinning.deliberate or pinning.is_elsewhere else self._fix(module, call, pinning.argument),
+                severity=Severity.INFO if pinning.deliberate else None,
             )
 
     def _fix(self, module: Module, call: Call, pinning: Argument) -> Fix | None:

@@ -175,13 +175,8 @@ class Queued:
         owner = module.tree.class_of(method)
         if owner is None or method.name.value == "__init__":
             return []
-        found: list[cst.FunctionDef] = []
-        for other in module.tree.classes:
-            if other is not owner and owner in module.definitions.lineage(other):
-                own = module.definitions.method(other, method.name.value)
-                if own is not None and own is not method:
-                    found.append(own)
-        return found
+        others = (module.definitions.method(item, method.name.value) for item in module.definitions.derived(owner))
+        return [other for other in others if other is not None and other is not method]
 
     def _held(self, node: cst.CSTNode, depth: int) -> list[cst.FunctionDef] | None:
         """The functions that a variable, a table or a function of the project gives."""

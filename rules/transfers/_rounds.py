@@ -70,11 +70,8 @@ class Rounds(ForestFact):
 
     def _rounds(self, call: cst.Call) -> list[cst.CSTNode]:
         """What is run again for every ``call``: the loop around it, or its function where the loop is elsewhere."""
-        loops = self._module.fact(Loops).around(call)
-        innermost = function = self._module.function_of(call)
-        while not loops and function is not None and self._module.function_of(function) is not None:
-            loops = self._module.fact(Loops).around(function)  # a closure given to the optimizer
-            function = self._module.function_of(function)
+        loops = self._module.fact(Loops).repeating(call)
+        innermost = self._module.function_of(call)
         if loops:
             # around the parts of a batch stands the loop over the batches
             rounds = [loops[0], *(loop for loop in loops[1:] if is_batch(loop.over))]

@@ -18,6 +18,7 @@ from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.values import Value, Values
 from torchlint.model.semantics.written import Written
 from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.main_guard import is_main_guard
 from torchlint.model.syntax.pieces import Piece
 from torchlint.model.syntax.positions import Positions
 from torchlint.model.syntax.tree import Tree
@@ -270,21 +271,13 @@ class Forest:
     def is_guarded(self, root: cst.CSTNode) -> bool:
         """Whether a file, given by its root, has an ``if __name__ == "__main__":`` at its top level."""
         assert isinstance(root, cst.Module)
-        return any(map(_is_main_guard, root.body))
+        return any(isinstance(item, cst.If) and is_main_guard(item.test) for item in root.body)
 
     def under_main_guard(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` runs only when the file is run as a script (or inside a function)."""
-        return self.tree.function_of(node) is not None or any(map(_is_main_guard, self.tree.ancestors(node)))
-
-
-def _is_main_guard(node: cst.CSTNode) -> bool:
-    """``if __name__ == "__main__":``."""
-    return (
-        isinstance(node, cst.If)
-        and isinstance(node.test, cst.Comparison)
-        and isinstance(node.test.left, cst.Name)
-        and node.test.left.value == "__name__"
-    )
+        return self.tree.function_of(node) is not None or any(
+            isinstance(item, cst.If) and is_main_guard(item.test) for item in self.tree.ancestors(node)
+        )
 
 
 class Tables:

@@ -273,6 +273,8 @@ class TorchlintServer(LanguageServer):
         self.worker.submit(forget_projects)
         self.generation += 1
         self._tell_change()
+        if self._others is not None:
+            self._others.cancel()  # it would ask to pull a second time
         self.configuration = Configuration(self.options, root_of(self.workspace), self.configuration)
         for uri in open_uris(self.workspace):
             self.changed(uri)

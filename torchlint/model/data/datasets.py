@@ -11,7 +11,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.moves import device_of, moved_to
+from torchlint.model.semantics.moves import device_of, keyword, moved_to
 from torchlint.model.semantics.value import Device, Value, named_device
 from torchlint.model.syntax.dotted import dotted_name, last_part
 
@@ -351,7 +351,7 @@ def _is_move(call: cst.Call) -> bool:
 
 def _target(call: cst.Call) -> cst.BaseExpression | None:
     """The device that ``x.to(device)`` or ``zeros(n, device=device)`` is given; of ``to`` also what else is first."""
-    named = next((item.value for item in call.args if item.keyword and item.keyword.value == "device"), None)
+    named = keyword(call, "device")
     if named is not None or not _is_move(call) or not call.args:
         return named
     return call.args[0].value

@@ -8,7 +8,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import DATA_LOADER
-from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.calls import Call, is_super_call
 
 #: What a derived class may pass by itself: nothing that says how items are loaded.
 _OWN = frozenset({"collate_fn", "worker_init_fn"})
@@ -68,7 +68,7 @@ class Loaders(ForestFact):
         stars = [item.name.value for item in (params.star_arg, params.star_kwarg) if isinstance(item, cst.Param)]
         if len(stars) != 2 or len(params.params) != 1 or params.posonly_params or params.kwonly_params:
             return False
-        above = [call for call in self._tree.calls_in(constructor.body) if _is_of_base(call, "__init__")]
+        above = [call for call in self._tree.calls_in(constructor.body) if is_super_call(call, "__init__")]
         return len(above) == 1 and all(
             item.keyword.value in _OWN
             if item.keyword is not None
@@ -85,7 +85,7 @@ class Loaders(ForestFact):
             return False
         returned = self._module.definitions.returns(method)
         return len(returned) == 1 and any(
-            isinstance(returned[0], cst.Call) and _is_of_base(call, "__iter__")
+            isinstance(returned[0], cst.Call) and is_super_call(call, "__iter__")
             for call in self._tree.calls_in(method.body)
             if self._tree.parent(self._tree.parent(call) or call) is returned[0]
         )
@@ -93,15 +93,3 @@ class Loaders(ForestFact):
     def _own_method(self, definition: cst.ClassDef, name: str) -> cst.FunctionDef | None:
         found = [binding.node for binding in self._tree.scopes[definition].bindings.get(name, ())]
         return found[0] if len(found) == 1 and isinstance(found[0], cst.FunctionDef) else None
-
-
-def _is_of_base(call: cst.Call, name: str) -> bool:
-    """``super().__init__(...)`` for ``__init__``."""
-    func = call.func
-    return (
-        isinstance(func, cst.Attribute)
-        and func.attr.value == name
-        and isinstance(func.value, cst.Call)
-        and isinstance(func.value.func, cst.Name)
-        and func.value.func.value == "super"
-    )

@@ -15,6 +15,8 @@ from torchlint.model.syntax.parameters import class_parameter
 from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.syntax.tree import Tree
 
+#: Of a class with more bases, the farthest are unknown.
+_MAX_LINEAGE = 64
 #: A method that more derived classes override than this is taken for the one of the class itself.
 _MAX_OVERRIDES = 16
 
@@ -63,13 +65,13 @@ class Classes:
         return self._derived.get(definition, [])
 
     def lineage(self, definition: cst.CSTNode) -> tuple[cst.ClassDef, ...]:
-        """The class and those of its bases that the file defines, nearest first."""
+        """The class and those of its bases that the file defines, nearest first, 64 at most."""
         known = self._lineages.get(definition)
         if known is not None:
             return known
         found: dict[cst.ClassDef, None] = {}
         waiting = deque([definition])
-        while waiting:
+        while waiting and len(found) < _MAX_LINEAGE:
             current = waiting.popleft()
             if not isinstance(current, cst.ClassDef) or current in found:
                 continue
@@ -88,9 +90,10 @@ class Classes:
 
     def is_known_whole(self, definition: cst.ClassDef) -> bool:
         """Whether all that the class inherits is in the file: its bases are classes of the file, or plain."""
-        return all(
+        lineage = self.lineage(definition)
+        return len(lineage) < _MAX_LINEAGE and all(
             self.named(base.value) or (known and known <= _PLAIN_BASES)
-            for current in self.lineage(definition)
+            for current in lineage
             for base in current.bases
             for known in [self._names.alternatives(_without_parameters(base.value))]
         )

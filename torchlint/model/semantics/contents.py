@@ -10,14 +10,11 @@ import libcst as cst
 
 from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.names import Names
+from torchlint.model.semantics.names import Names, Variable
 from torchlint.model.semantics.value import UNKNOWN, Value, join
-from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.tree import Tree
 
-#: A scope, or that of a class, and the name in it, or of an attribute of ``self``, of a container.
-_Variable = tuple[Scope, str]
 #: A container that is filled in more places is not looked into.
 _MAX_PLACES = 12
 
@@ -47,7 +44,7 @@ class Contents:
 
     def under(self, found: Value, node: cst.BaseExpression, key: cst.BaseExpression) -> Value:
         """``found``, the value of the container ``node``, with only those of the loaders that may be under ``key``."""
-        variable = self._variable(node)
+        variable = self._names.variable(node)
         items = self._items.get(variable, ()) if variable is not None else ()
         if variable is None or found.elements or not 0 < len(items) <= _MAX_PLACES:
             return found
@@ -82,16 +79,6 @@ class Contents:
                 others.append(each)
         return items, others
 
-    def _variable(self, node: cst.BaseExpression) -> _Variable | None:
-        """The scope that binds a name, or an attribute of ``self``, and what it is called there."""
-        if isinstance(node, cst.Name):
-            home = self._names.home_of(node)
-            return (home, node.value) if home is not None else None
-        if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and node.value.value == "self":
-            owner = nearest(self._tree, node, cst.ClassDef)
-            return (self._tree.scopes[owner], node.attr.value) if owner is not None else None
-        return None
-
     def _differ(self, one: cst.BaseExpression | None, other: cst.BaseExpression | None) -> bool:
         """Whether it is known what two keys may be, and they are never the same."""
         if one is None or other is None:
@@ -113,8 +100,8 @@ class Contents:
         return frozenset() if None in found else frozenset(found)
 
     @cached_property
-    def _items(self) -> dict[_Variable, list[_Item]]:
-        found: dict[_Variable, list[_Item]] = {}
+    def _items(self) -> dict[Variable, list[_Item]]:
+        found: dict[Variable, list[_Item]] = {}
         put: list[tuple[cst.BaseExpression, cst.BaseExpression, tuple[cst.BaseExpression | None, ...]]] = []
         for target, value, _ in self._tree.stores:
             if isinstance(target, cst.Subscript) and value is not None:
@@ -127,7 +114,7 @@ class Contents:
                 index = container.slice[0].slice
                 keys = (index.value if isinstance(index, cst.Index) else None, *keys)
                 container = container.value
-            variable = self._variable(container)
+            variable = self._names.variable(container)
             if variable is not None and isinstance(value, (cst.Call, cst.Name, cst.Attribute)):
                 found.setdefault(variable, []).append(_Item(value, keys))
         return found

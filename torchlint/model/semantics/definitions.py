@@ -14,6 +14,7 @@ from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.links import Links
 from torchlint.model.semantics.names import Names
+from torchlint.model.syntax.calls import is_super_call
 from torchlint.model.syntax.parameters import class_parameter, first_parameter, is_static
 from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.tree import Tree
@@ -105,7 +106,12 @@ class Definitions(Classes):
         if owner is not None and name == "__init__":
             made, overriding = self.made_with.get(function, ([], []))
             calls = [call for item in made for call in self.calls_of_class(item)]
-            calls += [call for init in overriding for call in self._tree.calls_in(init.body) if is_super_init(call)]
+            calls += [
+                call
+                for init in overriding
+                for call in self._tree.calls_in(init.body)
+                if is_super_call(call, "__init__")
+            ]
         elif owner is not None:
             by_method, complete = self._method_calls(function, values)
             calls = by_method.get(function, [])
@@ -310,15 +316,3 @@ class Definitions(Classes):
                     yields.append(node.value)
         self._exits[function] = (returns, yields)
         return returns, yields
-
-
-def is_super_init(call: cst.Call) -> bool:
-    """``super().__init__(...)``."""
-    func = call.func
-    return (
-        isinstance(func, cst.Attribute)
-        and func.attr.value == "__init__"
-        and isinstance(func.value, cst.Call)
-        and isinstance(func.value.func, cst.Name)
-        and func.value.func.value == "super"
-    )

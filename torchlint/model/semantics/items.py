@@ -6,15 +6,11 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.semantics.names import Names
-from torchlint.model.syntax.climbing import nearest
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.semantics.names import Names, Variable
 from torchlint.model.syntax.tree import Tree
 
 #: An item that is stored at more places than this is unknown.
 _MAX_STORES = 16
-#: A dict: its dotted name, and the scope or the class it belongs to.
-_Home = tuple[str, object]
 
 
 class Items:
@@ -26,7 +22,7 @@ class Items:
 
     def of(self, node: cst.Subscript) -> list[cst.BaseExpression]:
         """What is stored as the item ``node``; of an item whose key is no literal, what is stored under any key."""
-        stored = self._stored.get(self._home(node))
+        stored = self._stored.get(self._names.variable(node.value))
         if stored is None:
             return []
         key = _key(node)
@@ -37,25 +33,14 @@ class Items:
         return [] if None in found else [value for value in found if value is not None]
 
     @cached_property
-    def _stored(self) -> dict[_Home | None, dict[str | None, list[cst.BaseExpression | None]]]:
+    def _stored(self) -> dict[Variable | None, dict[str | None, list[cst.BaseExpression | None]]]:
         """By dict and key what is stored; the key None is any, the value None is one that unpacking gives."""
-        found: dict[_Home | None, dict[str | None, list[cst.BaseExpression | None]]] = {}
+        found: dict[Variable | None, dict[str | None, list[cst.BaseExpression | None]]] = {}
         for target, value, _ in self._tree.stores:
             if isinstance(target, cst.Subscript):
-                found.setdefault(self._home(target), {}).setdefault(_key(target), []).append(value)
+                found.setdefault(self._names.variable(target.value), {}).setdefault(_key(target), []).append(value)
         found.pop(None, None)
         return found
-
-    def _home(self, node: cst.Subscript) -> _Home | None:
-        container = node.value
-        if isinstance(container, cst.Name):
-            scope = self._names.home_of(container)
-            return (container.value, scope) if scope is not None else None
-        text = dotted_name(container)
-        if text is None or not text.startswith("self."):
-            return None
-        owner = nearest(self._tree, node, cst.ClassDef)
-        return (text, owner) if owner is not None else None
 
 
 def _key(node: cst.Subscript) -> str | None:

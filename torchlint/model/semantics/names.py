@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import builtins
+from typing import TypeAlias
 
 import libcst as cst
 
 from torchlint.model.semantics.knowledge import CANONICAL, STAR_EXPORTS
 from torchlint.model.semantics.links import Links
+from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.syntax.tree import Tree
@@ -16,6 +18,8 @@ _BUILTINS = frozenset(dir(builtins))
 #: How many aliases (``a = b``) are followed before giving up.
 _ALIAS_DEPTH = 8
 _NAMED = frozenset({cst.Name, cst.Attribute})
+#: A scope, or that of a class, and the name in it or of the attribute of ``self``.
+Variable: TypeAlias = tuple[Scope, str]
 
 
 class Names:
@@ -50,6 +54,17 @@ class Names:
         """Everything in the file that may bind this name where it is used."""
         scope = self.home_of(name)
         return scope.bindings[name.value] if scope is not None else []
+
+    def variable(self, node: cst.CSTNode) -> Variable | None:
+        """The variable that ``node`` is: a name, or an attribute of ``self``, which belongs to its class."""
+        if isinstance(node, cst.Name):
+            home = self.home_of(node)
+            return (home, node.value) if home is not None else None
+        text = dotted_name(node)
+        if text is None or not text.startswith("self."):
+            return None
+        owner = nearest(self._tree, node, cst.ClassDef)
+        return (self._tree.scopes[owner], text.removeprefix("self.")) if owner is not None else None
 
     def members(self, node: cst.CSTNode) -> list[Binding] | None:
         """For ``data.name`` what binds ``name`` in the module ``data`` of the project; None for other nodes."""

@@ -8,18 +8,18 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.semantics.definitions import Definitions, is_super_init
+from torchlint.model.semantics.definitions import Definitions
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.records import Records
 from torchlint.model.semantics.value import Value
 from torchlint.model.semantics.values import Values
+from torchlint.model.syntax.calls import is_super_call
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import first_parameter, owner_of
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.scopes import Binding, unpacked
 from torchlint.model.syntax.tree import Tree
 
-#: Bases that do not set attributes of the instances from elsewhere, such as from the command line.
 #: Calls that may bind any name of a module, or call any function of it.
 _DO_ANYTHING = frozenset({"builtins.exec", "builtins.globals", "fire.Fire"})
 #: Decorators of classes whose instances are only made where a call is seen.
@@ -69,7 +69,7 @@ class Written:
                 found += given.values
                 complete = complete and given.complete
                 continue
-            value = _part(binding.value, binding.path) if binding.kind == "assign" else None
+            value = unpacked(binding.value, binding.path) if binding.kind == "assign" else None
             if value is None:
                 return None
             found.append(value)
@@ -118,7 +118,9 @@ class Written:
             for derived in self._definitions.derived(owner):
                 own = next((item for item in self._tree.scopes[derived].bindings.get("__init__", ())), None)
                 if own is not None and isinstance(own.node, cst.FunctionDef):
-                    complete = complete and any(map(is_super_init, self._tree.calls_in(own.node.body)))
+                    complete = complete and any(
+                        is_super_call(call, "__init__") for call in self._tree.calls_in(own.node.body)
+                    )
         return list(dict.fromkeys(calls)), complete and bool(calls)
 
     # -- attributes
@@ -272,15 +274,6 @@ class Written:
             and not (len(call.args) == 3 and isinstance(call.args[1].value, cst.SimpleString))
             for call in self._tree.calls
         ) or any(node.attr.value == "__dict__" for node in self._tree.attributes)
-
-
-def _part(value: cst.BaseExpression | None, path: tuple[int, ...]) -> cst.BaseExpression | None:
-    """The expression that unpacking takes from a tuple; the value itself where there is nothing to take."""
-    for position in path:
-        if not isinstance(value, (cst.Tuple, cst.List)) or not 0 <= position < len(value.elements):
-            return None
-        value = value.elements[position].value
-    return value
 
 
 def _default_of_field(names: Names, value: cst.BaseExpression) -> cst.BaseExpression | None:

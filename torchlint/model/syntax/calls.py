@@ -43,6 +43,18 @@ class Unpacking(Protocol):
         """What the dictionaries that ``call`` unpacks give for the parameter ``name``."""
 
 
+def is_super_call(node: cst.Call, method: str) -> bool:
+    """Whether ``node`` is ``super().__init__(...)``, for the method ``__init__``."""
+    func = node.func
+    return (
+        isinstance(func, cst.Attribute)
+        and func.attr.value == method
+        and isinstance(func.value, cst.Call)
+        and isinstance(func.value.func, cst.Name)
+        and func.value.func.value == "super"
+    )
+
+
 @dataclass(frozen=True)
 class Argument:
     """One parameter of a call, as the call gives it."""

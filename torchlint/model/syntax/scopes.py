@@ -22,6 +22,18 @@ class Binding:
     imported: str = ""  #: what an import binds, as a dotted name
 
 
+def unpacked(value: cst.BaseExpression | None, path: tuple[int, ...]) -> cst.BaseExpression | None:
+    """The expression in ``value`` that unpacking by ``path`` takes; ``value`` if there is nothing to take.
+
+    None where it is not written as an element of a tuple or list.
+    """
+    for position in path:
+        if not isinstance(value, (cst.Tuple, cst.List)) or not 0 <= position < len(value.elements):
+            return None
+        value = value.elements[position].value
+    return value
+
+
 @dataclass(eq=False)
 class Scope:
     """A module, class, function, lambda or comprehension, and what it binds."""

@@ -9,9 +9,10 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
+from torchlint.model.syntax.scopes import unpacked
 from torchlint.model.training.evaluation import KEEPING_MODE
 from torchlint.model.training.mode_switches import ModeSwitches, same_object
-from torchlint.model.training.sources import Sources, element
+from torchlint.model.training.sources import Sources
 
 #: What the name of a function of another file says if it may switch the mode.
 _MODE_WORDS = ("eval", "infer", "load", "prepare", "setup", "convert", "quant", "freeze", "mode", "test", "valid")
@@ -45,7 +46,7 @@ class Constructors(ForestFact):
         if node is None or depth < 0:
             return None
         if isinstance(node, cst.Tuple):
-            part = element(node, path)
+            part = unpacked(node, path)
             return self._constructors(part, path[1:], depth - 1) if part is not node else None
         if isinstance(node, cst.Attribute) and node.attr.value in ("module", "_orig_mod"):
             return self._constructors(node.value, path, depth - 1)

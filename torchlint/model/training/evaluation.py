@@ -8,8 +8,9 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import parameters_of
+from torchlint.model.syntax.scopes import unpacked
 from torchlint.model.training.mode_switches import ModeSwitch, ModeSwitches, same_object
-from torchlint.model.training.sources import Sources, element
+from torchlint.model.training.sources import Sources
 
 #: Methods of a network that give it back in the mode it was in (or in training mode).
 KEEPING_MODE = frozenset("to cuda cpu float half double bfloat16 train requires_grad_ apply share_memory xpu".split())
@@ -107,7 +108,7 @@ class Evaluation(ForestFact):
             for definition in self._definitions.called(node, self._values):
                 if isinstance(definition, cst.FunctionDef):
                     for item in self._definitions.returns(definition):
-                        part = element(item, path)
+                        part = unpacked(item, path)
                         found.append(self.of(part, part, depth - 1) if part is not None else None)
             return found[0] if found and None not in found else None
         if isinstance(node, (cst.Name, cst.Attribute)):

@@ -62,12 +62,9 @@ class GradModes(ForestFact):
     def _grad_mode(self, node: cst.CSTNode, depth: int) -> GradMode:
         for above, child in climb(self._tree, node):
             if isinstance(above, cst.With) and child is above.body:
-                for item in reversed(above.items):
-                    mode = self.manager_mode(item.item)
-                    if mode is None and self._is_unknown_manager(item.item):
-                        mode = GradMode.UNKNOWN
-                    if mode is not None:
-                        return mode
+                mode = self._with_mode(above)
+                if mode is not None:
+                    return mode
             elif isinstance(above, cst.FunctionDef) and child is above.body:
                 return self._statement_mode(node, above) or self._function_mode(above, depth)
             elif isinstance(above, cst.Lambda) and child is above.body:
@@ -78,13 +75,20 @@ class GradModes(ForestFact):
         """The grad mode that the statements of ``function`` around ``node`` or before it set; None if none does."""
         for above, child in climb(self._tree, node, function):
             if isinstance(above, cst.With) and child is above.body:
-                for item in reversed(above.items):
-                    mode = self.manager_mode(item.item)
-                    if mode is None and self._is_unknown_manager(item.item):
-                        mode = GradMode.UNKNOWN
-                    if mode is not None:
-                        return mode
+                mode = self._with_mode(above)
+                if mode is not None:
+                    return mode
         return self._statement_mode(node, function)
+
+    def _with_mode(self, node: cst.With) -> GradMode | None:
+        """The grad mode that a ``with`` sets; None if it leaves it alone."""
+        for item in reversed(node.items):
+            mode = self.manager_mode(item.item)
+            if mode is None and self._is_unknown_manager(item.item):
+                mode = GradMode.UNKNOWN
+            if mode is not None:
+                return mode
+        return None
 
     def _statement_mode(self, node: cst.CSTNode, function: cst.FunctionDef | None) -> GradMode | None:
         """What a ``torch.set_grad_enabled(...)`` statement before ``node`` in the same body leaves."""

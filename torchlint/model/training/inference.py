@@ -158,7 +158,7 @@ class Inference:
         if phase is not None and function is not None:
             if module.fact(Frozen).has(model) or self._chooses_mode(call, function, phase):
                 return None
-            return InferenceSite(call, model, function, (_called(phase), phase.places[0]), phase)
+            return InferenceSite(call, model, function, phase.evidence, phase)
         if (
             module.fact(Gradients).reaches_backward(call)
             or module.fact(Frozen).has(model)
@@ -315,9 +315,9 @@ class Inference:
         module = self._module
         model = module.fact(Networks).network_of(call)
         text = dotted_name(model)
-        phase = self._evaluating_phase(call, function)
         if text is None or _MOVING_TARGETS.search(text):
             return None
+        phase = self._evaluating_phase(call, function)
         if phase is None and module.fact(Gradients).reaches_backward(call):
             return None
         disabled = module.fact(GradModes).of(call) in (GradMode.NO_GRAD, GradMode.INFERENCE)
@@ -353,10 +353,6 @@ class Inference:
 
 def _is_own(network: cst.BaseExpression) -> bool:
     return (dotted_name(network) or "").startswith("self.")
-
-
-def _called(phase: Phase) -> str:
-    return f"nothing is trained where `{phase.name}` is `{phase.value!r}`"
 
 
 def _over_batches(node: cst.For) -> bool:

@@ -91,6 +91,15 @@ class Loops(ForestFact):
                 break
         return found
 
+    def repeating(self, node: cst.CSTNode) -> list[Loop]:
+        """The loops around ``node``; of a function without any that another defines, as for an optimizer, around it."""
+        loops = self.around(node)
+        function = self._tree.function_of(node)
+        while not loops and function is not None and self._tree.function_of(function) is not None:
+            loops = self.around(function)
+            function = self._tree.function_of(function)
+        return loops
+
     def _classify(self, node: cst.For | cst.While, over: Value) -> LoopKind:
         if is_batch(over):
             return LoopKind.HOT

@@ -29,6 +29,11 @@ class Phase:
     value: object  #: the constant
     places: tuple[cst.CSTNode, ...]  #: the calls that pass it, or the loop over the phases
 
+    @property
+    def evidence(self) -> tuple[str, cst.CSTNode]:
+        """What shows that the function does not train, and where."""
+        return f"nothing is trained where `{self.name}` is `{self.value!r}`", self.places[0]
+
 
 class Phases(ForestFact):
     """Answers for one forest."""

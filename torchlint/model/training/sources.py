@@ -51,12 +51,3 @@ class Sources(ForestFact):
             else:
                 found.append((None, ()))
         return found
-
-
-def element(node: cst.BaseExpression | None, path: tuple[int, ...]) -> cst.BaseExpression | None:
-    """The element that unpacking takes from a tuple; the expression itself where there is nothing to take."""
-    if not path:
-        return node
-    if isinstance(node, (cst.Tuple, cst.List)) and 0 <= path[0] < len(node.elements):
-        return node.elements[path[0]].value
-    return None

@@ -111,11 +111,8 @@ class Steps(ForestFact):
 
     def _bodies(self, backward: cst.Call) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
         """The loops around a backward pass, innermost first; else the functions on the way to a loop that runs it."""
-        loops = list(self._module.fact(Loops).around(backward))
-        innermost = function = self._module.function_of(backward)
-        while not loops and function is not None and self._module.tree.function_of(function) is not None:
-            loops = self._module.fact(Loops).around(function)  # a closure given to the optimizer
-            function = self._module.function_of(function)
+        loops = self._module.fact(Loops).repeating(backward)
+        innermost = self._module.function_of(backward)
         if loops:
             hot = [item.node for item in loops if item.kind is LoopKind.HOT]
             ordered = [item.node for item in loops]

@@ -1,0 +1,49 @@
+"""Arguments of a DataLoader that have the value of their default: left out, or set to it, here or elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics.configuration import Configuration
+from torchlint.model.syntax.calls import Argument, Call
+from torchlint.rule import Note
+
+
+@dataclass(frozen=True)
+class AtDefault:
+    """An argument that has its default."""
+
+    name: str
+    argument: Argument
+    written: cst.BaseExpression | None  #: the literal that it is set to; None if it is left out
+    deliberate: bool  #: a comment stands where it is set
+
+    @property
+    def absent(self) -> bool:
+        """Whether the call leaves it out."""
+        return self.argument.absent
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the literal is not in the call."""
+        node = self.argument.node
+        return self.written is not None and (node is None or node.value is not self.written)
+
+    def notes(self, module: Module, value: str) -> tuple[Note, ...]:
+        """Where it is set to ``value``, unless the call shows it."""
+        if self.written is None or not self.is_elsewhere:
+            return ()
+        return (Note.at(module, self.written, f"`{self.name}` is set to {value}"),)
+
+
+def at_default(module: Module, call: Call, name: str, default: str) -> AtDefault | None:
+    """The argument ``name`` of ``call`` if it is left out, or set to the literal ``default``; else None."""
+    argument = call.argument(name)
+    written = module.fact(Configuration).written_as(argument.value, default)
+    if not argument.absent and written is None:
+        return None
+    places = dict.fromkeys(node for node in (argument.node, written) if node is not None)
+    return AtDefault(name, argument, written, any(module.comment_on(node) for node in places))
