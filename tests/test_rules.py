@@ -219,6 +219,10 @@ def _pair(name: str, side: str) -> str:
     return Path(FIXTURES / name / f"{side}.py").read_bytes().decode("utf-8")
 
 
+def _plain(part: str | tuple[str, ...] | re.Pattern[str]) -> tuple[str, ...]:
+    return () if isinstance(part, re.Pattern) else (part,) if isinstance(part, str) else part
+
+
 _HOSTILE = {
     "statements on one row": "a=1;" * 20_000,
     "one statement in every row": "a = torch.zeros(3)\n" * 20_000,
@@ -235,8 +239,6 @@ def test_no_text_keeps_the_screen_of_a_rule_busy(text: str) -> None:
         "import sys; from torchlint.rule.registry import load_rules; text = sys.stdin.read()\n"
         "for rule in load_rules(): rule.may_concern(text)"
     )
-    words = " ".join(
-        word for rule in RULES for part in rule.words for word in ([part] if isinstance(part, str) else part)
-    )
+    words = " ".join(word for rule in RULES for part in rule.words for word in _plain(part))
     text = f"# {words}\nimport torch\nx.to(1)\n{text}"
     subprocess.run([sys.executable, "-c", program], input=text, text=True, check=True, timeout=60)

@@ -61,10 +61,7 @@ class ReentrantCheckpoint(Rule):
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.semantics.gates import Gates
-        from torchlint.model.training.purpose import Purposes
 
-        if module.fact(Purposes).is_test(module.root):
-            return
         for call in module.own_calls(_CHECKPOINT, _SEQUENTIAL):
             argument = call.argument("use_reentrant")
             if argument.node is None:

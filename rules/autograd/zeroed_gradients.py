@@ -64,11 +64,9 @@ class ZeroedGradients(Rule):
     demo = ("GPU", "CPU")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.training.purpose import Purposes
-
         from ._zeroing import Zeroing
 
-        if module.fact(Purposes).is_test(module.root) or module.fact(Zeroing).keeps_tensors:
+        if module.fact(Zeroing).keeps_tensors:
             return
         for call in module.methods("zero_grad"):
             argument = _literal_false(module, call)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-#: A decorator or a call of ``torch.compile``, or ``module.compile()``; not ``re.compile(``.
-COMPILES = (
-    "torch.compile",
-    "th.compile",
-    "import compile",
-    *(f".compile({first}" for first in (")", "mode", "full", "dynamic", "backend", "options", "**", "\n", "\r")),
+import re
+
+#: A decorator or a call of ``torch.compile``, or ``module.compile()``; not ``re.compile(`` or ``torch.compiler``.
+COMPILES = re.compile(
+    r"\b(?:torch|th)\.compile\b|\bimport[^\n]* compile\b"
+    r"|(?<!\bre)\.compile\((?:\)|mode|full|dynamic|backend|options|\*\*|\r?\n)"
 )

@@ -70,13 +70,9 @@ class CompileInHotPath(Rule):
     demo = ("GPU", "CPU")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.training.purpose import Purposes
-
         from ._hot_path import repeated
         from ._sites import CompileSites
 
-        if module.fact(Purposes).is_test(module.root):
-            return
         for site in module.fact(CompileSites).for_speed:
             if site.in_place:
                 continue

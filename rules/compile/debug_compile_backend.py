@@ -83,12 +83,10 @@ class DebugCompileBackend(Rule):
     demo = ("GPU", "CPU")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.training.purpose import Purposes
-
         from ._debugging import in_test, is_meant, names_eager, switches
         from ._sites import CompileSites
 
-        if module.fact(Purposes).is_test(module.root) or any(module.imports(name) for name in _TESTS):
+        if any(module.imports(name) for name in _TESTS):
             return
         for site in module.fact(CompileSites).all:
             argument = site.debugging

@@ -64,12 +64,8 @@ class DynamoResetInLoop(Rule):
     demo = ("CPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.training.purpose import Purposes
-
         from ._resets import loop_that_needs_it
 
-        if module.fact(Purposes).is_test(module.root):
-            return
         for call in module.own_calls(*_RESETS):
             loop = loop_that_needs_it(module, call.node)
             if loop is None:

@@ -60,19 +60,15 @@ class FragmentedCompile(Rule):
     code = "TL509"
     name = "fragmented-compile"
     default = Default.OPT_IN
-    words = ("torch", COMPILES, ("nn", "modules()", "children()"))
+    words = ("torch", "compile", COMPILES, ("nn", "modules()", "children()"))
     since = (2, 0)
     demo = ("GPU", "CPU")
     options = {"layers": 8}
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.training.purpose import Purposes
-
         from ._fragments import fragments
         from ._redundant import Redundant
 
-        if module.fact(Purposes).is_test(module.root):
-            return
         least = module.option(self.name, "layers")
         covered = {inner for inner, _ in module.fact(Redundant).pairs()}
         for site, count in fragments(module, least if isinstance(least, int) else 8):

@@ -83,17 +83,13 @@ class GraphBreakInCompiled(Rule):
 
     code = "TL504"
     name = "graph-break-in-compiled"
-    words = ("torch", COMPILES)
+    words = ("torch", "compile", COMPILES)
     since = (2, 0)
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.training.purpose import Purposes
-
         from ._breaks import Breaks
 
-        if module.fact(Purposes).is_test(module.root):
-            return
         for found in module.fact(Breaks).all():
             message, label = _MESSAGES[found.kind]
             text = " ".join(module.code(found.node).split())

@@ -68,17 +68,11 @@ class MissingCompile(Rule):
         from torchlint.model.data.devices import Devices
         from torchlint.model.numerics.sizes import Sizes
         from torchlint.model.training.constructors import Constructors
-        from torchlint.model.training.purpose import Purposes
         from torchlint.model.training.steps import Steps
 
         from ._uncompiled import fixed_shape, is_shown, speaks_against, uses_gpu
 
-        if (
-            module.fact(Purposes).is_test(module.root)
-            or not uses_gpu(module)
-            or module.fact(Devices).uses_trainer
-            or speaks_against(module)
-        ):
+        if not uses_gpu(module) or module.fact(Devices).uses_trainer or speaks_against(module):
             return
         seen: set[cst.CSTNode] = set()
         for step in module.fact(Steps).loops:

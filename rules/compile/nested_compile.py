@@ -73,7 +73,7 @@ class NestedCompile(Rule):
 
     code = "TL501"
     name = "nested-compile"
-    words = ("torch", COMPILES)
+    words = ("torch", "compile", COMPILES)
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

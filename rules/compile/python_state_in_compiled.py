@@ -72,17 +72,13 @@ class PythonStateInCompiled(Rule):
 
     code = "TL505"
     name = "python-state-in-compiled"
-    words = ("torch", COMPILES)
+    words = ("torch", "compile", COMPILES)
     since = (2, 0)
     demo = ("GPU", "CPU")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.training.purpose import Purposes
-
         from ._mutations import Mutations
 
-        if module.fact(Purposes).is_test(module.root):
-            return
         for found in module.fact(Mutations).all():
             edited = _to_buffer(module, found)
             yield self.diagnostic(

@@ -72,10 +72,7 @@ class Torchscript(Rule):
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.semantics.gates import Gates
-        from torchlint.model.training.purpose import Purposes
 
-        if module.fact(Purposes).is_test(module.root):
-            return
         for node, name in _uses(module):
             if module.fact(Gates).for_other_versions(node) or _is_one_of_two(module, node):
                 continue

@@ -18,7 +18,6 @@ from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.function_words import words_of
 from torchlint.model.training.loops import Loops
-from torchlint.model.training.purpose import Purposes
 
 #: How many callers up the loop over the epochs is looked for.
 _DEPTH = 5
@@ -83,8 +82,6 @@ class Epochs:
         for consumer in self._module.fact(Loading).consumers(loader):
             if self._goes_through(consumer.node, loader):
                 found.append(consumer.node)
-        if self._module.fact(Purposes).is_test(self._module.root):
-            return found
         return [*found, *self._calls_of_one_pass.get(loader.node, ())]
 
     @cached_property

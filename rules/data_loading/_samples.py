@@ -18,7 +18,6 @@ from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
-from torchlint.model.training.purpose import Purposes
 
 from ._sample_sizes import SampleSizes
 
@@ -77,8 +76,6 @@ class Samples:
     @cached_property
     def loops(self) -> list[SampleLoop]:
         """The loops that run a network, or a pipeline, on one sample after the other; each loop once."""
-        if self._module.fact(Purposes).is_test(self._module.root):
-            return []
         found: dict[cst.CSTNode, SampleLoop] = {}
         for call in self._tree.calls:
             item = self._judge(call)

@@ -16,7 +16,6 @@ from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loops
-from torchlint.model.training.purpose import Purposes
 
 from ._kinds import TokenizedIn
 
@@ -56,7 +55,7 @@ class Tokenizing:
     @cached_property
     def padded(self) -> list[Padding]:
         """The calls that pad training data to the maximum length, where no static shape is called for."""
-        if self._module.fact(Purposes).is_test(self._module.root) or self._wants_one_shape:
+        if self._wants_one_shape:
             return []
         return list(self._find())
 

@@ -66,10 +66,6 @@ class DataParallel(Rule):
     words = ("torch", (".DataParallel", " DataParallel", "data_parallel("))
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.training.purpose import Purposes
-
-        if module.fact(Purposes).is_test(module.root):
-            return
         successor = next(module.calls(*_SUCCESSORS), None)
         note = Note("`DistributedDataParallel` runs one process per GPU; start the script with `torchrun`")
         if successor is not None:

@@ -61,9 +61,8 @@ class DeterministicMode(Rule):
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.semantics.switches import Switches
-        from torchlint.model.training.purpose import Purposes
 
-        if module.fact(Purposes).is_test(module.root) or any(module.calls(*_COMPARISONS)):
+        if any(module.calls(*_COMPARISONS)):
             return
         places: list[cst.CSTNode] = []
         for switch in module.fact(Switches).flags(_FLAG):

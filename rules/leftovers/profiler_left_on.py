@@ -69,10 +69,6 @@ class ProfilerLeftOn(Rule):
     demo = ("CPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.training.purpose import Purposes
-
-        if module.fact(Purposes).is_test(module.root):
-            return
         for call in module.own_calls(*_SCHEDULED, *_SWITCHED):
             block = _block_of(module, call)
             loop = None if block is None or not _always_on(call) else _recorded_loop(module, block)

@@ -23,7 +23,6 @@ from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.inference import InferenceSite
 from torchlint.model.training.loops import Loop, LoopKind, Loops, is_batch
 from torchlint.model.training.networks import Networks
-from torchlint.model.training.purpose import Purposes
 
 _LOW = frozenset({"torch.bfloat16", "torch.float16", "torch.half"})
 _FORMATS = _LOW | {"torch.float64", "torch.double"}
@@ -49,7 +48,7 @@ class Recasts:
     def all(self) -> list[Recast]:
         """Such forwards, of networks that are made here in float32 and never trained; one for each autocast."""
         module = self._module
-        if module.fact(Purposes).is_test(module.root) or module.fact(Gradients).backwards or self._casts_networks:
+        if module.fact(Gradients).backwards or self._casts_networks:
             return []
         if any(module.value(call).kind is Kind.OPTIMIZER for call in module.tree.calls):
             return []

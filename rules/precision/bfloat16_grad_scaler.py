@@ -72,12 +72,11 @@ class Bfloat16GradScaler(Rule):
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.numerics.autocasts import Autocasts
-        from torchlint.model.training.purpose import Purposes
 
         entered = [found for found in module.fact(Autocasts).all if found.enabled is not False]
         if not entered or any(found.dtype != "torch.bfloat16" for found in entered):
             return
-        if module.fact(Purposes).is_test(module.root) or module.fact(Autocasts).others or any(module.methods("half")):
+        if module.fact(Autocasts).others or any(module.methods("half")):
             return
         if not any(module.methods("scale")):
             return

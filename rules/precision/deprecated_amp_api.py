@@ -53,6 +53,7 @@ class DeprecatedAmpApi(Rule):
     code = "TL303"
     name = "deprecated-amp-api"
     words = ("amp", ("cuda.amp", "cpu.amp", "cuda import", "cpu import"))
+    in_tests = True
     since = (2, 4)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

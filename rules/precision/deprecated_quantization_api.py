@@ -71,6 +71,7 @@ class DeprecatedQuantizationApi(Rule):
     name = "deprecated-quantization-api"
     default = Default.OPT_IN
     words = (("torch.quantization", "torch.ao", "import quantization"), ("quantize", "prepare", "convert"))
+    in_tests = True
     since = (2, 8)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

@@ -74,12 +74,9 @@ class FullPrecisionMatmul(Rule):
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.numerics.precision import Precision
-        from torchlint.model.training.purpose import Purposes
 
         precision = module.fact(Precision)
-        if module.fact(Purposes).is_test(module.root) or (
-            precision.float32_training and not precision.loses_on_probabilities
-        ):
+        if precision.float32_training and not precision.loses_on_probabilities:
             return  # TL301 reports what autocast speeds up without other changes
         found = module.fact(Precision).float32_product
         if found is None:

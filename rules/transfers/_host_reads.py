@@ -23,7 +23,6 @@ from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import is_backward
 from torchlint.model.training.outputs import Outputs
-from torchlint.model.training.purpose import Purposes
 
 from ._rounds import Rounds
 
@@ -95,11 +94,7 @@ class HostReads:
     @cached_property
     def _reads(self) -> list[HostRead]:
         """The reads at every training step of values that the network or the loss of the step gave, in order."""
-        if (
-            self._module.fact(Purposes).is_test(self._module.root)
-            or self._measures(self._module.path)
-            or not self._on_gpu
-        ):
+        if self._measures(self._module.path) or not self._on_gpu:
             return []
         found: dict[cst.CSTNode, HostRead] = {}
         for step in self._module.fact(Rounds).steps:

@@ -87,7 +87,7 @@ class AllocateThenMove(Rule):
         from torchlint.model.training.purpose import Purposes
 
         purposes, placement = module.fact(Purposes), module.fact(Placement)
-        if purposes.is_test(module.root) or any(map(placement.sets_default_device, module.calls(*DEFAULT_SETTERS))):
+        if any(map(placement.sets_default_device, module.calls(*DEFAULT_SETTERS))):
             return
         for move in placement.moves:
             function = module.function_of(move.call)

@@ -67,8 +67,6 @@ class BlockingTransfer(Rule):
 
         from ._pinning import Pinning
 
-        if module.fact(Purposes).is_test(module.root):
-            return
         for copy in module.fact(Pinning).blocking_copies():
             if module.fact(Purposes).runs_once(copy.move.call):
                 continue

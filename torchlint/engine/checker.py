@@ -20,6 +20,7 @@ from torchlint.source.lexemes import code_of
 from torchlint.source.parsing import ParseError, check_syntax, garbage_collection_paused
 from torchlint.source.paths import in_project, is_in_package, is_vendored
 from torchlint.source.source import Source, SourceError
+from torchlint.source.testing import is_test
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
@@ -39,6 +40,7 @@ def raise_crash(crash: InternalError) -> None:
     raise crash
 
 
+@garbage_collection_paused()
 def check(
     source: Source,
     settings: Settings,
@@ -58,8 +60,9 @@ def check(
     enabled = settings.rules(source.path)
     judged = {rule.code for rule in enabled}
     diagnostics: list[Diagnostic] = []
-    rules, code = _concerned(source, enabled)
-    if rules and is_vendored(in_project(source.path)):
+    place = in_project(source.path)
+    rules, code = _concerned(source, place, enabled)
+    if rules and is_vendored(place):
         rules, judged = [], set()
     try:
         around = _context(source, settings) if rules else None
@@ -68,7 +71,7 @@ def check(
         if rules and is_cancelled():
             raise AbandonedError
         if rules:
-            with garbage_collection_paused(), _model(source, settings, rules, around) as module:
+            with _model(source, settings, rules, around) as module:
                 for rule in rules:
                     if is_cancelled():
                         raise AbandonedError
@@ -112,20 +115,23 @@ def check(
 
 def texts_around(source: Source, settings: Settings) -> Mapping[str, str]:
     """What the diagnostics of a file depend on: by absolute path, the texts of files; empty if only on its own."""
-    rules, _ = _concerned(source, settings.rules(source.path))
-    around = _context(source, settings) if rules and not is_vendored(in_project(source.path)) else None
+    place = in_project(source.path)
+    rules, _ = _concerned(source, place, settings.rules(source.path))
+    around = _context(source, settings) if rules and not is_vendored(place) else None
     return around[0].texts if around is not None else {}
 
 
-def _concerned(source: Source, enabled: Sequence[Rule]) -> tuple[list[Rule], str]:
-    """The rules that may report something in a file, and its code if there are any."""
-    rules, code = _concerned_by(source.text, tuple(enabled))
+def _concerned(source: Source, place: str, enabled: Sequence[Rule]) -> tuple[list[Rule], str]:
+    """The rules that may report something in a file at a place of its project, and its code if there are any."""
+    rules, code = _concerned_by(source.text, place, tuple(enabled))
     return list(rules), code
 
 
 @lru_cache(maxsize=1)  # the server asks before a check
-def _concerned_by(text: str, enabled: tuple[Rule, ...]) -> tuple[tuple[Rule, ...], str]:
+def _concerned_by(text: str, place: str, enabled: tuple[Rule, ...]) -> tuple[tuple[Rule, ...], str]:
     rules = [rule for rule in enabled if rule.may_concern(text)]
+    if not all(rule.in_tests for rule in rules) and is_test(place, text):
+        rules = [rule for rule in rules if rule.in_tests]
     code = code_of(text) if rules else ""
     return tuple(rule for rule in rules if rule.may_concern(code)), code
 
@@ -150,13 +156,11 @@ def _context(source: Source, settings: Settings) -> tuple[Context, str] | None:
 
 
 @cache
-def _screen(rules: tuple[Rule, ...]) -> Callable[[str], bool]:
-    """Whether any of the rules may report something in a text."""
+def _screen(rules: tuple[Rule, ...]) -> Callable[[str, str], bool]:
+    """Whether any of the rules may report something in the file at a place of its project, with a text."""
 
-    def concerns(text: str) -> bool:
-        selected = [rule for rule in rules if rule.may_concern(text)]
-        code = code_of(text) if selected else ""
-        return any(rule.may_concern(code) for rule in selected)
+    def concerns(place: str, text: str) -> bool:
+        return not is_vendored(place) and bool(_concerned_by(text, place, rules)[0])
 
     return concerns
 

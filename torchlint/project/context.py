@@ -22,17 +22,17 @@ from torchlint.source.parsing import ParseError
 #: Characters of files that are analysed together as a whole.
 GROUP = 200_000
 
-#: Whether anything may be reported in a text.
-Screen = Callable[[str], bool]
+#: Whether anything may be reported in the file at a path within its project, with a text.
+Screen = Callable[[str, str], bool]
 
 
 def context_around(
-    path: str, text: str, sources: Sequence[str] = (), concerns: Screen = lambda text: True
+    path: str, text: str, sources: Sequence[str] = (), concerns: Screen = lambda place, text: True
 ) -> tuple[Context, str] | None:
     """What the file at `path`, with this text, is analysed with, and its path in that; None outside of a program.
 
     `sources` are further folders of ``sys.path``, absolute. `concerns` tells whether anything may be reported in a
-    text; the same function is asked once for each text. What was read of a project is kept until `forget`. Of other
+    file; the same function is asked once for each. What was read of a project is kept until `forget`. Of other
     files the texts of `use_texts` count, where there are any.
     """
     if not os.path.isfile(path):
@@ -154,7 +154,7 @@ class _Known:
     def _is_concerned(self, file: str, text: str, concerns: Screen) -> bool:
         known = self.concerned.get((file, concerns))
         if known is None:
-            known = self.concerned[file, concerns] = concerns(text)
+            known = self.concerned[file, concerns] = concerns(file, text)
         return known
 
 

@@ -47,13 +47,18 @@ class Page:
     sections: Mapping[str, str] = field(default_factory=dict)
 
 
-#: Strings that a text must contain; of a tuple of strings, at least one.
-Words = tuple[str | tuple[str, ...], ...]
+#: Strings that a text must contain; of a tuple of strings, at least one; of a pattern, a match.
+Words = tuple[str | tuple[str, ...] | re.Pattern[str], ...]
 
 
 def _contains(text: str, words: Words) -> bool:
     return all(
-        word in text if isinstance(word, str) else any(alternative in text for alternative in word) for word in words
+        word in text
+        if isinstance(word, str)
+        else any(alternative in text for alternative in word)
+        if isinstance(word, tuple)
+        else word.search(text) is not None
+        for word in words
     )
 
 
@@ -68,10 +73,13 @@ class Rule:
     name: ClassVar[str]  #: "single-process-dataloader"
     default: ClassVar[Default] = Default.ON
     #: A file that lacks one of these cannot violate the rule and is not even parsed for it.
-    #: A string must occur in the text, comments and triple-quoted strings left out; of a tuple of strings at least one.
+    #: A string must occur in the text, comments and triple-quoted strings left out; of a tuple of strings at least one;
+    #: a pattern must match somewhere.
     words: ClassVar[Words] = ()
     #: The same for the text of the file together with what it is analysed with: the evidence may be in another file.
     project_words: ClassVar[Words] = ()
+    #: Whether it reports in files that test code: in a folder `tests`, or with a test library.
+    in_tests: ClassVar[bool] = False
     #: Oldest torch version whose users profit from the advice, e.g. (2, 4); None: any.
     since: ClassVar[tuple[int, int] | None] = None
     #: Where its effect can be shown by the before/after pair: "GPU", "CPU".

@@ -14,7 +14,6 @@ from torchlint.model.numerics.layers import Layers, NetworkLayers
 from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
-from torchlint.model.training.purpose import Purposes
 
 #: Transforms that give every image the same size ...
 _SIZING = ("CenterCrop", "RandomCrop", "RandomResizedCrop", "FiveCrop", "TenCrop")
@@ -36,7 +35,7 @@ class Convolutions:
     def forwards(self) -> list[tuple[cst.Call, Layers]]:
         """The first forward of each convolutional network in each loop on CUDA, with what the network is made of."""
         module = self._module
-        if module.fact(Purposes).is_test(module.root) or not module.fact(Devices).uses_cuda:
+        if not module.fact(Devices).uses_cuda:
             return []
         found: list[tuple[cst.Call, Layers]] = []
         seen: set[tuple[cst.CSTNode, str]] = set()

@@ -21,7 +21,6 @@ from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
-from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.steps import Steps, TrainingLoop
 
 _QUANTIZATION = ("torch.quantization", "torch.ao.")
@@ -90,7 +89,7 @@ class Precision:
     def float32_training(self) -> list[TrainingLoop]:
         """The training loops that compute in float32 on CUDA and that autocast would serve."""
         module = self._module
-        if module.fact(Purposes).is_test(module.root) or not module.fact(Devices).uses_cuda:
+        if not module.fact(Devices).uses_cuda:
             return []
         if self.is_double or self.plays_games:
             return []

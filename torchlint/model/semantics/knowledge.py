@@ -367,6 +367,3 @@ NO_NETWORK = re.compile(
     r"featuri[sz]er|normali[sz]er$",
     re.IGNORECASE,
 )
-
-#: What files that test code import.
-TEST_LIBRARIES = ("accelerate.test_utils", "unittest", "pytest", "torch.testing", "absl.testing", "parameterized")

@@ -144,7 +144,7 @@ class Inference:
     @cached_property
     def _is_out_of_reach(self) -> bool:
         roots = {name.partition(".")[0] for name in self._module.own_imported_names}
-        return self._module.fact(Purposes).is_test(self._module.root) or not roots.isdisjoint(_GRADIENT_LIBRARIES)
+        return not roots.isdisjoint(_GRADIENT_LIBRARIES)
 
     @cached_property
     def _is_adversarial(self) -> bool:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from enum import Enum
 
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics import knowledge
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.main_guard import is_main_guard
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.loops import Loops, is_backward, is_step
 from torchlint.source.paths import is_vendored
 from torchlint.source.reading import is_notebook
+from torchlint.source.testing import is_test
 
-#: A folder of tests. Scripts are in `test/` too, and `test_*.py` is often a script that evaluates a network.
-_TESTS = re.compile(r"(^|/)tests/|(^|/)conftest\.py$")
 #: What reaches functions without naming them.
 _DYNAMIC = frozenset(f"builtins.{name}" for name in ("eval", "exec", "globals", "locals", "vars"))
 _COMMAND_LINES = ("fire", "invoke", "jsonargparse", "defopt", "clize", "plac")
@@ -56,25 +53,15 @@ class Purposes(ForestFact):
         return known
 
     def _of_file(self, root: cst.CSTNode) -> Purpose:
-        place = self._forest.file_of_root[root].place
-        if is_vendored(place):
+        file = self._forest.file_of_root[root]
+        if is_vendored(file.place):
             return Purpose.VENDORED
-        if _TESTS.search(place) or self._is_test_file(root):
-            return Purpose.TEST
-        return Purpose.WORK
+        return Purpose.TEST if is_test(file.place, file.text) else Purpose.WORK
 
     def _imports(self, root: cst.CSTNode, libraries: Iterable[str]) -> bool:
         """Whether a file imports one of these libraries, or something of them."""
         imported = {name.partition(".")[0] for name in self._forest.imported_by(root)}
         return not imported.isdisjoint(libraries)
-
-    def _is_test_file(self, root: cst.CSTNode) -> bool:
-        """Whether a file imports a test library; of `unittest`, which editors import by accident, if it is used."""
-        if not self._imports(root, knowledge.TEST_LIBRARIES):
-            return False
-        if self._imports(root, {*knowledge.TEST_LIBRARIES} - {"unittest"}) or not self._forest.file_of_root[root].whole:
-            return True
-        return any(name.partition(".")[0] == "unittest" for name in self._forest.used_imports(root))
 
     def is_test(self, node: cst.CSTNode) -> bool:
         """Whether the file of ``node`` tests code: it imports a test library, or is in a folder `tests`."""
