@@ -33,6 +33,9 @@ class Files(Protocol):
     def words_of(self, file: str) -> tuple[frozenset[str], ...]:
         """The words in each piece of a file."""
 
+    def vocabulary(self, file: str) -> frozenset[str]:
+        """The words in a file, known without its pieces."""
+
     def find_module(self, module: str, importer: str) -> str | None:
         """The file of a module, with leading dots if it is relative."""
 
@@ -47,6 +50,7 @@ class Choice:
         self._files = files
         self._mains = frozenset(mains)
         self._known_facts: dict[str, Facts] = {}
+        self._unmentioning: set[str] = set()  #: files that contain none of the names that they might use
         self._find_module = cache(files.find_module)
         self._chosen: dict[str, set[int]] = {}
         self._size = 0
@@ -73,7 +77,7 @@ class Choice:
     @property
     def looked_at(self) -> frozenset[str]:
         """The files whose texts the choice depends on."""
-        return self._mains | self._known_facts.keys()
+        return self._mains | self._unmentioning | self._known_facts.keys()
 
     def _facts(self, file: str) -> Facts:
         known = self._known_facts.get(file)
@@ -175,6 +179,9 @@ class Choice:
             return
         for importer in importers:
             if importer == file:
+                continue
+            if self._files.vocabulary(importer).isdisjoint(names):
+                self._unmentioning.add(importer)
                 continue
             bound, modules = self._bound(importer, file, names)
             for index in range(len(self._facts(importer).pieces.starts)):

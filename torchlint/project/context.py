@@ -6,18 +6,19 @@ The choice of pieces depends on the project alone, so that a file has the same f
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from torchlint.model.syntax.context import Context, ContextFile
-from torchlint.model.syntax.pieces import Piece, parse_pieces, parse_spans
+from torchlint.model.syntax.pieces import Piece, parse_spans
 from torchlint.project.choice import Choice
 from torchlint.project.project import Project
 from torchlint.project.roots import find_root
 from torchlint.project.store import Entry
-from torchlint.source.parsing import ParseError
+from torchlint.source.parsing import ParseError, is_too_deep
 
 #: Characters of files that are analysed together as a whole.
 GROUP = 200_000
@@ -196,8 +197,9 @@ def _part(file: ContextFile) -> _Part:
 
 def _parsed(root: str, file: ContextFile) -> Sequence[Piece]:
     """The pieces of a file with their trees; none if one of them cannot be parsed."""
-    name = f"{root}/{file.path}"
+    if file.whole and sys.version_info < (3, 11) and is_too_deep(file.text):
+        return ()
     try:
-        return parse_pieces(file.text, name) if file.whole else parse_spans(file.text, file.spans, name)
+        return parse_spans(file.text, file.spans, f"{root}/{file.path}")
     except ParseError:
         return ()

@@ -22,6 +22,11 @@ _MODULE = re.compile(r"\s*([^\W\d]\w*(?:\.[^\W\d]\w*)*)")
 _CHECKED = re.compile(r"^([ \t]*)if\b[ \t(]*(?:\w+\.)?TYPE_CHECKING\b[^\r\n]*:[ \t]*(?:#[^\r\n]*)?\r?$", re.MULTILINE)
 _GUARD = re.compile(r"""^if[ \t(]+(?:__name__[ \t]*==|["']__main__["'][ \t]*==[ \t]*__name__)""", re.MULTILINE)
 
+#: How a top-level statement begins that does more than bind names: a loop, a ``with``, or a call of anything.
+_DOING = re.compile(
+    r"^(?:(?:for|while|with|async|await)\b|[^\W\d][\w.]*[ \t]*[(\[\\]|[(\[{]|[^\s#][^\r\n#]*;)", re.MULTILINE
+)
+
 
 @dataclass(frozen=True)
 class Imported:
@@ -57,6 +62,11 @@ def outline(text: str) -> Outline:
         "sys.path" in text,
         frozenset(item.top for item in imports if item.top),
     )
+
+
+def may_run(text: str) -> bool:
+    """Whether a top-level statement may do more than bind names; False is certain."""
+    return _DOING.search(text) is not None
 
 
 def _imports(text: str) -> Iterator[Imported]:

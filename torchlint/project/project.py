@@ -108,7 +108,7 @@ class Project:
             Resolver(self._layout, self._sources, self._distributions),
             Outlines(self._entries),
             self._added,
-            lambda file: self._entries[file].facts.runs,
+            lambda file: self._entries[file].runs,
         )
 
     @cached_property
@@ -264,6 +264,11 @@ class Project:
     def words_of(self, file: str) -> tuple[frozenset[str], ...]:
         """The words in each top-level statement of a file, given relative to the root."""
         return self._entries[file].words
+
+    def vocabulary(self, file: str) -> frozenset[str]:
+        """The words in a file, given relative to the root."""
+        self.consulted.texts.add(self._path(file))
+        return self._entries[file].vocabulary
 
     def is_in_program(self, file: str) -> bool:
         """Whether a script imports a file, directly or not, or the file is one; it is given relative to the root."""

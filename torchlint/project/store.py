@@ -9,7 +9,7 @@ from functools import cached_property
 
 from torchlint.project.imports import Facts, Pieces, facts
 from torchlint.project.mentions import index
-from torchlint.project.outlines import Outline, outline
+from torchlint.project.outlines import Outline, may_run, outline
 from torchlint.project.searchpath import added_folders
 from torchlint.source import reading
 from torchlint.source.reading import is_notebook
@@ -55,11 +55,21 @@ class Entry:
         return facts(self.text) if self.text is not None else Facts(valid=False)
 
     @cached_property
+    def runs(self) -> bool:
+        """Whether a top-level statement, other than an import or a definition, does something."""
+        return self.text is not None and may_run(self.text) and self.facts.runs
+
+    @cached_property
     def words(self) -> tuple[frozenset[str], ...]:
         """The words in each of its top-level statements, comments and strings included."""
         text, starts = self.text or "", self.facts.pieces.starts
         ends = (*starts[1:], len(text))
         return tuple(frozenset(_WORD.findall(text, start, end)) for start, end in zip(starts, ends, strict=True))
+
+    @cached_property
+    def vocabulary(self) -> frozenset[str]:
+        """The words in it, comments and strings included."""
+        return frozenset(_WORD.findall(self.text or ""))
 
     @cached_property
     def mentions(self) -> Mapping[str, tuple[int, ...]]:
@@ -75,7 +85,7 @@ class Entry:
 
     def same_imports(self, other: Entry) -> bool:
         """Whether the import graph is the same with ``other`` in place of this."""
-        return (self.outline, self.added, self.facts.runs) == (other.outline, other.added, other.facts.runs)
+        return (self.outline, self.added, self.runs) == (other.outline, other.added, other.runs)
 
     @property
     def pieces(self) -> Pieces:
