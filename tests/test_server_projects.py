@@ -13,7 +13,7 @@ from conftest import RunTorchlint
 from lsprotocol import types
 from pygls.exceptions import JsonRpcRequestCancelled
 from server_client import Editor, editor, uri_of
-from test_whole_project import DATA, ENGINE, MAIN
+from whole_program import DATA, ENGINE, MAIN
 
 from torchlint.project.context import context_around, forget, use_texts
 
