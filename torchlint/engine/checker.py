@@ -111,10 +111,13 @@ def check(
 
 
 def texts_around(source: Source, settings: Settings) -> Mapping[str, str]:
-    """What the diagnostics of a file depend on: by absolute path, the texts of files; empty if only on its own."""
+    """What the diagnostics of a file depend on: by absolute path, the texts of files; empty if only on its own.
+
+    Of configuration files those that count which a check has read.
+    """
     rules, _ = _concerned(source, settings.rules(source.path))
     around = _context(source, settings) if rules and not is_vendored(in_project(source.path)) else None
-    return around[0].texts if around is not None else {}
+    return {**around[0].texts, **around[0].read_configs()} if around is not None else {}
 
 
 def _concerned(source: Source, enabled: Sequence[Rule]) -> tuple[list[Rule], str]:
