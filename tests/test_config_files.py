@@ -13,6 +13,7 @@ from torchlint import check_text, load_settings
 from torchlint.engine.checker import texts_around
 from torchlint.project.configs import MAX_BYTES, Configs, is_own, listed
 from torchlint.project.context import forget, read_again
+from torchlint.project.tree import list_tree
 from torchlint.source.source import Source
 
 TRAIN = """\
@@ -296,9 +297,9 @@ def test_unreadable_files_are_skipped(tmp_path: Path) -> None:
     assert [value.text for value in Configs(str(tmp_path), names).values("num_workers")] == ["8"]
 
 
-def test_folders_full_of_files_contain_data() -> None:
-    data = [f"labels/{number}.json" for number in range(301)]
-    assert listed(["b.yaml", *data, "a.yml"]) == ("a.yml", "b.yaml")
+def test_folders_full_of_files_contain_data(tmp_path: Path) -> None:
+    write(tmp_path, {"b.yaml": "", "conf/a.yml": "", **{f"labels/{number}.json": "" for number in range(301)}})
+    assert list_tree(str(tmp_path)).configs == ("b.yaml", "conf/a.yml")
     assert listed([f"{number}/a.json" for number in range(3_001)]) == ()
 
 

@@ -21,21 +21,18 @@ MAX_FOLDER_FILES = 300
 MAX_BYTES = 200_000
 #: Bytes of all files; in a project with more, nothing is known.
 MAX_TOTAL = 10_000_000
-#: Folders with files for tests, or for a smaller run than a user's.
-_TESTS = frozenset({"test", "tests", "testing", "test_data", "fixtures", "node_modules"})
+#: Folders with files of other projects, or for tests, which are small runs.
+_OTHERS = VENDORED | {"test", "tests", "testing", "test_data", "fixtures", "node_modules"}
 _COMMENT = re.compile(r"(?m)(?:^|[ \t])#[^\n]*")
 
 
 def listed(names: Sequence[str]) -> tuple[str, ...]:
     """Those of the paths of configuration files, relative to the root of a project, that may concern its programs."""
-    by_folder: dict[str, list[str]] = {}
+    found = []
     for name in sorted(names):
-        folder, _, last = name.rpartition("/")
-        parts = set(folder.split("/"))
-        hidden = last.startswith(".") or any(part.startswith(".") for part in parts)
-        if not hidden and parts.isdisjoint(VENDORED | _TESTS):
-            by_folder.setdefault(folder, []).append(name)
-    found = [name for names in by_folder.values() if len(names) <= MAX_FOLDER_FILES for name in names]
+        parts = name.split("/")
+        if not any(part.startswith(".") for part in parts) and _OTHERS.isdisjoint(parts):
+            found.append(name)
     return tuple(found) if len(found) <= MAX_FILES else ()
 
 

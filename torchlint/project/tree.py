@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from itertools import islice
 
-from torchlint.project.configs import ENDINGS, listed
+from torchlint.project.configs import ENDINGS, MAX_FOLDER_FILES, listed
 from torchlint.settings.files import Ignore, ignores_above, is_ignored, read_ignore
 from torchlint.settings.globs import Glob, matches
 from torchlint.settings.keys import DEFAULT_EXCLUDE
@@ -34,7 +34,7 @@ class Tree:
 
 
 def list_tree(root: str, *, deep: bool = True) -> Tree:
-    """The Python files under ``root``, or only those directly in it if the walk is not ``deep``.
+    """The Python and configuration files under ``root``, or only those directly in it if the walk is not ``deep``.
 
     Folders are read level by level, so that a bound cuts off what is deepest. Ignored files, folders of tools, virtual
     environments and build output are left out. Links to folders are not followed, links to files outside of the root
@@ -64,9 +64,11 @@ def list_tree(root: str, *, deep: bool = True) -> Tree:
                 distributions.append(folder)
             if ".gitignore" in names:
                 ignores = (*ignores, *read_ignore(place, os.path.join(place, ".gitignore")))
+            has_data = sum(name.endswith(ENDINGS) for name in names) > MAX_FOLDER_FILES
+            endings = (".py",) if has_data else (".py", *ENDINGS)
             for entry in entries:
                 is_folder = _is_folder(entry)
-                if not is_folder and not (entry.name.endswith((".py", *ENDINGS)) and _is_file_within(entry, real_root)):
+                if not is_folder and not (entry.name.endswith(endings) and _is_file_within(entry, real_root)):
                     continue
                 inner = os.path.join(place, entry.name)
                 if (is_folder and not deep) or matches(exclude, inner) or is_ignored(inner, is_folder, ignores):
