@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.model.data.loading import Loading
 from torchlint.model.module import Module
+from torchlint.model.semantics.config_files import ConfigFiles
 from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import Call
@@ -80,6 +81,9 @@ def _counted(module: Module, node: cst.Call, depth: int) -> Workers:
     found = [count(module, item, depth - 1) for item in given]
     if name in _COUNTS:
         return Workers.SOME
+    default = module.fact(ConfigFiles).default(node)
+    if name is None and (default is None or count(module, default, depth - 1) is not Workers.UNKNOWN):
+        return _usual(module, node)  # `config.get("workers", 4)`
     if name == "builtins.int" and len(found) == 1:
         return found[0]
     if name == "builtins.max" and Workers.SOME in found:
@@ -107,14 +111,21 @@ def _held(module: Module, node: cst.Name | cst.Attribute | cst.Subscript, depth:
     """A number that is written elsewhere: a constant, an option, an attribute of the configuration."""
     written = module.fact(Configuration).step(node)
     if written is None:
-        return Workers.UNKNOWN
+        return _usual(module, node)
     found = [(value, Workers.UNKNOWN if value is node else count(module, value, depth - 1)) for value in written.values]
     # `if args.debug: args.workers = 0`
     usual = {known for value, known in found if known is not Workers.UNKNOWN or not _is_on_a_condition(module, value)}
-    if not usual or Workers.UNKNOWN in usual:
+    if not usual:
+        return _usual(module, node)
+    if Workers.UNKNOWN in usual:
         return Workers.UNKNOWN
     is_sure = written.complete and all(known is Workers.SOME for _, known in found)
     return Workers.SOME if is_sure else Workers.BY_DEFAULT
+
+
+def _usual(module: Module, node: cst.BaseExpression) -> Workers:
+    """A number that configuration files of the project give."""
+    return Workers.BY_DEFAULT if module.fact(ConfigFiles).count(node) else Workers.UNKNOWN
 
 
 def _is_on_a_condition(module: Module, value: cst.BaseExpression) -> bool:

@@ -23,6 +23,8 @@ class RespawnedWorkers(Rule):
 
     `num_workers` must be seen to be at least 1, if only by default: the default of an option or a parameter, or an
     attribute of a configuration object. A condition that sets it to 0 (`if args.debug: args.workers = 0`) is ignored.
+    A number that a program reads by a key (`config["num_workers"]`, `cfg.data.workers`) is looked up in the YAML and
+    JSON files of the project: at least nine of ten values of that key must be 1 or more.
 
     ## Why it is slow
     When a pass over the loader ends, its workers are shut down. The next pass starts new ones, sends them the dataset,
@@ -70,6 +72,7 @@ class RespawnedWorkers(Rule):
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.data.loaders import Loaders
+        from torchlint.model.semantics.config_files import ConfigFiles
 
         from ._epochs import Epochs
         from ._workers import Workers, count
@@ -89,12 +92,15 @@ class RespawnedWorkers(Rule):
             deliberate = persistent.node is not None and module.comment_on(persistent.node)
             value = self._value(module, workers, known is Workers.SOME)
             can_repeat = passed.node is not None or value == "True"  # else the names may not be known here
+            files = module.fact(ConfigFiles)
+            origin = "" if known is Workers.SOME else files.behind(workers, files.count)
+            notes = (Note.at(module, again, "this loader is iterated over repeatedly"),)
             yield self.diagnostic(
                 module,
                 call.node,
                 "worker processes restart at every epoch",
                 label=f"`persistent_workers` {'defaults to' if persistent.absent else 'is'} False",
-                notes=(Note.at(module, again, "this loader is iterated over repeatedly"),),
+                notes=(*notes, Note(origin)) if origin else notes,
                 fix=None if deliberate or not can_repeat else self._fix(module, call, persistent, value),
             )
 

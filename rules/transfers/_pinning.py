@@ -12,6 +12,7 @@ from torchlint.model.data.batch_parts import BatchParts
 from torchlint.model.data.loaders import Loaders
 from torchlint.model.data.placement import Move, Placement
 from torchlint.model.module import Module
+from torchlint.model.semantics.config_files import ConfigFiles
 from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device
@@ -101,7 +102,7 @@ class Pinning:
         if isinstance(node, cst.Call):
             if self._module.name_of(node.func) == "builtins.bool" and len(node.args) == 1:
                 return self._is_true_with_cuda(node.args[0].value, depth)
-            return self._module.name_of(node.func) == "torch.cuda.is_available"
+            return self._module.name_of(node.func) == "torch.cuda.is_available" or self._is_usual(node)
         if isinstance(node, cst.BooleanOperation) and isinstance(node.operator, cst.And):
             return self._is_true_with_cuda(node.left, depth) or self._is_true_with_cuda(node.right, depth)
         if isinstance(node, cst.IfExp):
@@ -119,11 +120,18 @@ class Pinning:
         found = self._module.fact(Configuration).sources(node)
         if (found is None or not found.complete) and _CUDA_FLAGS.search(last_name(node)):
             return True
-        return (
-            found is not None
-            and depth > 0
-            and all(value is not node and self._is_true_with_cuda(value, depth - 1) for value in found.values)
+        if found is None:
+            found = self._module.fact(Configuration).step(node)
+        if found is None:
+            return self._module.fact(ConfigFiles).true(node)
+        return depth > 0 and all(
+            value is not node and self._is_true_with_cuda(value, depth - 1) for value in found.values
         )
+
+    def _is_usual(self, node: cst.Call) -> bool:
+        """Whether configuration files of the project set ``config.get("pin_memory", True)``."""
+        default = self._module.fact(ConfigFiles).default(node)
+        return self._module.fact(ConfigFiles).true(node) and (default is None or self._is_true_with_cuda(default, 1))
 
     def _is_false_with_cuda(self, node: cst.BaseExpression, depth: int) -> bool:
         """Whether ``node`` is False where the program uses a GPU: ``args.cpu``, ``args.no_cuda``."""

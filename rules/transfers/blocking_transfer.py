@@ -19,8 +19,10 @@ class BlockingTransfer(Rule):
     Flags `.to(device)` and `.cuda()` without `non_blocking=True` on a batch, or a part of one, of a
     `torch.utils.data.DataLoader` that is known to pin its batches. A batch of a loader that does not pin is not
     reported: from pageable memory `non_blocking=True` gains nothing. Once `unpinned-dataloader` (TL102) is mended, its
-    copies are reported here. So is no tensor that was computed from a batch on the host: that one is not pinned.
+    copies are reported here. No tensor that was computed from a batch on the host is reported: it is not pinned.
     Copies that run once are skipped.
+    A `pin_memory` that a program reads by a key (`config["pin_memory"]`) is looked up in the YAML and JSON files of
+    the project: at least nine of ten values of that key must be true.
     The copies of one loop are one finding, at the first of them, with one fix; notes show the others. A `# noqa`
     on one of these lines exempts that copy alone.
 
@@ -75,12 +77,21 @@ class BlockingTransfer(Rule):
                 copy.move.call,
                 "the host waits for the copy of a pinned batch",
                 label="`non_blocking` is not given",
-                notes=tuple(
-                    Note.at(module, loader.node, "batches are pinned by the loader") for loader in copy.loaders
-                ),
+                notes=tuple(self._notes(module, copy)),
                 fix=self._fix(module, copy),
                 cause=self._cause(module, copy),
             )
+
+    def _notes(self, module: Module, copy: BlockingCopy) -> Iterator[Note]:
+        from torchlint.model.semantics.config_files import ConfigFiles
+
+        from ._pinning import Pinning
+
+        for loader in copy.loaders:
+            yield Note.at(module, loader.node, "batches are pinned by the loader")
+        given = [item for loader in copy.loaders for item in module.fact(Pinning).options_of(loader, "pin_memory")]
+        files = module.fact(ConfigFiles)
+        yield from (Note(text) for text in dict.fromkeys(files.behind(item, files.true) for item in given) if text)
 
     def _cause(self, module: Module, copy: BlockingCopy) -> Cause:
         """One for all copies in a loop; outside of loops, in a function."""

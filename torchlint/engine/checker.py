@@ -114,11 +114,14 @@ def check(
 
 
 def texts_around(source: Source, settings: Settings) -> Mapping[str, str]:
-    """What the diagnostics of a file depend on: by absolute path, the texts of files; empty if only on its own."""
+    """What the diagnostics of a file depend on: by absolute path, the texts of files; empty if only on its own.
+
+    Of configuration files those count that a check has read.
+    """
     place = in_project(source.path)
     rules, _ = _concerned(source, place, settings.rules(source.path))
     around = _context(source, settings) if rules and not is_vendored(place) else None
-    return around[0].texts if around is not None else {}
+    return {**around[0].texts, **around[0].read_configs()} if around is not None else {}
 
 
 def _concerned(source: Source, place: str, enabled: Sequence[Rule]) -> tuple[list[Rule], str]:

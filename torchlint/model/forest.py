@@ -18,6 +18,7 @@ from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.values import Value, Values
 from torchlint.model.semantics.written import Written
 from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.context import Configured
 from torchlint.model.syntax.main_guard import is_main_guard
 from torchlint.model.syntax.pieces import Piece
 from torchlint.model.syntax.positions import Positions
@@ -49,8 +50,17 @@ class ForestFact:
 class Forest:
     """Parsed files, and the questions about all of them."""
 
-    def __init__(self, files: Sequence[ForestFile], resolve: Resolve = lambda module, importer: None) -> None:
-        """``resolve`` gives the place of a module: of a dotted name, with leading dots if relative, and an importer."""
+    def __init__(
+        self,
+        files: Sequence[ForestFile],
+        resolve: Resolve = lambda module, importer: None,
+        configured: Configured = lambda key, reader: (),
+    ) -> None:
+        """``resolve`` gives the place of a module: of a dotted name, with leading dots if relative, and an importer.
+
+        ``configured`` gives what configuration files set a key to that the file at a place reads.
+        """
+        self.configured = configured
         self.files = tuple(files)
         #: the texts of all files, a newline between two of them; offsets count through
         self.text = "\n".join(file.text for file in files)

@@ -30,7 +30,7 @@ def of_context(context: Context) -> Forest | None:
         if not files:
             return None
         try:
-            known = _forests[context] = Forest(files, context.resolve)
+            known = _forests[context] = Forest(files, context.resolve, context.configured)
         except RecursionError:
             return None
     _forests.move_to_end(context)

@@ -15,6 +15,7 @@ from pathlib import Path
 from torchlint.model.syntax.context import Context, ContextFile
 from torchlint.model.syntax.pieces import Piece, parse_spans
 from torchlint.project.choice import Choice
+from torchlint.project.configs import ENDINGS as CONFIG_ENDINGS
 from torchlint.project.project import Project
 from torchlint.project.roots import find_root
 from torchlint.project.store import Entry
@@ -73,6 +74,10 @@ def read_again(path: str) -> None:
         file = known.project.file_of(Path(path))
         if file is not None and os.path.isfile(path):
             _projects[key] = known.read_again(file, path)
+        elif known.project.configs.depend_on(os.path.abspath(path)):
+            del _projects[key]
+        elif path.endswith(CONFIG_ENDINGS):
+            pass  # a value that no answer depended on
         elif file is not None or os.path.abspath(path).startswith(os.path.join(key[0], "")):
             del _projects[key]
 
@@ -184,7 +189,8 @@ def _choose(files: Project, mains: Sequence[str], root: str, known: Mapping[_Par
             spans = tuple((starts[index], ends[index]) for index in indices)
             part = ContextFile(file, text, spans, file in mains, partial(_parsed, root))
             found.append(known.get(_part(part), part))
-    return _Chosen(Context(root, tuple(found), files.find_module), choice.looked_at)
+    context = Context(root, tuple(found), files.find_module, files.configured, lambda: files.configs.read)
+    return _Chosen(context, choice.looked_at)
 
 
 #: A part of a file: its path, the spans of its pieces, and whether these are all.

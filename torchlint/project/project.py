@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from torchlint.model.syntax.context import ConfigValue
+from torchlint.project.configs import Configs, is_own
 from torchlint.project.consulted import Consulted
 from torchlint.project.definitions import Lookup
 from torchlint.project.graph import Graph
@@ -37,7 +39,13 @@ class Project:
     """
 
     def __init__(
-        self, root: str, entries: Mapping[str, Entry], sources: Sequence[str], distributions: Sequence[str], whole: bool
+        self,
+        root: str,
+        entries: Mapping[str, Entry],
+        sources: Sequence[str],
+        distributions: Sequence[str],
+        whole: bool,
+        configs: Configs,
     ) -> None:
         self.root = Path(root)
         self.consulted = Consulted()
@@ -48,6 +56,7 @@ class Project:
         self._sources = tuple(sources)
         self._distributions = tuple(distributions)
         self._whole = whole
+        self.configs = configs
 
     @classmethod
     def around(cls, path: Path, root: Path | None = None, sources: Sequence[str] = ()) -> Project:
@@ -64,7 +73,7 @@ class Project:
             entries[named] = Entry(_place(top, named), top)
         folders = (_relative(os.path.abspath(os.path.join(top, source)), top) for source in sources)
         base = dict.fromkeys(["", "src", "lib", *(folder for folder in folders if folder is not None)])
-        return cls(top, entries, tuple(base), tree.distributions, tree.complete)
+        return cls(top, entries, tuple(base), tree.distributions, tree.complete, Configs(top, tree.configs))
 
     def with_text(self, texts: Mapping[Path, str]) -> Project:
         """The same project with other texts for some of its files. What has not changed is shared."""
@@ -73,7 +82,7 @@ class Project:
             file = self._file(path, known=False)
             if file:
                 entries[file] = Entry(_place(self._root, file), self._root, text)
-        changed = Project(self._root, entries, self._sources, self._distributions, self._whole)
+        changed = Project(self._root, entries, self._sources, self._distributions, self._whole, self.configs)
         if entries.keys() == self._entries.keys():
             changed.__dict__["_layout"] = self._layout
             if all(
@@ -285,6 +294,12 @@ class Project:
     def file_of(self, path: Path) -> str | None:
         """A path relative to the root, with slashes; None if it is not of the project."""
         return self._file(path)
+
+    def configured(self, key: str, reader: str) -> tuple[ConfigValue, ...]:
+        """What the configuration files of the program of `reader`, relative to the root, set a key to."""
+        found = self.configs.values(key)
+        folders = {folder_of(entry) for entry in self._all_imports().entries} if found else set()
+        return tuple(value for value in found if is_own(value.file, reader, folders))
 
     def find_module(self, module: str, importer: str) -> str | None:
         """The file of a module, both relative to the root."""

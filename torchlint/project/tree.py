@@ -1,4 +1,4 @@
-"""The Python files under the root of a project, found within bounds."""
+"""The Python and configuration files under the root of a project, found within bounds."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from itertools import islice
 
+from torchlint.project.configs import ENDINGS, MAX_FOLDER_FILES, listed
 from torchlint.settings.files import Ignore, ignores_above, is_ignored, read_ignore
 from torchlint.settings.globs import Glob, matches
 from torchlint.settings.keys import DEFAULT_EXCLUDE
@@ -29,10 +30,11 @@ class Tree:
     files: tuple[str, ...]  #: Python files, sorted
     distributions: tuple[str, ...]  #: folders with a pyproject.toml, setup.py or setup.cfg, sorted
     complete: bool  #: whether no bound ended the walk
+    configs: tuple[str, ...] = ()  #: YAML and JSON files that may be settings of its programs, sorted
 
 
 def list_tree(root: str, *, deep: bool = True) -> Tree:
-    """The Python files under ``root``, or only those directly in it if the walk is not ``deep``.
+    """The Python and configuration files under ``root``, or only those directly in it if the walk is not ``deep``.
 
     Folders are read level by level, so that a bound cuts off what is deepest. Ignored files, folders of tools, virtual
     environments and build output are left out. Links to folders are not followed, links to files outside of the root
@@ -42,6 +44,7 @@ def list_tree(root: str, *, deep: bool = True) -> Tree:
     real_root = os.path.realpath(root)
     files: list[str] = []
     distributions: list[str] = []
+    configs: list[str] = []
     complete = True
     seen = 0
     level: list[tuple[str, tuple[Ignore, ...]]] = [("", ignores_above(root))]
@@ -61,9 +64,11 @@ def list_tree(root: str, *, deep: bool = True) -> Tree:
                 distributions.append(folder)
             if ".gitignore" in names:
                 ignores = (*ignores, *read_ignore(place, os.path.join(place, ".gitignore")))
+            has_data = sum(name.endswith(ENDINGS) for name in names) > MAX_FOLDER_FILES
+            endings = (".py",) if has_data else (".py", *ENDINGS)
             for entry in entries:
                 is_folder = _is_folder(entry)
-                if not is_folder and not (entry.name.endswith(".py") and _is_file_within(entry, real_root)):
+                if not is_folder and not (entry.name.endswith(endings) and _is_file_within(entry, real_root)):
                     continue
                 inner = os.path.join(place, entry.name)
                 if (is_folder and not deep) or matches(exclude, inner) or is_ignored(inner, is_folder, ignores):
@@ -72,12 +77,12 @@ def list_tree(root: str, *, deep: bool = True) -> Tree:
                 if is_folder:
                     following.append((name, ignores))
                 else:
-                    files.append(name)
+                    (files if name.endswith(".py") else configs).append(name)
         level = sorted(following, key=lambda item: item[0])
     if len(files) > MAX_FILES:
         complete = False
         files = sorted(files, key=lambda name: (name.count("/"), name))[:MAX_FILES]
-    return Tree(tuple(sorted(files)), tuple(sorted(distributions)), complete)
+    return Tree(tuple(sorted(files)), tuple(sorted(distributions)), complete, listed(configs))
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:

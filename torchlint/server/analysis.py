@@ -167,6 +167,7 @@ def check_snapshot(
                 on_crash=lambda crash: crashes.append(str(crash)),
                 is_cancelled=is_cancelled,
             )
+            around = texts_around(snapshot.source, settings)  # now with the configuration files that were read
     except AbandonedError:
         raise
     except Exception as error:

@@ -18,7 +18,8 @@ from torchlint.server.workspace import WorkspaceDiagnostics
 #: What settings depend on: settings files and what they extend, and where a project says which torch it needs.
 _SETTINGS = ("**/*.toml", "**/setup.cfg", "**/setup.py", "**/requirements.txt")
 #: What files are analysed with.
-_WATCHED = (*_SETTINGS, "**/*.py")
+_READ = (".py", ".yaml", ".yml", ".json")
+_WATCHED = (*_SETTINGS, *(f"**/*{ending}" for ending in _READ))
 
 
 def make_server() -> TorchlintServer:
@@ -105,7 +106,7 @@ def make_server() -> TorchlintServer:
     @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
     def did_change_watched_files(params: types.DidChangeWatchedFilesParams) -> None:
         paths = [path for change in params.changes if (path := path_of(change.uri)) is not None]
-        if all(path.endswith(".py") and os.path.basename(path) != "setup.py" for path in paths):
+        if all(path.endswith(_READ) and os.path.basename(path) != "setup.py" for path in paths):
             server.files_changed(paths)
         else:
             server.reload()

@@ -44,6 +44,10 @@ class Options(ForestFact):
             return []
         return self._defaults.get(name, [])
 
+    def is_declared(self, name: str) -> bool:
+        """Whether a parser has an option of this name."""
+        return name in self._defaults
+
     @cached_property
     def _stored(self) -> dict[str, list[cst.BaseExpression | None]]:
         """What the program sets options to. Attributes of objects of its own classes are not options."""

@@ -32,6 +32,18 @@ class ContextFile:
         return self.text if self.whole else "".join(self.text[start:end] for start, end in self.spans)
 
 
+@dataclass(frozen=True)
+class ConfigValue:
+    """What a configuration file, such as a YAML file, sets a key to."""
+
+    file: str  #: relative to the root of the project
+    text: str  #: as it is written: ``4``, ``true``, ``${workers}``; empty where it is a mapping or a list
+
+
+#: The last key of a value and the path of the Python file that reads it -> what configuration files set the key to.
+Configured = Callable[[str, str], Sequence[ConfigValue]]
+
+
 @dataclass(frozen=True, eq=False)
 class Context:
     """Files that are analysed together: some as a whole, and of others what these use and what uses them."""
@@ -40,6 +52,9 @@ class Context:
     files: tuple[ContextFile, ...]
     #: the dotted name of a module, with leading dots if it is relative, and the file that imports it -> the file
     resolve: Callable[[str, str], str | None]
+    configured: Configured = lambda key, reader: ()
+    #: by absolute path the texts of configuration files that answers of `configured` depended on so far
+    read_configs: Callable[[], Mapping[str, str]] = dict
 
     @cached_property
     def texts(self) -> Mapping[str, str]:

@@ -1,0 +1,323 @@
+"""Settings that stand in YAML and JSON files: numbers of workers, pinning."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from torchlint import check_text, load_settings
+from torchlint.engine.checker import texts_around
+from torchlint.project.configs import MAX_BYTES, Configs, is_own, listed
+from torchlint.project.context import forget, read_again
+from torchlint.project.tree import list_tree
+from torchlint.source.source import Source
+
+TRAIN = """\
+import torch
+import yaml
+from torch.utils.data import DataLoader
+
+from photos import Photos
+
+with open("conf/base.yaml") as file:
+    config = yaml.safe_load(file)
+
+
+def main(config):
+    loader = DataLoader(Photos(), batch_size=64, num_workers={workers}, pin_memory={pinned})
+    for epoch in range(90):
+        for images in loader:
+            images = images.cuda()
+            print(images)
+
+
+if __name__ == "__main__":
+    main(config)
+"""
+WORKERS = TRAIN.format(workers='config["num_workers"]', pinned="True, persistent_workers=False")
+PINNED = TRAIN.format(workers="4", pinned='config["pin_memory"]')
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    """Projects of earlier tests are forgotten."""
+    forget()
+
+
+def write(folder: Path, files: Mapping[str, str]) -> None:
+    """Make a repository of these files."""
+    (folder / ".git").mkdir(exist_ok=True)
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def codes(folder: Path, checked: str = "train.py") -> list[str]:
+    """The codes of the findings of a file."""
+    path = folder / checked
+    return [item.code for item in check_text(path.read_text(encoding="utf-8"), str(path))]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("num_workers: 4\n", True),
+        ("num_workers: 4  # of a DataLoader\r\nlr: 1\r\n", True),
+        ("data:\n  num_workers: 4\n", True),
+        ("stages:\n  - num_workers: 4\n    lr: 1\n", True),
+        ("'num_workers': 4\n", True),
+        ("data: {root: photos, num_workers: 4}\n", True),
+        ("# num_workers: 0\nnum_workers: 4\n", True),
+        ("lr: [1\n  : }\nnum_workers: 4\n", True),
+        ("num_workers: 0\n", False),
+        ("num_workers: 4\nval:\n  num_workers: 0\n", False),
+        ("num_workers: '4'\n", False),
+        ("num_workers: four\n", False),
+        ("num_workers: true\n", False),
+        ("num_workers: -1\n", False),
+        ("num_workers:\n  value: 4\n", False),
+        ("num_workers: [4, 4]\n", False),
+        ("num_workers: &workers 4\n", False),
+        ("num_workers: *workers\n", False),
+        ("num_workers: ${data.workers}\n", False),
+        ("max_num_workers: 4\nnum_workers_max: 4\n", False),
+        ("num_workers:4\n", False),
+        ("# num_workers: 4\n", False),
+        ("note: there are num_workers: 4\n", False),
+        ("num_workers: 4\n" + "# much\n" * MAX_BYTES, False),
+        ("", False),
+    ],
+    ids=[
+        "number", "comment", "nested", "in a list", "quoted key", "flow mapping", "other value in a comment",
+        "not valid", "none", "two values", "string", "word", "switch", "negative", "mapping", "list", "anchor", "alias",
+        "interpolation", "other keys", "no key", "in a comment", "in a text", "too large", "empty",
+    ],
+)  # fmt: skip
+def test_a_number_of_a_yaml_file(text: str, expected: bool, tmp_path: Path) -> None:
+    write(tmp_path, {"train.py": WORKERS, "conf/base.yaml": text})
+    assert ("TL103" in codes(tmp_path)) is expected
+
+
+@pytest.mark.parametrize(
+    ("read", "expected"),
+    [
+        ('config["num_workers"]', True),
+        ('config["data"]["num_workers"]', True),
+        ("config.num_workers", True),
+        ("config.data.num_workers", True),
+        ("config.dataloader.num_workers", True),
+        ('config.get("num_workers")', True),
+        ('config.get("num_workers", 2)', True),
+        ('int(config["num_workers"])', True),
+        ('min(config["num_workers"], os.cpu_count())', True),
+        ('config.get("num_workers", 0)', False),
+        ('config["workers"]', False),
+        ("config[num_workers]", False),
+        ('{"num_workers": 0, **config}["num_workers"]', False),
+        ('os.environ["num_workers"]', False),
+        ("torch.num_workers", False),
+        ("num_workers", False),
+    ],
+)
+def test_what_reads_a_setting(read: str, expected: bool, tmp_path: Path) -> None:
+    train = TRAIN.format(workers=read, pinned="True").replace("import torch\n", "import os\n\nimport torch\n")
+    write(tmp_path, {"train.py": train, "conf/base.yaml": "num_workers: 4\n"})
+    assert ("TL103" in codes(tmp_path)) is expected
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"conf/a.yaml": "num_workers: 4\n", "conf/b.yml": "num_workers: 2\n"}, True),
+        ({"conf/a.yaml": "num_workers: 4\n", "conf/b.yaml": "lr: 1\n"}, True),
+        ({"conf/debug.yaml": "num_workers: 0\n", **{f"{n}.yaml": "num_workers: 4\n" for n in range(9)}}, True),
+        ({"conf/debug.yaml": "num_workers: 0\n", **{f"{n}.yaml": "num_workers: 4\n" for n in range(8)}}, False),
+        ({"conf/a.yaml": "num_workers: 4\n", "conf/b.yaml": "num_workers: 0\n"}, False),
+        ({"conf/a.yaml": "num_workers: 4\n", "tests/b.yaml": "num_workers: 0\n"}, True),
+        ({"tests/a.yaml": "num_workers: 4\n"}, False),
+        ({".github/a.yaml": "num_workers: 4\n"}, False),
+        ({"third_party/lib/a.yaml": "num_workers: 4\n"}, False),
+        ({"conf/a.json": '{"num_workers": 4}\n'}, False),
+        ({"conf/a.txt": "num_workers: 4\n"}, False),
+        ({"other/a.yaml": "num_workers: 4\n", "other/main.py": "if __name__ == '__main__':\n    pass\n"}, False),
+        ({"conf/a.yaml": "num_workers: 4\n", "main.py": "if __name__ == '__main__':\n    pass\n"}, True),
+        ({}, False),
+    ],
+    ids=[
+        "all", "not in all files", "one in ten has none", "one in nine has none", "one of two has none",
+        "none for tests", "only for tests", "hidden", "vendored", "JSON is not read", "neither YAML nor JSON",
+        "of another program", "next to another program", "no files",
+    ],
+)  # fmt: skip
+def test_files_of_a_project(files: Mapping[str, str], expected: bool, tmp_path: Path) -> None:
+    write(tmp_path, {"train.py": WORKERS, **files})
+    assert ("TL103" in codes(tmp_path)) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{\n  "num_workers": 4,\n  "lr": 1e-3\n}\n', True),
+        ('{"data": {"lr": 1e-3, "num_workers":4}}', True),
+        ('{"num_workers": 0}', False),
+        ('{"num_workers": "4"}', False),
+        ('{"num_workers": null}', False),
+        ('["num_workers", 4]', False),
+    ],
+)
+def test_json_files_of_a_program_that_reads_json(text: str, expected: bool, tmp_path: Path) -> None:
+    train = WORKERS.replace("import yaml", "import json").replace("yaml.safe_load", "json.load")
+    write(tmp_path, {"train.py": train, "config.json": text, "conf/unread.yaml": "num_workers: 0\n"})
+    assert ("TL103" in codes(tmp_path)) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("pin_memory: true\n", True),
+        ("pin_memory: yes\n", True),
+        ("pin_memory: false\n", False),
+        ("pin_memory: 1\n", False),
+        ("pin_memory: 'true'\n", False),
+        ("pinned: true\n", False),
+    ],
+)
+def test_batches_that_a_yaml_file_pins(text: str, expected: bool, tmp_path: Path) -> None:
+    write(tmp_path, {"train.py": PINNED, "conf/base.yaml": text})
+    assert ("TL204" in codes(tmp_path)) is expected
+
+
+@pytest.mark.parametrize(
+    ("pinned", "expected"),
+    [
+        ("config.get('pin_memory')", True),
+        ("config.get('pin_memory', True)", True),
+        ("bool(config['pin_memory'])", True),
+        ("config.get('pin_memory', False)", False),
+        ("not config['pin_memory']", False),
+    ],
+)
+def test_what_reads_a_switch(pinned: str, expected: bool, tmp_path: Path) -> None:
+    write(tmp_path, {"train.py": TRAIN.format(workers="4", pinned=pinned), "conf/base.yaml": "pin_memory: true\n"})
+    assert ("TL204" in codes(tmp_path)) is expected
+
+
+def test_a_file_that_turns_something_off_proves_nothing(tmp_path: Path) -> None:
+    train = TRAIN.format(workers='config["num_workers"]', pinned='config["pin_memory"]')
+    write(tmp_path, {"train.py": train, "conf/base.yaml": "num_workers: 0\npin_memory: false\n"})
+    assert codes(tmp_path) == []
+
+
+OVERRIDDEN = WORKERS.replace("def main(config):\n", "def main(config):\n    {statement}\n").replace(
+    'config["num_workers"]', "config.num_workers"
+)
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("if config.debug:\n        config.num_workers = 0", True),
+        ("config.num_workers = config.num_workers // 2", True),
+        ("config.num_workers = 0", False),
+        ("config.num_workers = count()", False),
+        ("options['num_workers'] = count()", False),
+        ("parser.add_argument('--num_workers', type=int)", False),
+    ],
+    ids=["on a condition", "divided", "none", "unknown", "unknown item", "option"],
+)
+def test_what_a_program_sets_itself(statement: str, expected: bool, tmp_path: Path) -> None:
+    write(tmp_path, {"train.py": OVERRIDDEN.format(statement=statement), "conf/base.yaml": "num_workers: 4\n"})
+    assert ("TL103" in codes(tmp_path)) is expected
+
+
+@pytest.mark.parametrize(
+    ("reader", "expected"),
+    [
+        ("import yaml\n\n\ndef load():\n    return yaml.safe_load(open('a.yaml'))\n", True),
+        ("from omegaconf import OmegaConf\n\n\ndef load():\n    return OmegaConf.load('a.yaml')\n", True),
+        ("from other import read\n\n\ndef load():\n    return read('a.yaml')\n", False),
+        ("import yaml\n\n\nclass Config:\n    num_workers = 0\n\n\ndef load():\n    return Config()\n", False),
+        (
+            "import yaml\n\n\nclass Config:\n    def __init__(self, given):\n        self.__dict__.update(given)\n\n\n"
+            "def load():\n    return Config(yaml.safe_load(open('a.yaml')))\n",
+            True,
+        ),
+    ],
+    ids=["yaml", "omegaconf", "no reader", "class with the setting", "class without it"],
+)
+def test_another_file_reads_the_configuration(reader: str, expected: bool, tmp_path: Path) -> None:
+    train = WORKERS.replace("import yaml\n", "").replace('config["num_workers"]', "config.num_workers")
+    train = train.replace("from photos", "from reader import load\nfrom photos")
+    train = train.replace('with open("conf/base.yaml") as file:\n    config = yaml.safe_load(file)', "config = load()")
+    write(tmp_path, {"train.py": train, "reader.py": reader, "conf/base.yaml": "num_workers: 4\n"})
+    assert ("TL103" in codes(tmp_path)) is expected
+
+
+def test_no_files_are_read_for_isolated_files(tmp_path: Path) -> None:
+    write(tmp_path, {"train.py": WORKERS, "conf/base.yaml": "num_workers: 4\n"})
+    settings = replace(load_settings(), isolated_files=True)
+    assert "TL103" not in [item.code for item in check_text(WORKERS, str(tmp_path / "train.py"), settings)]
+
+
+def test_a_note_names_the_file(tmp_path: Path) -> None:
+    write(tmp_path, {"train.py": WORKERS, **{f"conf/{name}.yaml": "num_workers: 4\n" for name in "abc"}})
+    found = check_text(WORKERS, str(tmp_path / "train.py"))
+    notes = [note.message for item in found if item.code == "TL103" for note in item.notes]
+    assert "`num_workers` is 4 in conf/a.yaml and set in 2 other files" in notes
+
+
+def test_an_editor_sees_a_changed_value(tmp_path: Path) -> None:
+    write(tmp_path, {"train.py": WORKERS, "conf/base.yaml": "num_workers: 0\n"})
+    path, config = str(tmp_path / "train.py"), tmp_path / "conf" / "base.yaml"
+    source, settings = Source.from_text(WORKERS, path), load_settings()
+    assert "TL103" not in codes(tmp_path)
+    before = texts_around(source, settings)
+    assert before[str(config)] == "num_workers: 0\n"
+    config.write_text("num_workers: 4\n")
+    read_again(str(config))
+    assert texts_around(source, settings) != before
+    assert "TL103" in codes(tmp_path)
+    config.write_text("num_workers: 4\nlr: 1\n")
+    (tmp_path / "result.json").write_text("{}\n")
+    read_again(str(tmp_path / "result.json"))
+    assert texts_around(source, settings)[str(config)] == "num_workers: 4\n"
+
+
+def test_unreadable_files_are_skipped(tmp_path: Path) -> None:
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00num_workers: 4\n")
+    (tmp_path / "mark.yaml").write_bytes("\ufeffnum_workers: 8\n".encode())
+    (tmp_path / "folder.yaml").mkdir()
+    os.symlink(tmp_path / "loop.yaml", tmp_path / "loop.yaml")
+    names = ["binary.yaml", "folder.yaml", "gone.yaml", "loop.yaml", "mark.yaml"]
+    assert [value.text for value in Configs(str(tmp_path), names).values("num_workers")] == ["8"]
+
+
+def test_folders_full_of_files_contain_data(tmp_path: Path) -> None:
+    write(tmp_path, {"b.yaml": "", "conf/a.yml": "", **{f"labels/{number}.json": "" for number in range(301)}})
+    assert list_tree(str(tmp_path)).configs == ("b.yaml", "conf/a.yml")
+    assert listed([f"{number}/a.json" for number in range(3_001)]) == ()
+
+
+@pytest.mark.parametrize(
+    ("config", "reader", "scripts", "expected"),
+    [
+        ("conf/a.yaml", "tools/train.py", {"tools"}, True),
+        ("a.yaml", "train.py", {""}, True),
+        ("conf/deep/a.yaml", "lib/data.py", {"", "conf"}, False),
+        ("one/conf/a.yaml", "two/train.py", {"one", "two"}, False),
+        ("one/conf/a.yaml", "one/lib/data.py", {"one", "two"}, True),
+    ],
+)
+def test_whose_file_it_is(config: str, reader: str, scripts: set[str], expected: bool) -> None:
+    assert is_own(config, reader, scripts) is expected
+
+
+@pytest.mark.parametrize("unit", [" ", ",", "{", "- ", "num_workers", "num_workers:", ", ", "'", "#"])
+def test_time_to_read_grows_linearly(unit: str, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text((unit * MAX_BYTES)[: MAX_BYTES - 20] + "num_workers: 4")
+    Configs(str(tmp_path), ["a.yaml"]).values("num_workers")  # would take minutes

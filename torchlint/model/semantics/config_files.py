@@ -1,0 +1,177 @@
+"""Settings that a program reads from configuration files by a key: ``config["workers"]``, ``cfg.data.workers``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.configuration import Configuration
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.options import Options
+from torchlint.model.semantics.switches import Switches
+from torchlint.model.syntax.context import ConfigValue
+from torchlint.model.syntax.parameters import first_parameter, owner_of
+
+#: How many names and attributes a setting is followed through.
+_DEPTH = 8
+#: Libraries that read YAML files, and those that read JSON files.
+_YAML = frozenset("yaml ruamel oyaml omegaconf hydra yacs jsonargparse configargparse".split())
+_JSON = frozenset("json simplejson ujson orjson json5 jsonargparse".split())
+#: A value counts if at most one in so many of the files that give the key has another one: they are for small runs.
+_ONE_IN = 10
+_COUNT = re.compile(r"0*[1-9]\d{0,3}")
+_TRUE = frozenset({"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"})
+#: What an object with the settings may be, as far as it is known.
+_KINDS = (Kind.UNKNOWN, Kind.OTHER, Kind.SEQUENCE)
+
+
+class ConfigFiles(ForestFact):
+    """Answers for one forest.
+
+    Who starts a program may name another file than those of the project, so that an answer is about what is usual.
+    """
+
+    def __init__(self, module: Forest) -> None:
+        self._module = module
+
+    def count(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is a setting that nearly all files of the project set to 1 or more."""
+        return self._nearly_all([_COUNT.fullmatch(value.text) is not None for value in self.values(node)])
+
+    def true(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is a switch that nearly all files of the project set to True."""
+        return self._nearly_all([value.text in _TRUE for value in self.values(node)])
+
+    def default(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """``4`` of ``config.get("workers", 4)``: what counts where the file lacks the key."""
+        if isinstance(node, cst.Call) and len(node.args) == 2:
+            return node.args[1].value
+        return None
+
+    def behind(self, node: cst.BaseExpression, fits: Callable[[cst.BaseExpression], bool], depth: int = _DEPTH) -> str:
+        """Where the setting that ``node`` is computed from is written, as a text for a note; empty if in no file.
+
+        `fits` is `count` or `true`.
+        """
+        for item in self._module.tree.nodes_in(node):
+            if not isinstance(item, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)):
+                continue
+            if fits(item):
+                return self._text(item, self.values(item))
+            written = self._module.fact(Configuration).step(item) if not isinstance(item, cst.Call) else None
+            for value in written.values if written is not None and depth > 0 else ():
+                found = self.behind(value, fits, depth - 1) if value is not item else ""
+                if found:
+                    return found
+        return ""
+
+    def values(self, node: cst.BaseExpression) -> Sequence[ConfigValue]:
+        """What the files of the project set the key to by which ``node`` reads a setting; empty if it reads none."""
+        key = self._key(node)
+        if key is None or not self._endings or self._is_set(key, node):
+            return ()
+        place = self._module.file_of_root[self._module.tree.root_of(node)].place
+        return [value for value in self._module.configured(key, place) if value.file.endswith(self._endings)]
+
+    def _nearly_all(self, answers: Sequence[bool]) -> bool:
+        return bool(answers) and answers.count(False) * _ONE_IN <= len(answers)
+
+    def _text(self, node: cst.BaseExpression, values: Sequence[ConfigValue]) -> str:
+        usual = next((value for value in values if _COUNT.fullmatch(value.text) or value.text in _TRUE), values[0])
+        others = len({value.file for value in values}) - 1
+        also = f" and set in {others} other file{'s' * (others > 1)}" if others else ""
+        return f"`{self._key(node)}` is {usual.text} in {usual.file}{also}"
+
+    @cached_property
+    def _endings(self) -> tuple[str, ...]:
+        """What the names of the files end in that the program can read."""
+        imported = {name.partition(".")[0] for names in self._module.tables.imported_by.values() for name in names}
+        yaml = () if imported.isdisjoint(_YAML) else (".yaml", ".yml")
+        return yaml if imported.isdisjoint(_JSON) else (*yaml, ".json")
+
+    # -- what is read
+
+    def _key(self, node: cst.BaseExpression) -> str | None:
+        """The key by which ``node`` reads a setting of an object of which nothing else is known."""
+        if isinstance(node, cst.Attribute):
+            return node.attr.value if self._may_be_loaded(node) else None
+        if isinstance(node, cst.Subscript) and len(node.slice) == 1:
+            index = node.slice[0].slice
+            base, given = node.value, index.value if isinstance(index, cst.Index) else None
+        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "get":
+            base, given = node.func.value, node.args[0].value if node.args and not node.args[0].star else None
+        else:
+            return None
+        key = self._module.value(given).constant if given is not None else None
+        if not isinstance(key, str) or not key or self._module.name_of(base) is not None:
+            return None
+        held = self._module.value(base)
+        if (held.kind not in _KINDS and held.sure) or self._is_given_by_callers(base):
+            return None
+        return None if self._module.keywords.entries(base, key).values else key
+
+    def _may_be_loaded(self, node: cst.Attribute) -> bool:
+        """Whether an attribute is not seen to be that of a module, or one that a class of the program sets."""
+        module = self._module
+        if module.name_of(node) is not None or module.names.members(node) or _is_self(module, node.value):
+            return False
+        base = module.value(node.value)
+        is_guess = not base.sure and not isinstance(node.value, cst.Name)  # `cfg.dataloader.workers`
+        if (base.kind not in _KINDS and not is_guess) or isinstance(base.definition, cst.FunctionDef):
+            return False
+        if base.definition is None:
+            return True
+        scopes = [module.tree.scopes[item] for item in module.definitions.lineage(base.definition)]
+        return all(
+            node.attr.value not in scope.bindings and node.attr.value not in scope.attributes for scope in scopes
+        )
+
+    def _is_given_by_callers(self, base: cst.BaseExpression) -> bool:
+        """Whether a dictionary is that of keyword arguments: ``**options``."""
+        bindings = self._module.names.bindings(base) if isinstance(base, cst.Name) else []
+        return any(binding.kind == "star" for binding in bindings)
+
+    def _is_set(self, key: str, node: cst.BaseExpression) -> bool:
+        """Whether the program has another source for a setting: an option, or an assignment on all paths."""
+        if self._module.fact(Options).is_declared(key):
+            return True
+        return any(
+            not (value is not None and self._module.tree.within(node, value))
+            and not self._module.fact(Switches).conditional(statement)
+            for value, statement in self._stores.get(key, ())
+        )
+
+    @cached_property
+    def _stores(self) -> dict[str, list[tuple[cst.BaseExpression | None, cst.CSTNode]]]:
+        """By key what the program assigns to settings, and the statements that do."""
+        found: dict[str, list[tuple[cst.BaseExpression | None, cst.CSTNode]]] = {}
+        for target, value, statement in self._module.tree.stores:
+            for key in self._stored_keys(target):
+                found.setdefault(key, []).append((value, statement))
+        return found
+
+    def _stored_keys(self, target: cst.CSTNode) -> Iterator[str]:
+        if isinstance(target, cst.Attribute) and not _is_self(self._module, target.value):
+            yield target.attr.value
+        elif isinstance(target, cst.Subscript) and len(target.slice) == 1:
+            index = target.slice[0].slice
+            key = self._module.value(index.value).constant if isinstance(index, cst.Index) else None
+            if isinstance(key, str):
+                yield key
+
+
+def _is_self(module: Forest, node: cst.BaseExpression) -> bool:
+    """Whether ``node`` is the first parameter of a method."""
+    bindings = module.names.bindings(node) if isinstance(node, cst.Name) else []
+    if len(bindings) != 1 or bindings[0].kind != "param":
+        return False
+    function = owner_of(module.tree, bindings[0].node)
+    return (
+        function is not None
+        and module.tree.class_of(function) is not None
+        and first_parameter(function) is bindings[0].node
+    )

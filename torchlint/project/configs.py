@@ -1,0 +1,126 @@
+"""The configuration files of a project, YAML and JSON: what they set a key to, found in their text without a parser."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+
+from torchlint.model.syntax.context import ConfigValue
+from torchlint.project.known import VENDORED
+from torchlint.project.layout import ancestors, folder_of
+
+#: What the names of configuration files end in.
+ENDINGS = (".yaml", ".yml", ".json")
+#: A project with more such files is not looked into.
+MAX_FILES = 3_000
+#: A folder with more of them contains data.
+MAX_FOLDER_FILES = 300
+#: Larger files contain data.
+MAX_BYTES = 200_000
+#: Bytes of all files; in a project with more, nothing is known.
+MAX_TOTAL = 10_000_000
+#: Folders with files of other projects, or for tests, which are small runs.
+_OTHERS = VENDORED | {"test", "tests", "testing", "test_data", "fixtures", "node_modules"}
+_COMMENT = re.compile(r"(?m)(?:^|[ \t])#[^\n]*")
+
+
+def listed(names: Sequence[str]) -> tuple[str, ...]:
+    """Those of the paths of configuration files, relative to the root of a project, that may concern its programs."""
+    found = []
+    for name in sorted(names):
+        parts = name.split("/")
+        if not any(part.startswith(".") for part in parts) and _OTHERS.isdisjoint(parts):
+            found.append(name)
+    return tuple(found) if len(found) <= MAX_FILES else ()
+
+
+class Configs:
+    """Configuration files. Nothing is read before a key is asked for; what was read is kept."""
+
+    def __init__(self, root: str, files: Sequence[str]) -> None:
+        """The paths of `files` are relative to the root."""
+        self._root = root
+        self._files = tuple(files)
+        self._found: dict[str, tuple[ConfigValue, ...]] = {}
+
+    def values(self, key: str) -> tuple[ConfigValue, ...]:
+        """What the files set a key to, in any mapping, in order."""
+        known = self._found.get(key)
+        if known is None:
+            known = self._found[key] = tuple(
+                ConfigValue(file, value)
+                for file, text in self._texts.items()
+                if key in text
+                for value in _values(text, key, is_yaml=not file.endswith(".json"))
+            )
+        return known
+
+    @property
+    def read(self) -> Mapping[str, str]:
+        """By absolute path the texts that answers depended on; empty if no key was asked for."""
+        if not self._found:
+            return {}
+        return {self._path(file): text for file, text in self._texts.items() if self._concerns(text)}
+
+    def depend_on(self, path: str) -> bool:
+        """Whether an answer may be another one now that the file at an absolute path has changed, or is new or gone."""
+        if not self._found or not path.endswith(ENDINGS):
+            return False
+        if not path.startswith(os.path.join(self._root, "")):
+            return False
+        file = os.path.relpath(path, self._root).replace(os.sep, "/")
+        now = _text(path) or ""
+        return now != self._texts.get(file, "") and (self._concerns(now) or self._concerns(self._texts.get(file, "")))
+
+    def _concerns(self, text: str) -> bool:
+        return any(key in text for key in self._found)
+
+    @cached_property
+    def _texts(self) -> Mapping[str, str]:
+        """The texts of the files; none if they are too many."""
+        found: dict[str, str] = {}
+        size = 0
+        for file in self._files:
+            text = _text(self._path(file))
+            if text is not None:
+                size += len(text)
+                if size > MAX_TOTAL:
+                    return {}
+                found[file] = text
+        return found
+
+    def _path(self, file: str) -> str:
+        return os.path.join(self._root, *file.split("/"))
+
+
+def is_own(config: str, reader: str, script_folders: Collection[str]) -> bool:
+    """Whether a configuration file may be one of the program that a file is part of; all relative to the root.
+
+    It is another program's if a script is next to it or above it, but below the folder that holds both files.
+    """
+    above = ancestors(folder_of(reader))
+    return all(folder in above or folder not in script_folders for folder in ancestors(folder_of(config)))
+
+
+def _text(path: str) -> str | None:
+    try:
+        if os.path.getsize(path) > MAX_BYTES or not os.path.isfile(path):
+            return None
+        with open(path, "rb") as file:
+            content = file.read(MAX_BYTES + 1)
+        return content.decode("utf-8-sig") if len(content) <= MAX_BYTES else None
+    except (OSError, UnicodeDecodeError, ValueError):
+        return None
+
+
+def _values(text: str, key: str, *, is_yaml: bool) -> Iterator[str]:
+    """What is written behind a key: ``4``; empty where that is a mapping or a list on the rows below."""
+    if is_yaml:
+        text = _COMMENT.sub("", text)
+    entry = rf"""(?m)(?:^[ \t]*(?:-[ \t]+)?|[{{,][ \t]*)(?P<quote>["']?){re.escape(key)}(?P=quote)[ \t]*:([^\n,}}]*)"""
+    for match in re.finditer(entry, text):
+        value = match[2]
+        if match["quote"] or not value or value[0] in " \t\r":  # `key:4` is a word in YAML
+            yield value.strip()
