@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.syntax.parameters import parameters_of
 
@@ -19,10 +19,10 @@ _COPYING = frozenset({"numpy.array", "numpy.asarray", "numpy.ascontiguousarray"}
 _LIMIT = 30
 
 
-class SampleSizes:
-    """Answers for one file."""
+class SampleSizes(ForestFact):
+    """Answers for one forest."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._module = module
         self._tree = module.tree
 

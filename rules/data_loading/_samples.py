@@ -8,7 +8,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Role
 from torchlint.model.syntax.dotted import dotted_name, last_name
@@ -65,10 +65,10 @@ class _Run:
     evidence: cst.CSTNode | None
 
 
-class Samples:
-    """Answers for one file."""
+class Samples(ForestFact):
+    """Answers for one forest."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._module = module
         self._tree = module.tree
         self._sizes = module.fact(SampleSizes)
@@ -79,7 +79,7 @@ class Samples:
         found: dict[cst.CSTNode, SampleLoop] = {}
         for call in self._tree.calls:
             item = self._judge(call)
-            if item is not None and self._module.is_own(item.call):
+            if item is not None:
                 found.setdefault(item.loop, item)
         return list(found.values())
 

@@ -48,14 +48,17 @@ class Recasts:
     def all(self) -> list[Recast]:
         """Such forwards, of networks that are made here in float32 and never trained; one for each autocast."""
         module = self._module
-        if module.fact(Gradients).backwards or self._casts_networks:
+        around = [(call, module.fact(Autocasts).around(call)) for call in module.tree.calls]
+        entered = [
+            (call, item) for call, item in around if item is not None and item.enabled is True and item.dtype in _LOW
+        ]
+        if not entered or module.fact(Gradients).backwards or self._casts_networks:
             return []
         if any(module.value(call).kind is Kind.OPTIMIZER for call in module.tree.calls):
             return []
         found: dict[Autocast, Recast] = {}
-        for call in module.tree.calls:
-            autocast = module.fact(Autocasts).around(call)
-            if autocast is None or autocast in found or autocast.enabled is not True or autocast.dtype not in _LOW:
+        for call, autocast in entered:
+            if autocast in found:
                 continue
             reason = self._reason(call, autocast) if module.fact(Networks).runs_network(call) else None
             network = module.fact(Networks).network_of(call)
