@@ -44,7 +44,7 @@ _LEGACY = frozenset(
 
 @dataclass(frozen=True, eq=False)
 class Move:
-    """A call ``x.to(device)`` or ``x.cuda()``."""
+    """A call ``x.to(device)`` or ``x.cuda()``, or another that moves ``x``."""
 
     call: cst.Call
     source: cst.BaseExpression  #: ``x``
@@ -65,9 +65,15 @@ class Move:
         return behind > (0 if self.is_cuda else 1)
 
     @property
+    def method(self) -> str | None:
+        """The method of ``x`` that moves it; None where a function does."""
+        func = self.call.func
+        return func.attr.value if isinstance(func, cst.Attribute) and func.value is self.source else None
+
+    @property
     def is_cuda(self) -> bool:
         """Whether it is ``x.cuda(...)``."""
-        return isinstance(self.call.func, cst.Attribute) and self.call.func.attr.value == "cuda"
+        return self.method == "cuda"
 
 
 @dataclass(frozen=True, eq=False)

@@ -194,8 +194,11 @@ class Values:
         if not values:
             return UNKNOWN
         found = join(values)
-        if found.kind is Kind.NONE and any(binding.kind == "augment" for binding in reached):
+        augmented = [item.node for item in reached if item.kind == "augment" and isinstance(item.node, cst.AugAssign)]
+        if found.kind is Kind.NONE and augmented:
             return UNKNOWN
+        if found.kind is Kind.NUMBER and found.sure and not all(self.of(item.value) for item in augmented):
+            return replace(found, sure=False)  # ``loss = 0``, then ``loss += criterion(...)``
         if not found and any(binding.kind in ("assign", "for", "with") for binding in reached):
             hint = self._guesses.of(name)
             if hint.kind is not Kind.LOADER or all(b.kind in ("assign", "with") for b in reached):
