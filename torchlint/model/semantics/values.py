@@ -284,7 +284,7 @@ class Values:
             if not isinstance(index, cst.Index):
                 return base
             found = self._contents.under(base, node.value, index.value) if base.each.kind is Kind.LOADER else base
-            return found.each or UNKNOWN
+            return found.each or self._guesses.of_item(node.value)
         if base.kind is Kind.MODULE:
             return Value(Kind.MODULE, sure=False)
         if base.kind is Kind.ARRAY:
@@ -317,6 +317,8 @@ class Values:
             if callee.kind is Kind.CLASS or (callee.kind is Kind.MODULE and not callee.sure):
                 if isinstance(node.func, cst.Name) and self._replaces_callee(node):
                     return self._guesses.of(node.func.value)
+                if callee.kind is Kind.CLASS and callee.definition is None:
+                    return self._guesses.instance(dotted_name(node.func) or "")
             if callee.kind is Kind.MODULE:
                 return Value(Kind.TENSOR, device=callee.device, role=Role.OUTPUT, sure=callee.sure)
             if callee.kind is Kind.LOSS:
