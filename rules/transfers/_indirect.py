@@ -120,8 +120,7 @@ class IndirectMoves(ForestFact):
             if bare is move.call:
                 return True
             if isinstance(bare, cst.Name) and any(
-                item.node is statement and item.value is move.call
-                for item in self._module.values.reaching.of(bare)
+                item.node is statement and item.value is move.call for item in self._module.values.reaching.of(bare)
             ):
                 return True
         return False
