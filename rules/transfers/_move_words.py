@@ -54,11 +54,13 @@ def _is_chained(text: str, at: int) -> bool:
 
 
 def _is_rebound(text: str, at: int) -> bool:
-    """Whether a statement ``x = x.to(...)`` follows a line ``x = torch.zeros(...)`` closely."""
+    """Whether a statement ``x = x.to(...)`` follows ``x = torch.zeros(...)`` or ``x = zeros.scatter_(...)`` closely."""
     found = _REBINDS.search(text, max(0, at - _WORD), at)
     if found is None:
         return False
     before = text[max(0, at - _NEAR) : at]
+    if ".scatter_(" in before:
+        return _MADE.search(before) is not None
     return any(made["name"].strip() == found["name"] for made in _BOUND.finditer(before))
 
 

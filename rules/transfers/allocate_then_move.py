@@ -23,16 +23,16 @@ class AllocateThenMove(Rule):
     ## What it does
     Flags `torch.zeros(...)`, `ones`, `empty`, `full`, `eye`, `arange`, `linspace`, `logspace`, `rand`, `randn`,
     `randint` and `randperm` without a device whose result is moved by `.to(device)` or `.cuda()` in the same
-    expression, also behind a cast, a change of shape or arithmetic with numbers; or in a later statement of the same
-    block, `x = x.to(device)`, if nothing else uses it before. Also `torch.FloatTensor(rows, columns)` of sizes that
-    the same expression fills by `.zero_()`, `.fill_(...)`, `.normal_()` or the like. A cast to a type of CUDA,
-    `.type(torch.cuda.FloatTensor)` or `.type_as(x)` of an `x` on a CUDA device, is a move, too; so is the call of a
-    function of the program that returns its first argument moved. Left alone are tensors made once:
-    in `__init__`, and at module level outside of loops. In a function or method that its program calls once they are
-    reported at information level. Left alone are also tensors of data (`torch.tensor([...])`), which come from the host
-    in any case; code under `if __name__ == "__main__":` that tries out a network of its file; and programs that set a
-    default device. The tensors of one function whose fixes are equally safe are one finding, at the first of them;
-    notes show the others.
+    expression, also behind a cast, a change of shape, arithmetic with numbers or `.scatter_(...)`; or in a later
+    statement of the same block, `x = x.to(device)`, if nothing else uses it before. Also
+    `torch.FloatTensor(rows, columns)` of sizes that the same expression fills by `.zero_()`, `.fill_(...)`,
+    `.normal_()` or the like. A cast to a type of CUDA, `.type(torch.cuda.FloatTensor)` or `.type_as(x)` of an `x` on a
+    CUDA device, is a move, too; so is the call of a function of the program that returns its first argument moved.
+    Left alone are tensors made once: in `__init__`, and at module level outside of loops. In a function or method
+    that its program calls once they are reported at information level. Left alone are also tensors of data
+    (`torch.tensor([...])`), which come from the host in any case; code under `if __name__ == "__main__":` that
+    tries out a network of its file; and programs that set a default device. The tensors of one function whose fixes
+    are equally safe are one finding, at the first of them; notes show the others.
 
     ## Why it is slow
     The host fills the memory, then copies it to the device: from pageable memory, and waiting for the copy. Given a
@@ -52,8 +52,9 @@ class AllocateThenMove(Rule):
     Safe or unsafe: safe for constants and for `arange` in whole steps. Unsafe for random numbers, which then come from
     the generator of the device: other numbers for the same seed. Unsafe for `linspace`, `logspace` and fractional
     `arange`, whose last digits may differ. No fix is offered for `.cuda(index)` where the index may be None,
-    for `torch.FloatTensor` and its like, nor where the move is a statement of its own, a call of a function of the
-    program, or a cast to a type of CUDA; before `.type_as(x)`, `device=x.device` is passed.
+    for `torch.FloatTensor` and its like, with `.scatter_(...)`, whose indices must be moved first, nor where the move
+    is a statement of its own, a call of a function of the program, or a cast to a type of CUDA; before `.type_as(x)`,
+    `device=x.device` is passed.
 
     ## When to ignore
     When the same random numbers must come on every device.
@@ -93,7 +94,7 @@ class AllocateThenMove(Rule):
             if fresh is None or purposes.is_self_test(move.call):
                 continue
             factory = "torch.empty" if fresh.legacy else module.code(fresh.factory.node.func)
-            fix = None if fresh.named or fresh.legacy else self._fix(module, move, fresh)
+            fix = None if fresh.named or fresh.legacy or fresh.scattered else self._fix(module, move, fresh)
             yield self.diagnostic(
                 module,
                 move.call,
