@@ -14,6 +14,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.main_guard import is_main_guard
 from torchlint.model.syntax.parameters import first_parameter
 
 #: ``torch.<name>(...)`` whose result is on the host, unless a device is given.
@@ -32,6 +33,8 @@ class IndirectMoves(ForestFact):
     def all(self) -> Iterator[Move]:
         """The moves to a CUDA device by ``x.type(torch.cuda.FloatTensor)``, ``x.type_as(y)`` and ``to_gpu(x)``."""
         for call in self._module.methods("type", "type_as"):
+            if self._is_tried_out(call):
+                continue
             if isinstance(call.func, cst.Attribute) and len(call.args) == 1 and self._gives_cuda(call):
                 yield Move(call, call.func.value, None, Device.CUDA)
         for function, parameter in self._movers.items():
@@ -41,6 +44,12 @@ class IndirectMoves(ForestFact):
                     yield Move(call, moved, None, Device.CUDA)
 
     # -- casts
+
+    def _is_tried_out(self, call: cst.Call) -> bool:
+        """Whether a function that only exists in a self-test holds ``call``: its tensors are most often on the host."""
+        return self._module.function_of(call) is not None and any(
+            isinstance(above, cst.If) and is_main_guard(above.test) for above in self._module.tree.ancestors(call)
+        )
 
     def _gives_cuda(self, call: cst.Call) -> bool:
         assert isinstance(call.func, cst.Attribute)
