@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from torchlint.model.syntax.calls import Call
 
 _CLASS = "torch.nn.DataParallel"
+#: The class, the function, or a class of the program that is named after it.
+_NAMED = re.compile(r"[. ]DataParallel|data_parallel\(|(?<!Distributed)(?<!Sharded)DataParallel\(")
 _FUNCTION = "torch.nn.parallel.data_parallel"
 _SUCCESSORS = ("torch.nn.parallel.DistributedDataParallel", "apex.parallel.DistributedDataParallel")
 
@@ -20,7 +23,7 @@ class DataParallel(Rule):
     """One process drives all GPUs through `nn.DataParallel`.
 
     ## What it does
-    Flags networks wrapped in `torch.nn.DataParallel`, in a class of the file derived from it, or run through
+    Flags networks wrapped in `torch.nn.DataParallel`, in a class of the program derived from it, or run through
     `torch.nn.parallel.data_parallel`. Left alone are wrappers of a single device, tests, and wrappers that are there to
     load or save a checkpoint: unwrapped again with `.module`, filled by `load_state_dict` in a file that trains
     nothing, or asked for nothing but its `state_dict()`.
@@ -63,7 +66,13 @@ class DataParallel(Rule):
 
     code = "TL811"
     name = "data-parallel"
-    words = ("torch", (".DataParallel", " DataParallel", "data_parallel("))
+    words = ("torch", ("DataParallel", "data_parallel("))
+    project_words = ((".DataParallel", " DataParallel", "data_parallel("),)
+
+    @classmethod
+    def may_concern(cls, text: str) -> bool:
+        """Whether a file names the class or the function, or calls a class whose name ends like it."""
+        return super().may_concern(text) and _NAMED.search(text) is not None
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         successor = next(module.calls(*_SUCCESSORS), None)

@@ -54,12 +54,17 @@ _NO_EVIDENCE = frozenset(
 
 @dataclass(frozen=True, eq=False)
 class HostRead:
-    """A ``x.item()``, ``float(x)`` or ``int(x)`` that runs at every training step."""
+    """A ``x.item()``, ``float(x)``, ``int(x)`` or ``loss.cpu().numpy()`` that runs at every training step."""
 
     call: cst.Call
     tensor: cst.BaseExpression  #: what is read
     step: cst.CSTNode  #: the loop, or the function, that is the step
     decides: bool  #: whether the number decides how the program goes on, so that it cannot wait
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it gives an array or a list."""
+        return isinstance(self.call.func, cst.Attribute) and self.call.func.attr.value in _COPYING
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,6 +180,9 @@ class HostReads:
         func = call.func
         if isinstance(func, cst.Attribute) and func.attr.value == "item":
             return self._bare(func.value)
+        if isinstance(func, cst.Attribute) and func.attr.value in ("numpy", "tolist") and not call.args:
+            bare = self._bare(func.value)
+            return bare if bare is not func.value and self._is_scalar(bare) else None
         if self._module.name_of(func) in ("builtins.float", "builtins.int") and len(call.args) == 1:
             given = call.args[0]
             if given.keyword is None and not given.star:
@@ -259,6 +267,19 @@ class HostReads:
     def is_loss(self, node: cst.CSTNode) -> bool:
         """Whether a backward pass of the function around ``node`` starts from the name ``node``."""
         return (dotted_name(node), self._module.function_of(node)) in self._losses
+
+    def _is_scalar(self, node: cst.CSTNode) -> bool:
+        """Whether a backward pass starts from the name ``node`` itself, which is a single number then."""
+        return (dotted_name(node), self._module.function_of(node)) in self._scalars
+
+    @cached_property
+    def _scalars(self) -> set[tuple[str | None, cst.FunctionDef | None]]:
+        roots = [
+            call.func.value
+            for call in self._tree.calls
+            if is_backward(call) and not call.args and isinstance(call.func, cst.Attribute)
+        ]
+        return {(dotted_name(root), self._module.function_of(root)) for root in roots if dotted_name(root)}
 
     def _is_term(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is a name that such a loss is added up from."""

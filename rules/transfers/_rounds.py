@@ -33,6 +33,11 @@ _COUNTERS = re.compile(
 )
 _STARTS = re.compile(r"start|warm|begin|after|burn|delay|min_|ramp|skip", re.IGNORECASE)
 _EPOCHS = re.compile(r"(?<!per_)(?<!per)epoch|^ep$", re.IGNORECASE)
+#: What counts the steps of an epoch: ``epoch_iters``, ``steps_per_epoch``, ``len_epoch``.
+_STEPS_OF_EPOCH = re.compile(
+    r"epoch_?(iter|step|batch|len|size)|(iter|step|batch|batche|len|length|size)s?_?(in_|each_|of_|per_?)?epoch",
+    re.IGNORECASE,
+)
 _OPTIMIZER = re.compile(r"opt|scaler|trainer|engine", re.IGNORECASE)
 #: What asks for the type or the length of a value, which is the same at every round.
 _TYPE_QUESTIONS = frozenset({"isinstance", "hasattr", "callable", "len", "is_tensor"})
@@ -99,15 +104,28 @@ class Rounds(ForestFact):
         if not isinstance(loop, cst.For) or is_batch(self._module.fact(Loops).of(loop).over):
             return False
         names = [node.value for node in self._tree.nodes_in(loop.target) if isinstance(node, cst.Name)]
-        if isinstance(loop.iter, cst.Call) and (dotted_name(loop.iter.func) or "").endswith("range"):
-            names += [
+        if not any(_names_epoch(name) for name in names):
+            if not isinstance(loop.iter, cst.Call) or not (dotted_name(loop.iter.func) or "").endswith("range"):
+                return False
+            names = [
                 node.value if isinstance(node, cst.Name) else node.attr.value
                 for item in loop.iter.args
                 if item.keyword is None
                 for node in self._tree.nodes_in(item.value)
                 if isinstance(node, (cst.Name, cst.Attribute))
             ]
-        return any(_EPOCHS.search(name) for name in names)
+            if not any(_names_epoch(name) for name in names) or any(map(_STEPS_OF_EPOCH.search, names)):
+                return False
+        return not self._takes_batch(loop)
+
+    def _takes_batch(self, loop: cst.For) -> bool:
+        """Whether every round of a loop takes the next item of an iterator."""
+        return any(
+            self._module.name_of(call.func) == "builtins.next"
+            and [item.node for item in self._module.fact(Loops).around(call)[:1]] == [loop]
+            and self.at_every_round(call, loop)
+            for call in self._tree.calls_in(loop.body)
+        )
 
     def _is_step(self, function: cst.FunctionDef) -> bool:
         """Whether ``function`` is a training step: it runs forward and backward, and is called in a loop."""
@@ -205,7 +223,7 @@ class Rounds(ForestFact):
             return False
         if isinstance(bound.comparator, cst.Integer):
             return True
-        text = dotted_name(bound.comparator) or ""
+        text = _setting(bound.comparator)
         return (
             _STARTS.search(last_part(text)) is not None
             and text not in self._bound_in(step)
@@ -279,3 +297,20 @@ class Rounds(ForestFact):
         if isinstance(last, cst.SimpleStatementLine):
             last = last.body[-1]
         return isinstance(last, (cst.Continue, cst.Return))
+
+
+def _names_epoch(name: str) -> bool:
+    """Whether ``name`` counts epochs, and not the steps of one."""
+    return bool(_EPOCHS.search(name)) and not _STEPS_OF_EPOCH.search(name)
+
+
+def _setting(node: cst.BaseExpression) -> str:
+    """The dotted name of a setting: also ``config.warmup`` for ``config["warmup"]`` and ``config.get("warmup", 0)``."""
+    owner, key = None, None
+    if isinstance(node, cst.Subscript) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
+        owner, key = dotted_name(node.value), node.slice[0].slice.value
+    elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "get":
+        owner, key = dotted_name(node.func.value), node.args[0].value if node.args else None
+    if owner is None:
+        return dotted_name(node) or ""
+    return f"{owner}.{key.raw_value}" if isinstance(key, cst.SimpleString) else ""

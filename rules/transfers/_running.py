@@ -35,7 +35,7 @@ def running(module: Module, read: HostRead) -> Running | None:
 
     Its other uses must lie outside of the loop, or (a sum's) at some rounds of it only.
     """
-    if not isinstance(read.step, (cst.For, cst.While)) or read.step.orelse is not None:
+    if read.is_array or not isinstance(read.step, (cst.For, cst.While)) or read.step.orelse is not None:
         return None
     parent = module.tree.parent(read.call)
     if isinstance(parent, cst.Arg):

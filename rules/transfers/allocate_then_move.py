@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -8,24 +7,14 @@ from torchlint import edits
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.rule import Applicability, Cause, Diagnostic, Fix, Rule, Severity
 
+from ._move_words import moves_what_it_makes
+
 if TYPE_CHECKING:
     import libcst as cst
 
+    from torchlint.edits import Edits
     from torchlint.model.data.placement import Fresh, Move
     from torchlint.model.module import Module
-
-_FACTORY = (
-    r"\b(?:zeros|ones|empty|full|eye|arange|linspace|logspace|rand|randn|randint|randperm|"
-    r"(?:Bool|Byte|Char|Double|Float|Half|Int|Long|Short)?Tensor)\("
-)
-#: ``.cuda(`` or ``.to(``, but not ``.to(torch.float16)`` or ``.to(dtype=x.dtype)``
-_MOVE = r"\.(?:cuda|to(?!\(\s*(?:dtype=[^(),]*|torch\.\w+|[\w.]*dtype)\)))\("
-_CHAINED = re.compile(_FACTORY + r"(?:(?!device=|\n\n)[\s\S]){0,300}?\)\s*" + _MOVE)
-#: A line that binds the result of a factory, and a later statement that moves what a name holds.
-_BOUND_OR_MOVED = re.compile(
-    r"^(?P<bound>[^=\n]*)=(?!=)[^\n]*?" + _FACTORY + r"|\b(?P<moved>\w+) *= *(?P=moved)" + _MOVE, re.MULTILINE
-)
-_NEAR = 1000  #: characters between the two
 
 
 class AllocateThenMove(Rule):
@@ -34,14 +23,16 @@ class AllocateThenMove(Rule):
     ## What it does
     Flags `torch.zeros(...)`, `ones`, `empty`, `full`, `eye`, `arange`, `linspace`, `logspace`, `rand`, `randn`,
     `randint` and `randperm` without a device whose result is moved by `.to(device)` or `.cuda()` in the same
-    expression, also behind a cast, a change of shape or arithmetic with numbers; or in a later statement of the same
-    block, `x = x.to(device)`, if nothing else uses it before. Also `torch.FloatTensor(rows, columns)` of sizes that
-    the same expression fills by `.zero_()`, `.fill_(...)`, `.normal_()` or the like. Left alone are tensors made once:
-    in `__init__`, and at module level outside of loops. In a function or method that its program calls once they are
-    reported at information level. Left alone are also tensors of data (`torch.tensor([...])`), which come from the host
-    in any case; code under `if __name__ == "__main__":` that tries out a network of its file; and programs that set a
-    default device. The tensors of one function whose fixes are equally safe are one finding, at the first of them;
-    notes show the others.
+    expression, also behind a cast, a change of shape, arithmetic with numbers or `.scatter_(...)`; or in a later
+    statement of the same block, `x = x.to(device)`, if nothing else uses it before. Also
+    `torch.FloatTensor(rows, columns)` of sizes that the same expression fills by `.zero_()`, `.fill_(...)`,
+    `.normal_()` or the like. A cast to a type of CUDA, `.type(torch.cuda.FloatTensor)` or `.type_as(x)` of an `x` on a
+    CUDA device, is a move, too; so is the call of a function of the program that returns its first argument moved.
+    Left alone are tensors made once: in `__init__`, and at module level outside of loops. In a function or method
+    that its program calls once they are reported at information level. Left alone are also tensors of data
+    (`torch.tensor([...])`), which come from the host in any case; code under `if __name__ == "__main__":` that
+    tries out a network of its file; and programs that set a default device. The tensors of one function whose fixes
+    are equally safe are one finding, at the first of them; notes show the others.
 
     ## Why it is slow
     The host fills the memory, then copies it to the device: from pageable memory, and waiting for the copy. Given a
@@ -61,7 +52,9 @@ class AllocateThenMove(Rule):
     Safe or unsafe: safe for constants and for `arange` in whole steps. Unsafe for random numbers, which then come from
     the generator of the device: other numbers for the same seed. Unsafe for `linspace`, `logspace` and fractional
     `arange`, whose last digits may differ. No fix is offered for `.cuda(index)` where the index may be None,
-    for `torch.FloatTensor` and its like, nor where the move is a statement of its own.
+    for `torch.FloatTensor` and its like, with `.scatter_(...)`, whose indices must be moved first, nor where the move
+    is a statement of its own, a call of a function of the program, or a cast to a type of CUDA; before `.type_as(x)`,
+    `device=x.device` is passed.
 
     ## When to ignore
     When the same random numbers must come on every device.
@@ -73,23 +66,26 @@ class AllocateThenMove(Rule):
 
     code = "TL206"
     name = "allocate-then-move"
-    words = ("torch", (".cuda(", ".to("))
+    words = ("torch",)
+    project_words = ((".cuda", ".to(", "device"),)
     demo = ("GPU",)
 
     @classmethod
     def may_concern(cls, text: str) -> bool:
         """Whether a move follows a factory closely, too: many files use both, few in one expression."""
-        return super().may_concern(text) and (_CHAINED.search(text) is not None or _is_moved_later(text))
+        return super().may_concern(text) and moves_what_it_makes(text)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.data.placement import DEFAULT_SETTERS, Placement
         from torchlint.model.semantics.value import Device
         from torchlint.model.training.purpose import Purposes
 
+        from ._indirect import IndirectMoves
+
         purposes, placement = module.fact(Purposes), module.fact(Placement)
         if any(map(placement.sets_default_device, module.calls(*DEFAULT_SETTERS))):
             return
-        for move in placement.moves:
+        for move in (*placement.moves, *module.fact(IndirectMoves).all()):
             function = module.function_of(move.call)
             once = purposes.runs_once(move.call)
             if move.device is Device.CPU or (once and (function is None or purposes.is_constructor(function))):
@@ -98,7 +94,7 @@ class AllocateThenMove(Rule):
             if fresh is None or purposes.is_self_test(move.call):
                 continue
             factory = "torch.empty" if fresh.legacy else module.code(fresh.factory.node.func)
-            fix = None if fresh.named or fresh.legacy else self._fix(module, move, fresh)
+            fix = None if fresh.named or fresh.legacy or fresh.scattered else self._fix(module, move, fresh)
             yield self.diagnostic(
                 module,
                 move.call,
@@ -120,17 +116,7 @@ class AllocateThenMove(Rule):
         if device is None:
             return None
         added = edits.add_keyword(module, fresh.factory.node, "device", device)
-        others = [
-            item
-            for item in move.call.args
-            if item is not move.target and not (item.keyword is not None and item.keyword.value == "non_blocking")
-        ]
-        if not others:
-            removed = edits.remove_method_call(module, move.call)
-        elif move.target is not None and not move.is_cuda and all(self._may_stay(module, item) for item in others):
-            removed = edits.remove_argument(module, move.call, move.target)
-        else:
-            return None
+        removed = self._without_move(module, move)
         if added is None or removed is None:
             return None
         message = f"pass `device={device}` to `{module.code(fresh.factory.node.func)}`"
@@ -138,6 +124,21 @@ class AllocateThenMove(Rule):
             return Fix(message, (*added, *removed), Applicability.SAFE)
         caution = "draws other random numbers" if fresh.drawn else "may round the last digits differently"
         return Fix(message, (*added, *removed), Applicability.UNSAFE, caution)
+
+    def _without_move(self, module: Module, move: Move) -> Edits | None:
+        """The edits that leave of a move what else it does: a cast."""
+        if move.method == "type_as":
+            return ()
+        others = [
+            item
+            for item in move.call.args
+            if item is not move.target and not (item.keyword is not None and item.keyword.value == "non_blocking")
+        ]
+        if not others:
+            return edits.remove_method_call(module, move.call)
+        if move.target is not None and not move.is_cuda and all(self._may_stay(module, item) for item in others):
+            return edits.remove_argument(module, move.call, move.target)
+        return None
 
     def _may_stay(self, module: Module, argument: cst.Arg) -> bool:
         """Whether ``to`` takes ``argument`` without a device before it."""
@@ -150,6 +151,14 @@ class AllocateThenMove(Rule):
 
     def _device(self, module: Module, move: Move) -> str | None:
         """What to pass as ``device``."""
+        from torchlint.model.syntax.dotted import dotted_name
+
+        method = move.method
+        if method == "type_as":
+            tensor = dotted_name(move.call.args[0].value)
+            return None if tensor is None else f"{tensor}.device"
+        if method not in ("to", "cuda"):
+            return None
         if move.target is None:
             return '"cuda"'
         text = module.code(move.target.value)
@@ -160,14 +169,3 @@ class AllocateThenMove(Rule):
         if text.isdigit():
             return f'"cuda:{text}"'
         return text if module.value(move.target.value).kind is Kind.DEVICE else None
-
-
-def _is_moved_later(text: str) -> bool:
-    """Whether a statement moves what a line shortly before it binds to the same name, in one pass over the text."""
-    bound: dict[str, int] = {}
-    for found in _BOUND_OR_MOVED.finditer(text):
-        if found["moved"] is None:
-            bound[found["bound"].strip()] = found.end()
-        elif found.start() - bound.get(found["moved"], -_NEAR) < _NEAR:
-            return True
-    return False

@@ -18,12 +18,13 @@ class HostReadInLoop(Rule):
 
     ## What it does
     Flags `x.item()`, `float(x)` and `int(x)` at every step of a training loop, where `x` is the loss or is computed
-    from what the network gave: there, in a function or the `forward` of an object that the step calls, or in a
-    function that is itself a training step, such as the one an ignite `Engine` is given. Left alone are reads at some
-    steps only (under a step counter, a rank or an exception), after the loop, once per epoch, and in validation loops;
-    numbers that decide how the program goes on (a NaN guard, early stopping, an environment's step); values on the
-    host; and files that use no GPU. The reads of one training loop are one finding, at the first of them; notes show
-    the others. A `# noqa` on one of these lines exempts that read alone.
+    from what the network gave, and `loss.cpu().numpy()` of the loss itself: there, in a function or the `forward`
+    of an object that the step calls, or in a function that is itself a training step, such as the one an ignite
+    `Engine` is given. Left alone are reads at some steps only (under a step counter, a rank or an exception), after
+    the loop, once per epoch, and in validation loops; numbers that decide how the program goes on (a NaN guard,
+    early stopping, an environment's step); values on the host; and files that use no GPU. The reads of one training
+    loop are one finding, at the first of them; notes show the others. A `# noqa` on one of these lines exempts that
+    read alone.
 
     ## Why it is slow
     The host queues kernels ahead of the GPU, and so hides the time that launching them takes. To read a number it must
@@ -68,7 +69,7 @@ class HostReadInLoop(Rule):
 
     code = "TL201"
     name = "host-read-in-loop"
-    words = (("torch", "transformers"), (".item()", "float("))
+    words = (("torch", "transformers"), (".item()", "float(", ".numpy()", ".tolist()"))
     project_words = (("backward(", "def training_step(", "def compute_loss("),)
     demo = ("GPU",)
 

@@ -44,7 +44,7 @@ _LEGACY = frozenset(
 
 @dataclass(frozen=True, eq=False)
 class Move:
-    """A call ``x.to(device)`` or ``x.cuda()``."""
+    """A call ``x.to(device)`` or ``x.cuda()``, or another that moves ``x``."""
 
     call: cst.Call
     source: cst.BaseExpression  #: ``x``
@@ -65,9 +65,15 @@ class Move:
         return behind > (0 if self.is_cuda else 1)
 
     @property
+    def method(self) -> str | None:
+        """The method of ``x`` that moves it; None where a function does."""
+        func = self.call.func
+        return func.attr.value if isinstance(func, cst.Attribute) and func.value is self.source else None
+
+    @property
     def is_cuda(self) -> bool:
         """Whether it is ``x.cuda(...)``."""
-        return isinstance(self.call.func, cst.Attribute) and self.call.func.attr.value == "cuda"
+        return self.method == "cuda"
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +85,7 @@ class Fresh:
     drawn: bool  #: whether it takes random numbers
     named: bool = False  #: whether it has a name before it is moved
     legacy: bool = False  #: whether the factory is a type such as ``torch.FloatTensor``, which takes no device
+    scattered: bool = False  #: whether values of a tensor on the host are written into it
 
 
 class Placement(ForestFact):
@@ -142,14 +149,14 @@ class Placement(ForestFact):
         Casts, changes of shape, fills and arithmetic with numbers may be in between: ``torch.ones(n).long() * 3``.
         So may a name that is used for nothing else. Left out are tensors with options of their own: a device, a
         generator, pinned memory, gradients. ``torch.FloatTensor(rows, columns).zero_()`` is one as well: of sizes, and
-        filled at once.
+        filled at once; and ``torch.zeros(n, classes).scatter_(1, labels, 1)``, labels of which one is set.
         """
-        drawn = computed = named = filled = False
+        drawn = computed = named = filled = scattered = False
         if self._is_traced(node):
             return None
         while True:
-            if isinstance(node, cst.Name) and not named:
-                held = self._held_by(node)
+            if isinstance(node, cst.Name):
+                held = self._only_use_of(node) if named else self._held_by(node)
                 if held is None:
                     return None
                 node, named = held, True
@@ -171,15 +178,18 @@ class Placement(ForestFact):
                 if filled and name[6:] in _LEGACY:
                     return Fresh(call, False, drawn, named, legacy=True) if self._is_sized(call) else None
                 made = self._made_by(call, drawn)
-                return None if made is None else replace(made, exact=made.exact and not computed, named=named)
+                if made is None:
+                    return None
+                return replace(made, exact=made.exact and not computed, named=named, scattered=scattered)
             if not isinstance(node.func, cst.Attribute):
                 return None
             method = node.func.attr.value
             if method in _COMPUTING and all(self._is_number(item.value) for item in node.args):
                 computed = True
-            elif method not in _SAME_EVERYWHERE and method not in _DRAWING:
+            elif method not in _SAME_EVERYWHERE and method not in _DRAWING and method != "scatter_":
                 return None
             drawn = drawn or method in _DRAWING
+            scattered = scattered or method == "scatter_"
             filled = filled or method in _DRAWING or method in ("fill_", "zero_")
             node = node.func.value
 
@@ -200,6 +210,19 @@ class Placement(ForestFact):
         begin, end = tree.index(made), tree.index(move)
         between = [use for use in tree.names.get(node.value, ()) if begin < tree.index(use) < end]
         return reached[0].value if all(tree.within(use, made) for use in between) else None
+
+    def _only_use_of(self, node: cst.Name) -> cst.BaseExpression | None:
+        """What a name was given that is used at ``node`` alone: of ``zeros = torch.zeros(n)``."""
+        reached = self._module.values.reaching.of(node)
+        if len(reached) != 1 or reached[0].kind != "assign" or reached[0].path:
+            return None
+        home = self._module.names.home_of(node)
+        others = [
+            use
+            for use in self._module.tree.names.get(node.value, ())
+            if use is not node and self._module.names.home_of(use) is home
+        ]
+        return reached[0].value if len(others) == 1 and self._module.tree.within(others[0], reached[0].node) else None
 
     def _unconditional(self, statement: cst.CSTNode) -> cst.CSTNode:
         """The row of a statement, or the ``if`` without ``else`` that it is in."""

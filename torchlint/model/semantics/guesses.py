@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from functools import cached_property
 
+import libcst as cst
+
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import UNKNOWN, Value
-from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.syntax.tree import Tree
+
+#: How the name of a class ends that a program picks.
+_CLASSES = ("_class", "_cls")
 
 
 class Guesses:
@@ -35,10 +40,24 @@ class Guesses:
             return Value(Kind.MODULE, sure=False)
         if last.startswith(knowledge.VERBS):
             return UNKNOWN
+        if self.instance(last):
+            return Value(Kind.CLASS, sure=False)
         stem = last.rstrip("0123456789_").lower()
         if any(stem == word or stem.endswith(word) or stem.startswith(word + "_") for word in knowledge.MODULE_NAMES):
             return Value(Kind.MODULE, sure=False)
         if last.startswith("net") and len(last) <= 8:
+            return Value(Kind.MODULE, sure=False)
+        return UNKNOWN
+
+    def instance(self, text: str) -> Value:
+        """A guess at what ``generator_class(...)`` makes, from that name; never sure."""
+        last = last_part(text)
+        return next((self.of(last[: -len(end)]) for end in _CLASSES if last.lower().endswith(end)), UNKNOWN)
+
+    def of_item(self, container: cst.BaseExpression) -> Value:
+        """A guess at an item of a list or dict, from the name of that: ``models["generator"]``; never sure."""
+        name = last_name(container).lower().rstrip("_")
+        if name in knowledge.MODULE_NAMES or name.removesuffix("s") in knowledge.MODULE_NAMES:
             return Value(Kind.MODULE, sure=False)
         return UNKNOWN
 

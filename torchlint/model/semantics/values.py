@@ -194,8 +194,11 @@ class Values:
         if not values:
             return UNKNOWN
         found = join(values)
-        if found.kind is Kind.NONE and any(binding.kind == "augment" for binding in reached):
+        augmented = [item.node for item in reached if item.kind == "augment" and isinstance(item.node, cst.AugAssign)]
+        if found.kind is Kind.NONE and augmented:
             return UNKNOWN
+        if found.kind is Kind.NUMBER and found.sure and not all(self.of(item.value) for item in augmented):
+            return replace(found, sure=False)  # ``loss = 0``, then ``loss += criterion(...)``
         if not found and any(binding.kind in ("assign", "for", "with") for binding in reached):
             hint = self._guesses.of(name)
             if hint.kind is not Kind.LOADER or all(b.kind in ("assign", "with") for b in reached):
@@ -281,7 +284,7 @@ class Values:
             if not isinstance(index, cst.Index):
                 return base
             found = self._contents.under(base, node.value, index.value) if base.each.kind is Kind.LOADER else base
-            return found.each or UNKNOWN
+            return found.each or self._guesses.of_item(node.value)
         if base.kind is Kind.MODULE:
             return Value(Kind.MODULE, sure=False)
         if base.kind is Kind.ARRAY:
@@ -314,6 +317,8 @@ class Values:
             if callee.kind is Kind.CLASS or (callee.kind is Kind.MODULE and not callee.sure):
                 if isinstance(node.func, cst.Name) and self._replaces_callee(node):
                     return self._guesses.of(node.func.value)
+                if callee.kind is Kind.CLASS and callee.definition is None:
+                    return self._guesses.instance(dotted_name(node.func) or "")
             if callee.kind is Kind.MODULE:
                 return Value(Kind.TENSOR, device=callee.device, role=Role.OUTPUT, sure=callee.sure)
             if callee.kind is Kind.LOSS:

@@ -43,7 +43,7 @@ class Networks(ForestFact):
         last = last_part(value.name)
         if last.startswith(knowledge.PARAMETERLESS) and value.name.startswith("torch.nn."):
             return False
-        text = last_name(func)
+        text = last_name(func.value if isinstance(func, cst.Subscript) else func)
         if knowledge.NO_NETWORK.search(text) or knowledge.NO_NETWORK.search(last):
             return False
         if func is node.func or (isinstance(node.func, cst.Attribute) and node.func.attr.value == "forward"):

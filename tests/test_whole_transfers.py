@@ -1,0 +1,88 @@
+"""Findings about moves and wrappers whose definitions are in another file of the program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from torchlint import check_text
+from torchlint.project.context import forget
+
+PARALLEL = """\
+import torch
+from torch import nn
+
+
+class ScatteredDataParallel(nn.{base}):
+    def scatter(self, inputs, kwargs, device_ids):
+        return inputs, kwargs
+"""
+WRAPPING = """\
+import torch
+from parallel import ScatteredDataParallel
+
+network = ScatteredDataParallel(torch.nn.Linear(8, 8))
+network.cuda()
+"""
+MOVING = """\
+import torch
+
+
+def copy_to_gpu(data, device):
+    if torch.is_tensor(data):
+        return {returned}
+    return [copy_to_gpu(item, device) for item in data]
+"""
+EVALUATING = """\
+import torch
+from moving import copy_to_gpu
+
+
+def evaluate(network, images, device):
+    for image in images:
+        scores = torch.zeros(1, 150, 64, 64)
+        scores = copy_to_gpu(scores, device)
+        scores = scores + network(copy_to_gpu(image, device))
+
+
+evaluate(torch.nn.Conv2d(3, 150, 1), [], 0)
+"""
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    """Projects of earlier tests are forgotten."""
+    forget()
+
+
+def rows(folder: Path, name: str, code: str) -> list[int]:
+    """The rows of a file of a program where a rule reports."""
+    path = folder / name
+    text = path.read_text()
+    return [text.count("\n", 0, item.start) + 1 for item in check_text(text, str(path)) if item.code == code]
+
+
+@pytest.mark.parametrize(("base", "expected"), [("DataParallel", [4]), ("Module", [])])
+def test_a_wrapper_that_another_file_derives_is_found(tmp_path: Path, base: str, expected: list[int]) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "parallel.py").write_text(PARALLEL.replace("{base}", base))
+    (tmp_path / "main.py").write_text(WRAPPING)
+    assert rows(tmp_path, "main.py", "TL811") == expected
+    assert rows(tmp_path, "parallel.py", "TL811") == []
+
+
+@pytest.mark.parametrize(
+    ("returned", "expected"),
+    [
+        ("data.cuda(device, non_blocking=True)", [8]),
+        ("data.to(device)", [8]),
+        ("data.to('cpu')", []),
+        ("data.cuda(device).sum()", []),
+    ],
+)
+def test_a_function_of_another_file_that_moves_is_followed(tmp_path: Path, returned: str, expected: list[int]) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "moving.py").write_text(MOVING.replace("{returned}", returned))
+    (tmp_path / "main.py").write_text(EVALUATING)
+    assert rows(tmp_path, "main.py", "TL206") == expected
