@@ -25,13 +25,16 @@ class OutputUses:
         self._module = module
 
     def reads(self, node: cst.CSTNode) -> bool:
-        """Whether outputs are visibly taken off the graph, or only shown."""
+        """Whether outputs are visibly taken off the graph, here or by a helper such as ``to_numpy``, or only shown."""
+        calls: list[cst.Call] = []
         for part in self._module.tree.nodes_in(node):
             if isinstance(part, cst.Attribute) and part.attr.value in DETACHING:
                 return True
-            if isinstance(part, cst.Call) and last_name(part.func) in _SHOWN:
-                return True
-        return False
+            if isinstance(part, cst.Call):
+                if last_name(part.func) in _SHOWN:
+                    return True
+                calls.append(part)
+        return any(self._module.fact(Outputs).ends_in_helper(call, DETACHING) for call in calls)
 
     def leaves_graph(self, call: cst.Call, within: cst.CSTNode) -> bool:
         """Whether the output is detached ``within`` a function or file, which shows that it was recorded, or drawn."""
