@@ -93,6 +93,20 @@ class GradModes(ForestFact):
                     return mode
         return self._statement_mode(node, function)
 
+    def unguarded_call(self, node: cst.CSTNode, depth: int = _CALLER_DEPTH) -> cst.Call | None:
+        """The call under which ``node`` records gradients, where other calls of its function turn them off."""
+        function = self._tree.function_of(node)
+        if not isinstance(function, cst.FunctionDef) or depth <= 0 or self.within(node, function) is not None:
+            return None
+        if self.disables(function) or self.is_inference_hook(function) or self._tree.function_of(function) is not None:
+            return None
+        callers = self._definitions.callers(function, self._values)
+        modes = {call: self.of(call) for call in callers.calls}
+        if GradMode.UNKNOWN in modes.values():
+            found = [self.unguarded_call(call, depth - 1) for call in callers.calls] if len(modes) == 1 else []
+            return found[0] if found else None
+        return next((call for call, mode in modes.items() if mode is GradMode.RECORDING), None)
+
     def _with_mode(self, node: cst.With) -> GradMode | None:
         """The grad mode that a ``with`` sets; None if it leaves it alone."""
         for item in reversed(node.items):

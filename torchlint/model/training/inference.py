@@ -35,7 +35,7 @@ from torchlint.model.training.mode_dependence import ModeDependence
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.output_uses import OutputUses
 from torchlint.model.training.phases import Phase, Phases
-from torchlint.model.training.purpose import Purposes
+from torchlint.model.training.purpose import Purpose, Purposes
 
 _GRADIENT_LIBRARIES = ("captum", "torchattacks", "foolbox", "pytorch_grad_cam", "functorch", "higher", "learn2learn")
 _BLANK = frozenset({"zeros", "ones", "empty", "zeros_like", "ones_like", "full"})
@@ -56,6 +56,7 @@ class InferenceSite:
     node: cst.CSTNode  #: the function, loop or statement that is reported
     evidence: tuple[str, cst.CSTNode | None]  #: why it is inference: a text, and where that is seen
     phase: Phase | None = None  #: where the same statements train in another one
+    unguarded: cst.Call | None = None  #: the call that records gradients, where others turn them off
 
 
 class Inference:
@@ -169,8 +170,19 @@ class Inference:
             or self._only_describes(call, function)
         ):
             return None
+        unguarded: cst.Call | None = None
         if module.fact(GradModes).of(call) is not GradMode.RECORDING:
-            return None
+            unguarded = module.fact(GradModes).unguarded_call(call)
+            if unguarded is None or module.fact(Purposes).of(unguarded) not in (Purpose.WORK, Purpose.ONCE):
+                return None
+        site = self._recorded_forward(call, function, model)
+        return site if unguarded is None or site is None else replace(site, unguarded=unguarded)
+
+    def _recorded_forward(
+        self, call: cst.Call, function: cst.FunctionDef | None, model: cst.BaseExpression
+    ) -> InferenceSite | None:
+        """The inference around a forward that records gradients and takes part in no backward pass."""
+        module = self._module
         trains = module.fact(Gradients).trains(function) if function is not None else False
         evaluated = module.fact(Evaluation).of(call, model)
         if evaluated is not None and freezes(module, evaluated):
@@ -224,7 +236,11 @@ class Inference:
             return None
         if any(self._module.name_of(inner.func) in knowledge.GRAD_MODES for inner in tree.calls_in(function)):
             return None
-        places = tuple(place for place in phase.places if modes.of(place) is GradMode.RECORDING)
+        places = tuple(
+            place
+            for place in phase.places
+            if modes.of(place) is GradMode.RECORDING or modes.unguarded_call(place) is not None
+        )
         return replace(phase, places=places) if places else None
 
     def _quoted(self, evaluated: cst.CSTNode) -> str:
