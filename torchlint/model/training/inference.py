@@ -208,6 +208,8 @@ class Inference:
             return InferenceSite(call, model, function, (f"`{function.name.value}` only chooses an action", None))
         if words & USING and self._uses.leaves_graph(call, function):
             return InferenceSite(call, model, function, (f"`{function.name.value}` only reads the outputs", None))
+        if self._uses.only_leaves_graph(call, function):
+            return InferenceSite(call, model, function, ("the output is only read after it was detached", None))
         return None
 
     def _evaluating_phase(self, call: cst.Call, function: cst.FunctionDef | None) -> Phase | None:
