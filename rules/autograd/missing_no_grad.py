@@ -18,10 +18,11 @@ class MissingNoGrad(Rule):
 
     ## What it does
     Flags the first forward call of a region that is inference (the network is in evaluation mode there, a function or
-    loop only evaluates, or a script loads weights, trains nothing and detaches the output) where gradients are
-    recorded: no `no_grad()` or `inference_mode()` around it, on its function or in its callers, and no output reaches a
-    backward pass. Inference that runs once is reported at information level. A function that trains or evaluates as a
-    parameter says (`run_epoch("val")`) is flagged where a caller passes a constant with which nothing is trained.
+    loop only evaluates, the output is only read after it was detached, or a script loads weights, trains nothing and
+    detaches the output) where gradients are recorded: no `no_grad()` or `inference_mode()` around it, on its function
+    or in its callers, and no output reaches a backward pass. Where some callers turn gradients off and one does not,
+    that caller is named. Inference that runs once is reported at information level. A function that trains or evaluates
+    as a parameter says (`run_epoch("val")`) is flagged where a caller passes a constant with which nothing is trained.
 
     ## Why it is slow
     Every operation stores what its backward would need. The activations of all layers stay in memory until the output
