@@ -303,3 +303,44 @@ def test_photos_that_another_file_s_network_gets_one_by_one(size: str, expected:
     (tmp_path / "photos.py").write_text(PHOTOS)
     (result,) = [item for item in check_paths([str(tmp_path)]) if item.path.endswith("photos.py")]
     assert [item.code for item in result.diagnostics if item.code == "TL111"] == expected
+
+
+AGENT = """\
+import torch
+
+from tools import *
+
+
+class Agent:
+    def eval_step(self, state):
+        return to_numpy(self.network(state))
+
+    def learn(self, batch):
+        loss = self.network(batch.states).pow(2).mean()
+        loss.backward()
+        self.optimizer.step()
+
+
+class Evaluator(Agent):
+    def evaluate(self, states):
+        return [self.eval_step(state) for state in states]
+"""
+
+
+@pytest.mark.parametrize(
+    ("taken", "expected"), [("tensor.detach().cpu().numpy()", ["TL402"]), ("tensor.flatten(1)", [])]
+)
+def test_a_star_import_gives_what_the_star_imports_of_its_module_give(
+    taken: str, expected: list[str], tmp_path: Path
+) -> None:
+    folder = write(
+        tmp_path,
+        {
+            "main": "from agent import Evaluator\n\nEvaluator().evaluate([])\n",
+            "agent": AGENT,
+            "tools/__init__": "from .base import *\n",
+            "tools/base": "import torch\n\nfrom .arrays import *\nfrom . import *\n",
+            "tools/arrays": f"import torch\n\n\ndef to_numpy(tensor):\n    return {taken}\n",
+        },
+    )
+    assert [code for code in codes(folder / "agent.py") if code == "TL402"] == expected

@@ -18,10 +18,11 @@ class MissingNoGrad(Rule):
 
     ## What it does
     Flags the first forward call of a region that is inference (the network is in evaluation mode there, a function or
-    loop only evaluates, or a script loads weights, trains nothing and detaches the output) where gradients are
-    recorded: no `no_grad()` or `inference_mode()` around it, on its function or in its callers, and no output reaches a
-    backward pass. Inference that runs once is reported at information level. A function that trains or evaluates as a
-    parameter says (`run_epoch("val")`) is flagged where a caller passes a constant with which nothing is trained.
+    loop only evaluates, the output is only read after it was detached, or a script loads weights, trains nothing and
+    detaches the output) where gradients are recorded: no `no_grad()` or `inference_mode()` around it, on its function
+    or in its callers, and no output reaches a backward pass. Where some callers turn gradients off and one does not,
+    that caller is named. Inference that runs once is reported at information level. A function that trains or evaluates
+    as a parameter says (`run_epoch("val")`) is flagged where a caller passes a constant with which nothing is trained.
 
     ## Why it is slow
     Every operation stores what its backward would need. The activations of all layers stay in memory until the output
@@ -71,16 +72,21 @@ class MissingNoGrad(Rule):
                 module,
                 site.forward,
                 "inference without `torch.no_grad()` builds an autograd graph",
-                label="no `no_grad()` here, on the function or in its callers",
-                notes=(Note.at(module, where, f"this is inference: {what}"), self._graph_note(site)),
+                label="no `no_grad()` here, on the function or in its callers"
+                if site.unguarded is None
+                else "no `no_grad()` here, on the function or in one of its callers",
+                notes=(Note.at(module, where, f"this is inference: {what}"), *self._graph_notes(module, site)),
                 fix=self._fix(module, site),
                 severity=Severity.INFO if module.fact(Inference).runs_once(site) else None,
             )
 
-    def _graph_note(self, site: InferenceSite) -> Note:
+    def _graph_notes(self, module: Module, site: InferenceSite) -> tuple[Note, ...]:
         if site.phase is not None:
-            return Note("gradients are only needed by the calls that train")
-        return Note("no output reaches a backward pass in this file")
+            return (Note("gradients are only needed by the calls that train"),)
+        unused = Note("no output reaches a backward pass in this file")
+        if site.unguarded is None:
+            return (unused,)
+        return (Note.at(module, site.unguarded, "this call records gradients, others turn them off"), unused)
 
     def _fix(self, module: Module, site: InferenceSite) -> Fix | None:
         from torchlint.model.training.inference_places import evaluating_site, function_to_decorate, statement_to_wrap

@@ -29,10 +29,10 @@ _METHODS = frozenset(
     "abs add_ addmm addmm_ append argmax argmin backward bfloat16 bmm bool byte chunk clamp clamp_ clamp_min clone "
     "contiguous cos cumsum data_parallel detach detach_ dim div div_ double eq eval exp expand expand_as extend "
     "fill_ flatten float gather ge get gt half index_select int items keys le log log10 log1p log_softmax long lt "
-    "masked_fill masked_fill_ matmul max mean min mm mul mul_ ne neg new_empty new_ones new_zeros no_grad norm numel "
-    "permute pow prod relu repeat requires_grad_ reshape reshape_as rsqrt scatter scatter_ scatter_add_ sigmoid sin "
-    "size softmax split sqrt squeeze squeeze_ std step sub sub_ sum t tanh topk train transpose tril triu type "
-    "type_as unbind unsqueeze unsqueeze_ values var view view_as zero_ zero_grad".split()
+    "masked_fill masked_fill_ matmul max mean min mm mul mul_ named_parameters ne neg new_empty new_ones new_zeros "
+    "no_grad norm numel parameters permute pow prod relu repeat requires_grad_ reshape reshape_as rsqrt scatter "
+    "scatter_ scatter_add_ sigmoid sin size softmax split sqrt squeeze squeeze_ std step sub sub_ sum t tanh topk "
+    "train transpose tril triu type type_as unbind unsqueeze unsqueeze_ values var view view_as zero_ zero_grad".split()
 )
 _READING = frozenset({"item", "tolist", "numpy", "cpu"})
 _READING_BUILTINS = frozenset({"builtins.float", "builtins.int"})
@@ -67,6 +67,15 @@ class Queued:
         tree = self._module.tree
         return sorted(calls, key=lambda call: (tree.last(call), -tree.index(call)))
 
+    def periodic_condition(self, call: cst.Call, outer: cst.CSTNode) -> cst.If | None:
+        """The condition such as ``step % 20 == 0`` inside of ``outer`` under which alone ``call`` runs."""
+        for above, child in climb(self._module.tree, call, outer):
+            if isinstance(above, cst.If) and child is above.body and isinstance(above.test, cst.Comparison):
+                left = above.test.left
+                if isinstance(left, cst.BinaryOperation) and isinstance(left.operator, cst.Modulo):
+                    return above
+        return None
+
     def _by(self, call: cst.Call, depth: int) -> list[Work]:
         module = self._module
         if module.fact(Networks).runs_network(call) or is_backward(call):
@@ -74,7 +83,8 @@ class Queued:
         name = module.name_of(call.func)
         if name is not None:
             return self._by_library(call, name)
-        if module.value(call.func).kind is Kind.LOSS:
+        called = module.value(call.func)
+        if called.kind is Kind.LOSS or (called.kind is Kind.MODULE and called.name.startswith("torch.nn.")):
             return []
         if isinstance(call.func, cst.Attribute):
             method = call.func.attr.value
@@ -87,7 +97,7 @@ class Queued:
                 return [Work.UNKNOWN]  # its step reads whether gradients overflowed
             if method in _METHODS and not module.definitions.called(call, module.values):
                 return []
-        functions = self._functions(call.func, _HOLDING_DEPTH) if depth > 0 else None
+        functions = self._functions(call.func, _HOLDING_DEPTH) or self._forwards(call) if depth > 0 else None
         if not functions:
             return [Work.UNKNOWN]
         return [work for function in functions for work in self._by_function(function, depth - 1)]
@@ -147,7 +157,8 @@ class Queued:
         known = self._known.get(function)
         if known is None:
             self._known[function] = [Work.UNKNOWN]  # it may call itself
-            calls = self.in_order(self._module.tree.calls_in(function.body))
+            inside = self._module.tree.calls_in(function.body)
+            calls = self.in_order([call for call in inside if self.periodic_condition(call, function) is None])
             known = [work for call in calls for work in self._by(call, depth)]
             if function.asynchronous or self._module.definitions.yields(function):
                 known = [Work.UNKNOWN]
@@ -168,6 +179,14 @@ class Queued:
         if found:
             return found
         return self._held(func, depth)
+
+    def _forwards(self, call: cst.Call) -> list[cst.FunctionDef] | None:
+        """What calling a module of the project runs that is not taken for a network, such as a loss."""
+        definition = self._module.value(call.func).definition
+        if self._module.value(call.func).kind is not Kind.MODULE or not isinstance(definition, cst.ClassDef):
+            return None
+        forward = self._module.definitions.method(definition, "forward")
+        return [forward, *self._overriding(forward)] if forward is not None else None
 
     def _overriding(self, method: cst.FunctionDef) -> list[cst.FunctionDef]:
         """The methods of derived classes that may run in place of ``method``."""

@@ -101,6 +101,9 @@ class Timing:
             if any(loop.kind is LoopKind.HOT and loop.loaders for loop in module.fact(Loops).around(call)[:1]):
                 if not tree.within(end, module.fact(Loops).around(call)[0].node):
                     return None  # a whole pass over the data: its end is a small part of it
+            rare = self._queued.periodic_condition(call, module.root)
+            if rare is not None and not tree.within(end, rare):
+                continue
             works = self._queued.by(call)
             if Work.WAITS in works or Work.UNKNOWN in works:
                 return None

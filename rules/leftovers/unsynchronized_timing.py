@@ -15,9 +15,10 @@ class UnsynchronizedTiming(Rule):
     ## What it does
     Flags differences of `time.time()`, `time.perf_counter()` and their like around a call of a network, in a file that
     uses CUDA, where nothing in between waits for the GPU: no `torch.cuda.synchronize()`, no `.item()`, `.cpu()` or
-    print, and no function that might do it out of sight. The clock may be read by a timer of the project, such as
-    `timer.tic()` and `timer.toc()`. A clock that is read at the end of each iteration and subtracted in the next one is
-    flagged only where the host waits for the GPU in between, because that time is then missing from the figure.
+    print, and no function that might do it out of sight. A wait at every n-th step only (`if step % 20 == 0:`) does not
+    count. The clock may be read by a timer of the project, such as `timer.tic()` and `timer.toc()`. A clock that is
+    read at the end of each iteration and subtracted in the next one is flagged only where the host waits for the GPU in
+    between, because that time is then missing from the figure.
 
     ## Why it is slow
     It is not: it misleads. A call of a network only queues its kernels and returns. The clock then shows how long

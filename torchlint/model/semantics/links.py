@@ -33,6 +33,8 @@ class Links:
         self._roots = {path: root for root, path in paths.items()}
         #: by function or class: the names under which other files import it, where they differ from its own
         self.aliases: dict[cst.CSTNode, set[str]] = {}
+        #: by file with star imports: the names that it gives to who imports it
+        self._exports: dict[cst.CSTNode, dict[str, list[Binding]]] = {}
         if self.has_context:
             self._connect()
 
@@ -90,7 +92,7 @@ class Links:
         for root, scope in [(root, self._tree.scopes[root]) for root in self._tree.roots]:
             for star in scope.star_imports:
                 module = self.module(star, root)
-                for name, bindings in (module.bindings if module is not None else {}).items():
+                for name, bindings in (self._exported(module) if module is not None else {}).items():
                     if not name.startswith("_") and name not in scope.bindings:
                         linked.append((scope, name, self._followed(bindings, 0)))
         for scope, name, bindings in linked:
@@ -98,6 +100,20 @@ class Links:
             for binding in bindings:
                 if isinstance(binding.node, (cst.FunctionDef, cst.ClassDef)) and binding.node.name.value != name:
                     self.aliases.setdefault(binding.node, set()).add(name)
+
+    def _exported(self, scope: Scope) -> Mapping[str, list[Binding]]:
+        """The names of a module with their bindings: its own, and those that its star imports take from others."""
+        if not scope.star_imports:
+            return scope.bindings
+        found = self._exports.get(scope.node)
+        if found is None:
+            found = self._exports[scope.node] = dict(scope.bindings)  # files may import each other
+            for star in reversed(scope.star_imports):
+                module = self.module(star, self._tree.root_of(scope.node))
+                for name, bindings in (self._exported(module) if module is not None else {}).items():
+                    if not name.startswith("_"):
+                        found.setdefault(name, bindings)
+        return found
 
     def _followed(self, bindings: list[Binding], depth: int) -> list[Binding]:
         """Bindings with each import of a name of the forest replaced by what binds that name."""
@@ -122,11 +138,7 @@ class Links:
             return []
         bound = scope.bindings.get(last)
         if bound is None:
-            for star in scope.star_imports:
-                inner = self.module(star, self._tree.root_of(scope.node))
-                bound = inner.bindings.get(last) if inner is not None else None
-                if bound:
-                    break
+            bound = self._exported(scope).get(last)
         if not bound or not all(item.kind in _KNOWN for item in bound):
             return []
         return self._followed(bound, depth + 1)

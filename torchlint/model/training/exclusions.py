@@ -10,8 +10,9 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import dotted_name
-from torchlint.model.training.function_words import EVALUATING, MEASURING, TRAINING, snake_case, words_of
+from torchlint.model.training.function_words import EVALUATING, MEASURING, says_training, snake_case, words_of
 from torchlint.model.training.grad_mode import LIGHTNING_INFERENCE_HOOKS, GradModes
+from torchlint.model.training.mode_switches import ModeSwitches
 from torchlint.model.training.output_uses import OutputUses
 
 #: Words of code that wants gradients although it trains nothing.
@@ -59,7 +60,9 @@ class Exclusions:
         """
         module = self._module
         words = words_of(method.name.value)
-        if not words & EVALUATING or words & TRAINING or method.name.value in LIGHTNING_INFERENCE_HOOKS:
+        if says_training(words) or method.name.value in LIGHTNING_INFERENCE_HOOKS:
+            return False
+        if not words & EVALUATING and not self._evaluates_itself(method):
             return False
         if not module.fact(OutputUses).reads(method):
             return False
@@ -70,6 +73,13 @@ class Exclusions:
             item.keyword is not None and item.keyword.value == "volatile" and dotted_name(item.value) == "True"
             for call in module.tree.calls_in(method.body)
             for item in call.args
+        )
+
+    def _evaluates_itself(self, method: cst.FunctionDef) -> bool:
+        """Whether a method of a network calls ``self.eval()``."""
+        return any(
+            switch.evaluation and switch.target == "self" and self._module.function_of(switch.call) is method
+            for switch in self._module.fact(ModeSwitches).all
         )
 
     def _is_in_function(self, call: cst.Call) -> bool:

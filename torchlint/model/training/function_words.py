@@ -22,6 +22,9 @@ MEASURING = frozenset("fps bench benchmark profile profiling latency throughput 
 DESCRIBING = frozenset("summary summarize flops macs params complexity count hooks".split())
 CHECKING = frozenset("test check compare verify".split())
 TRAINING = frozenset("train training fit pretrain finetune learn optimize update step loss".split())
+#: Words of a part of the training, and with one of ``_HELD_OUT`` of the same part of an evaluation: ``eval_step``.
+_PARTS = frozenset({"step", "loss"})
+_HELD_OUT = frozenset("evaluate evaluation eval evaluator validate validation val vali test testing".split())
 #: Words of functions in which an agent chooses what to do.
 ACTING = frozenset({"act", "action", "actions"})
 
@@ -34,3 +37,8 @@ def snake_case(name: str) -> str:
 def words_of(name: str) -> set[str]:
     """The words of an identifier in snake case or camel case."""
     return set(re.split(r"[_\d]+", snake_case(name)))
+
+
+def says_training(words: set[str]) -> bool:
+    """Whether the words of a name say that a function trains: ``train_step``, but not ``eval_step``."""
+    return bool(words & (TRAINING - _PARTS if words & _HELD_OUT else TRAINING))

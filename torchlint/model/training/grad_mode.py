@@ -31,6 +31,11 @@ LIGHTNING_INFERENCE_HOOKS = frozenset(
 _HARMLESS = re.compile(
     r"autocast|amp|timer|bar|progress|prof|lock|file|writer|session|stream|device|pool|txn|scope|run$"
 )
+#: Libraries without a notion of gradients that call the functions they are given.
+_PLAIN_CALLERS = frozenset(
+    "builtins functools itertools multiprocessing concurrent threading timeit ray joblib hyperopt optuna nevergrad "
+    "bayes_opt scipy numpy pandas gradio streamlit wandb".split()
+)
 
 
 class GradMode(str, Enum):
@@ -68,8 +73,16 @@ class GradModes(ForestFact):
             elif isinstance(above, cst.FunctionDef) and child is above.body:
                 return self._statement_mode(node, above) or self._function_mode(above, depth)
             elif isinstance(above, cst.Lambda) and child is above.body:
-                return GradMode.UNKNOWN
+                recording = self._is_called_plainly(above) and self._grad_mode(above, depth) is GradMode.RECORDING
+                return GradMode.RECORDING if recording else GradMode.UNKNOWN
         return self._statement_mode(node, None) or GradMode.RECORDING
+
+    def _is_called_plainly(self, function: cst.Lambda) -> bool:
+        """Whether a lambda is given to a library that does not know of gradients, which calls it as it is."""
+        argument = self._tree.parent(function)
+        call = self._tree.parent(argument) if isinstance(argument, cst.Arg) else None
+        name = self._names.resolve(call.func) if isinstance(call, cst.Call) else None
+        return (name or "").partition(".")[0] in _PLAIN_CALLERS
 
     def within(self, node: cst.CSTNode, function: cst.FunctionDef) -> GradMode | None:
         """The grad mode that the statements of ``function`` around ``node`` or before it set; None if none does."""
@@ -79,6 +92,20 @@ class GradModes(ForestFact):
                 if mode is not None:
                     return mode
         return self._statement_mode(node, function)
+
+    def unguarded_call(self, node: cst.CSTNode, depth: int = _CALLER_DEPTH) -> cst.Call | None:
+        """The call under which ``node`` records gradients, where other calls of its function turn them off."""
+        function = self._tree.function_of(node)
+        if not isinstance(function, cst.FunctionDef) or depth <= 0 or self.within(node, function) is not None:
+            return None
+        if self.disables(function) or self.is_inference_hook(function) or self._tree.function_of(function) is not None:
+            return None
+        callers = self._definitions.callers(function, self._values)
+        modes = {call: self.of(call) for call in callers.calls}
+        if GradMode.UNKNOWN in modes.values():
+            found = [self.unguarded_call(call, depth - 1) for call in callers.calls] if len(modes) == 1 else []
+            return found[0] if found else None
+        return next((call for call, mode in modes.items() if mode is GradMode.RECORDING), None)
 
     def _with_mode(self, node: cst.With) -> GradMode | None:
         """The grad mode that a ``with`` sets; None if it leaves it alone."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import libcst as cst
@@ -25,6 +25,7 @@ from torchlint.model.training.function_words import (
     EVALUATING,
     TRAINING,
     USING,
+    says_training,
     words_of,
 )
 from torchlint.model.training.grad_mode import GradMode, GradModes
@@ -34,7 +35,7 @@ from torchlint.model.training.mode_dependence import ModeDependence
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.output_uses import OutputUses
 from torchlint.model.training.phases import Phase, Phases
-from torchlint.model.training.purpose import Purposes
+from torchlint.model.training.purpose import Purpose, Purposes
 
 _GRADIENT_LIBRARIES = ("captum", "torchattacks", "foolbox", "pytorch_grad_cam", "functorch", "higher", "learn2learn")
 _BLANK = frozenset({"zeros", "ones", "empty", "zeros_like", "ones_like", "full"})
@@ -55,6 +56,7 @@ class InferenceSite:
     node: cst.CSTNode  #: the function, loop or statement that is reported
     evidence: tuple[str, cst.CSTNode | None]  #: why it is inference: a text, and where that is seen
     phase: Phase | None = None  #: where the same statements train in another one
+    unguarded: cst.Call | None = None  #: the call that records gradients, where others turn them off
 
 
 class Inference:
@@ -87,12 +89,10 @@ class Inference:
 
     def runs_once(self, site: InferenceSite) -> bool:
         """Whether all forwards of ``site`` run once when the program runs."""
-        return all(
-            self._module.fact(Purposes).runs_once(call)
-            for calls in self._forwards.values()
-            for call in calls
-            if self._module.tree.within(call, site.node)
-        )
+        forwards = [
+            call for calls in self._forwards.values() for call in calls if self._module.tree.within(call, site.node)
+        ]
+        return all(map(self._module.fact(Purposes).runs_once, forwards or [site.forward]))
 
     def _judged(
         self, judge: Callable[[cst.Call, cst.FunctionDef | None], InferenceSite | None], more: Iterable[cst.Call] = ()
@@ -156,9 +156,13 @@ class Inference:
         model = self._indirect.get(call) or module.fact(Networks).network_of(call)
         phase = self._evaluating_phase(call, function)
         if phase is not None and function is not None:
-            if module.fact(Frozen).has(model) or self._chooses_mode(call, function, phase):
+            recording = self._recording_phase(call, function, phase)
+            if recording is None or module.fact(Frozen).has(model):
                 return None
-            return InferenceSite(call, model, function, phase.evidence, phase)
+            place = recording.places[0]
+            if len(recording.places) < len(phase.places) and isinstance(place, cst.Call) and module.is_own(place):
+                return InferenceSite(place, model, module.tree.statement_of(place), recording.evidence, recording)
+            return InferenceSite(call, model, function, recording.evidence, recording)
         if (
             module.fact(Gradients).reaches_backward(call)
             or module.fact(Frozen).has(model)
@@ -166,8 +170,19 @@ class Inference:
             or self._only_describes(call, function)
         ):
             return None
+        unguarded: cst.Call | None = None
         if module.fact(GradModes).of(call) is not GradMode.RECORDING:
-            return None
+            unguarded = module.fact(GradModes).unguarded_call(call)
+            if unguarded is None or module.fact(Purposes).of(unguarded) not in (Purpose.WORK, Purpose.ONCE):
+                return None
+        site = self._recorded_forward(call, function, model)
+        return site if unguarded is None or site is None else replace(site, unguarded=unguarded)
+
+    def _recorded_forward(
+        self, call: cst.Call, function: cst.FunctionDef | None, model: cst.BaseExpression
+    ) -> InferenceSite | None:
+        """The inference around a forward that records gradients and takes part in no backward pass."""
+        module = self._module
         trains = module.fact(Gradients).trains(function) if function is not None else False
         evaluated = module.fact(Evaluation).of(call, model)
         if evaluated is not None and freezes(module, evaluated):
@@ -184,7 +199,7 @@ class Inference:
         if evaluated is not None:
             return InferenceSite(call, model, function, (self._quoted(evaluated), evaluated))
         words = words_of(function.name.value)
-        if words & TRAINING or self._is_smoke_test(function, model):
+        if says_training(words) or self._is_smoke_test(function, model):
             return None
         loop = self._batch_loop(call)
         if words & EVALUATING and (loop is not None or self._uses.reads(function)):
@@ -193,6 +208,8 @@ class Inference:
             return InferenceSite(call, model, function, (f"`{function.name.value}` only chooses an action", None))
         if words & USING and self._uses.leaves_graph(call, function):
             return InferenceSite(call, model, function, (f"`{function.name.value}` only reads the outputs", None))
+        if self._uses.only_leaves_graph(call, function):
+            return InferenceSite(call, model, function, ("the output is only read after it was detached", None))
         return None
 
     def _evaluating_phase(self, call: cst.Call, function: cst.FunctionDef | None) -> Phase | None:
@@ -214,14 +231,19 @@ class Inference:
         words = words_of(phase.name)
         return bool(words & (EVALUATING if phase.value else TRAINING | {"optim", "optimiser", "optimizer", "backward"}))
 
-    def _chooses_mode(self, call: cst.Call, function: cst.FunctionDef, phase: Phase) -> bool:
-        """Whether the function itself, or a caller, may turn gradients off in this phase."""
+    def _recording_phase(self, call: cst.Call, function: cst.FunctionDef, phase: Phase) -> Phase | None:
+        """The phase with those of its places that record gradients; None if the function itself may turn them off."""
         modes, tree = self._module.fact(GradModes), self._module.tree
         if modes.disables(function) or modes.within(call, function) is not None:
-            return True
+            return None
         if any(self._module.name_of(inner.func) in knowledge.GRAD_MODES for inner in tree.calls_in(function)):
-            return True
-        return any(modes.of(place) is not GradMode.RECORDING for place in phase.places)
+            return None
+        places = tuple(
+            place
+            for place in phase.places
+            if modes.of(place) is GradMode.RECORDING or modes.unguarded_call(place) is not None
+        )
+        return replace(phase, places=places) if places else None
 
     def _quoted(self, evaluated: cst.CSTNode) -> str:
         code = self._module.code(evaluated)
@@ -329,7 +351,7 @@ class Inference:
             node = function
         elif function is not None and not module.fact(Gradients).trains(function):
             words = words_of(function.name.value)
-            if words & TRAINING or self._is_smoke_test(function, model):
+            if says_training(words) or self._is_smoke_test(function, model):
                 return None
             if words & CHECKING and self._given(call) <= _RANDOM:
                 return None

@@ -15,6 +15,7 @@ from torchlint.model.training.outputs import DETACHING, GRADIENTLESS, Outputs
 _LIKELIHOOD = re.compile(r"log_?p|prob_?log|logprob|entropy|saved|value", re.IGNORECASE)
 #: Their functions want no gradient of what they are given.
 _READING_LIBRARIES = frozenset({"builtins", "torch", "torchvision", "numpy", "matplotlib", "cv2", "PIL"})
+_DETACHED = frozenset({"data", "detach", "detach_"})
 _SHOWN = ("save_image", "imsave", "imwrite", "imshow", "make_grid", "tensor2im")
 
 
@@ -25,25 +26,47 @@ class OutputUses:
         self._module = module
 
     def reads(self, node: cst.CSTNode) -> bool:
-        """Whether outputs are visibly taken off the graph, or only shown."""
+        """Whether outputs are visibly taken off the graph, here or by a helper such as ``to_numpy``, or only shown."""
+        calls: list[cst.Call] = []
         for part in self._module.tree.nodes_in(node):
             if isinstance(part, cst.Attribute) and part.attr.value in DETACHING:
                 return True
-            if isinstance(part, cst.Call) and last_name(part.func) in _SHOWN:
-                return True
-        return False
+            if isinstance(part, cst.Call):
+                if last_name(part.func) in _SHOWN:
+                    return True
+                calls.append(part)
+        return any(self._module.fact(Outputs).ends_in_helper(call, DETACHING) for call in calls)
 
     def leaves_graph(self, call: cst.Call, within: cst.CSTNode) -> bool:
         """Whether the output is detached ``within`` a function or file, which shows that it was recorded, or drawn."""
         for part in self._module.tree.nodes_in(within):
             taken: list[cst.CSTNode] = []
-            if isinstance(part, cst.Attribute) and part.attr.value in ("data", "detach", "detach_"):
+            if isinstance(part, cst.Attribute) and part.attr.value in _DETACHED:
                 taken = [part.value]
-            elif isinstance(part, cst.Call) and last_name(part.func) in _SHOWN:
+            elif isinstance(part, cst.Call) and (
+                last_name(part.func) in _SHOWN or self._module.fact(Outputs).ends_in_helper(part, _DETACHED)
+            ):
                 taken = [argument.value for argument in part.args]
             if any(self._module.fact(Outputs).carries(item, {call}, frozenset()) for item in taken):
                 return True
         return False
+
+    def only_leaves_graph(self, call: cst.Call, function: cst.FunctionDef) -> bool:
+        """Whether the output is detached in ``function``, and goes nowhere else: to no caller, object or function."""
+        module, outputs = self._module, self._module.fact(Outputs)
+        if not self.leaves_graph(call, function):
+            return False
+        kept = [*module.definitions.returns(function), *module.definitions.yields(function)]
+        kept += [
+            value
+            for target, value, statement in module.tree.stores
+            if not isinstance(target, cst.Name) and module.tree.within(statement, function)
+        ]
+        for other in module.tree.calls_in(function.body):
+            library = (module.name_of(other.func) or "").partition(".")[0]
+            if other is not call and library not in _READING_LIBRARIES and not outputs.ends_in_helper(other, DETACHING):
+                kept += [argument.value for argument in other.args]
+        return not any(item is not None and outputs.carries(item, {call}, DETACHING) for item in kept)
 
     def is_given_away(self, call: cst.Call, within: cst.CSTNode) -> bool:
         """Whether a function out of sight, which may want its gradient, is given the output."""

@@ -9,6 +9,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.networks import Networks
 
@@ -43,6 +44,7 @@ class Outputs(ForestFact):
 
     def __init__(self, module: Forest) -> None:
         self._module = module
+        self._ending: dict[tuple[cst.FunctionDef, frozenset[str]], bool] = {}
 
     def runs(self, call: cst.Call) -> bool:
         """Whether ``call`` runs a network: a forward, or a method such as ``model.generate(...)``."""
@@ -133,8 +135,46 @@ class Outputs(ForestFact):
                 return True
             if self._module.name_of(part.func) in _PLAIN:
                 return True
+            if self.ends_in_helper(part, exits):
+                return True
         if isinstance(part, (cst.Call, cst.Name)) and self.is_no_tensor(part):
             return True
         if isinstance(part, cst.Attribute):
             return part.attr.value in ("shape", "dtype", "device", "ndim") or part.attr.value in exits
         return isinstance(part, (cst.Comparison, cst.Lambda)) and "detach" in exits
+
+    # -- helpers such as ``to_numpy(output)``
+
+    def ends_in_helper(self, call: cst.Call, exits: frozenset[str]) -> bool:
+        """Whether ``call`` gives its argument to a function of the project that returns it behind one of ``exits``."""
+        if not call.args or not exits or self._module.name_of(call.func) is not None:
+            return False
+        functions = self._module.definitions.called(call, self._module.values)
+        return bool(functions) and all(
+            isinstance(item, cst.FunctionDef) and self._returns_ended(item, exits) for item in functions
+        )
+
+    def _returns_ended(self, function: cst.FunctionDef, exits: frozenset[str]) -> bool:
+        """Whether a function only returns what an exit has ended, such as ``t.detach().cpu()`` of its parameter."""
+        key = function, exits
+        if key not in self._ending:
+            self._ending[key] = False  # it may call itself
+            returned = self._module.definitions.returns(function)
+            self._ending[key] = bool(returned) and all(
+                item is not None and self._is_ended(item, function, exits) for item in returned
+            )
+        return self._ending[key]
+
+    def _is_ended(self, node: cst.BaseExpression, function: cst.FunctionDef, exits: frozenset[str]) -> bool:
+        """Whether an expression takes a parameter of ``function`` and contains an exit, here or in a variable."""
+        tree, made = self._module.tree, node
+        if isinstance(node, cst.Name):
+            bound = [item.value for item in self._module.values.reaching.of(node) if item.kind == "assign"]
+            if len(bound) != 1 or bound[0] is None:
+                return False
+            made = bound[0]
+        parameters = {param.name.value for param in parameters_of(function)}
+        live = list(self._live_parts(made, exits))
+        if any(isinstance(part, cst.Name) and part.value in parameters for part in live):
+            return False
+        return any(isinstance(part, cst.Name) and part.value in parameters for part in tree.nodes_in(made))
