@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 #: A decorator or a call of ``torch.compile``, or ``module.compile()``; not ``re.compile(`` or ``torch.compiler``.
+#: It begins with a word, which `re` looks for quickly.
 COMPILES = re.compile(
-    r"\b(?:torch|th)\.compile\b|\bimport[^\n]* compile\b"
-    r"|(?<!\bre)\.compile\((?:\)|mode|full|dynamic|backend|options|\*\*|\r?\n)"
+    r"compile\b(?:(?<=\btorch\.compile)|(?<=\bth\.compile)|(?<=\bimport compile)|(?<=, compile)(?=[\s,]|$)"
+    r"|(?<=\.compile)(?<!\bre\.compile)\((?:\)|mode|full|dynamic|backend|options|\*\*|\r?\n))"
 )
