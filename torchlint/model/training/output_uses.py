@@ -24,6 +24,7 @@ class OutputUses:
 
     def __init__(self, module: Module) -> None:
         self._module = module
+        self._taken: dict[cst.CSTNode, list[cst.CSTNode]] = {}
 
     def reads(self, node: cst.CSTNode) -> bool:
         """Whether outputs are visibly taken off the graph, here or by a helper such as ``to_numpy``, or only shown."""
@@ -39,17 +40,22 @@ class OutputUses:
 
     def leaves_graph(self, call: cst.Call, within: cst.CSTNode) -> bool:
         """Whether the output is detached ``within`` a function or file, which shows that it was recorded, or drawn."""
-        for part in self._module.tree.nodes_in(within):
-            taken: list[cst.CSTNode] = []
-            if isinstance(part, cst.Attribute) and part.attr.value in _DETACHED:
-                taken = [part.value]
-            elif isinstance(part, cst.Call) and (
-                last_name(part.func) in _SHOWN or self._module.fact(Outputs).ends_in_helper(part, _DETACHED)
-            ):
-                taken = [argument.value for argument in part.args]
-            if any(self._module.fact(Outputs).carries(item, {call}, frozenset()) for item in taken):
-                return True
-        return False
+        taken = self._taken_off(within)
+        return any(self._module.fact(Outputs).carries(item, {call}, frozenset()) for item in taken)
+
+    def _taken_off(self, within: cst.CSTNode) -> list[cst.CSTNode]:
+        """What is detached or drawn ``within`` a function or file."""
+        found = self._taken.get(within)
+        if found is None:
+            found = self._taken[within] = []
+            for part in self._module.tree.nodes_in(within):
+                if isinstance(part, cst.Attribute) and part.attr.value in _DETACHED:
+                    found.append(part.value)
+                elif isinstance(part, cst.Call) and (
+                    last_name(part.func) in _SHOWN or self._module.fact(Outputs).ends_in_helper(part, _DETACHED)
+                ):
+                    found += [argument.value for argument in part.args]
+        return found
 
     def only_leaves_graph(self, call: cst.Call, function: cst.FunctionDef) -> bool:
         """Whether the output is detached in ``function``, and goes nowhere else: to no caller, object or function."""
