@@ -25,4 +25,4 @@ def run(arguments: Sequence[str]) -> int:
         raise UsageError("the language server needs pygls: pip install 'pygls>=2'") from error
     from torchlint.server.process import serve
 
-    return serve()
+    serve()

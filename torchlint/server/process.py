@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import sys
+from typing import NoReturn
 
 from torchlint.server.handlers import make_server
 
@@ -13,10 +14,11 @@ from torchlint.server.handlers import make_server
 _SWITCH_INTERVAL = 0.001
 
 
-def serve() -> int:
-    """Serve one client over standard input and output until it ends the server; the exit status.
+def serve() -> NoReturn:
+    """Serve one client over standard input and output until it ends the server, and end the process.
 
-    The protocol has both streams for itself: what a plugin prints goes to standard error.
+    The protocol has both streams for itself: what a plugin prints goes to standard error. The process ends without
+    waiting for an analysis under way: Python would stop its thread within the parser, which aborts the process.
     """
     if hasattr(signal, "SIGINT"):
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -30,7 +32,8 @@ def serve() -> int:
     sys.setswitchinterval(_SWITCH_INTERVAL)
     server = make_server()
     server.start_io(stdin, stdout)
-    return 0 if server.was_shut_down else 1
+    sys.stderr.flush()
+    os._exit(0 if server.was_shut_down else 1)
 
 
 def forget_working_directory() -> None:
