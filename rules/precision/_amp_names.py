@@ -198,6 +198,8 @@ def _movable(module: Module, binding: Binding, users: list[Use]) -> bool:
     """Whether nothing but calls that can be rewritten, of ``users``, and annotations sees what the import binds."""
     if module.is_exported(binding) or last_part(binding.imported) not in _IMPORTED:
         return False
+    if binding in module.scope.bindings.get(binding.name, ()) and module.is_taken(binding.name):
+        return False  # another file calls it as it was
     known = [use for use in users if _arguments(module, use) is not None and not _is_kept(module, use)]
     covered = {part for use in known for part in module.tree.nodes_in(use.target)}
     for name in module.names.uses(binding):

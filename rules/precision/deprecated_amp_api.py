@@ -40,10 +40,10 @@ class DeprecatedAmpApi(Rule):
 
     ## Fix safety
     Safe: the old names call the new ones with the same values. An import is changed together with everything that
-    uses it. Unsafe where the program may compare objects with the deprecated class, as in
-    `isinstance(scaler, torch.cuda.amp.GradScaler)`: it is a subclass of `torch.amp.GradScaler`, so the test is False
-    for the new objects. No fix is offered where `*args` hides which argument is which, or where the import serves
-    something else that must stay.
+    uses it. It stays as it is where another file of the project takes the name from this one. Unsafe where the
+    program may compare objects with the deprecated class, as in `isinstance(scaler, torch.cuda.amp.GradScaler)`: it
+    is a subclass of `torch.amp.GradScaler`, so the test is False for the new objects. No fix is offered where `*args`
+    hides which argument is which, or where the import serves something else that must stay.
 
     ## When to ignore
     When the code must run on torch older than 2.4; say so with the setting `target-torch`.
