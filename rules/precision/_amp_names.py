@@ -15,6 +15,8 @@ from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.scopes import Binding
 from torchlint.rule import Edit
 
+from ._amp_references import is_compared, is_named_elsewhere
+
 _WRAPPERS = ("torch.cuda.amp.custom_fwd", "torch.cuda.amp.custom_bwd")
 _DEPRECATED = tuple(f"torch.{device}.amp.{name}" for device in ("cuda", "cpu") for name in ("autocast", "GradScaler"))
 #: What ``autocast`` takes by position, now behind the device.
@@ -73,6 +75,7 @@ class Imports:
         self._movable: dict[Binding, bool] = {}
         self._moved: dict[cst.CSTNode, Edits | None] = {}
         self._dropped: dict[Binding, Edits | None] = {}
+        self._compared: dict[str, bool] = {}
 
     def siblings(self, binding: Binding) -> list[Binding]:
         """All that the same import statement binds."""
@@ -99,12 +102,22 @@ class Imports:
         return self._moved[statement]
 
     def dropped(self, binding: Binding) -> Edits | None:
-        """The edits that drop the import, and spell out what uses it."""
+        """The edits that drop the import, and spell out what uses it; None if anything else needs the import."""
         if binding not in self._dropped:
-            dropped = edits.remove_imported_name(self._module, binding.node, binding.name)  # type: ignore[arg-type]
             group = self._users.get(binding, [])
+            covered = {part for use in group for part in self._module.tree.nodes_in(use.target)}
+            if is_named_elsewhere(self._module, binding, covered):
+                dropped = None
+            else:
+                dropped = edits.remove_imported_name(self._module, binding.node, binding.name)  # type: ignore[arg-type]
             self._dropped[binding] = _joined(dropped, *(_spelled_out(self._module, use) for use in group))
         return self._dropped[binding]
+
+    def is_compared(self, name: str) -> bool:
+        """Whether objects may be compared with the deprecated class ``name``."""
+        if name not in self._compared:
+            self._compared[name] = is_compared(self._module, name)
+        return self._compared[name]
 
 
 def change(module: Module, use: Use, imported: Imports) -> Edits | None:
@@ -123,7 +136,9 @@ def change(module: Module, use: Use, imported: Imports) -> Edits | None:
     if all(map(imported.is_movable, siblings)):
         return imported.moved(binding.node, siblings)
     if imported.is_movable(binding):
-        return imported.dropped(binding)
+        dropped = imported.dropped(binding)
+        if dropped is not None:
+            return dropped
     return _spelled_out(module, use)
 
 
@@ -183,6 +198,8 @@ def _movable(module: Module, binding: Binding, users: list[Use]) -> bool:
     """Whether nothing but calls that can be rewritten, of ``users``, and annotations sees what the import binds."""
     if module.is_exported(binding) or last_part(binding.imported) not in _IMPORTED:
         return False
+    if binding in module.scope.bindings.get(binding.name, ()) and module.is_taken(binding.name):
+        return False  # another file calls it as it was
     known = [use for use in users if _arguments(module, use) is not None and not _is_kept(module, use)]
     covered = {part for use in known for part in module.tree.nodes_in(use.target)}
     for name in module.names.uses(binding):

@@ -40,8 +40,10 @@ class DeprecatedAmpApi(Rule):
 
     ## Fix safety
     Safe: the old names call the new ones with the same values. An import is changed together with everything that
-    uses it. No fix is offered where `*args` hides which argument is which, or where the import serves something else
-    that must stay.
+    uses it. It stays as it is where another file of the project takes the name from this one. Unsafe where the
+    program may compare objects with the deprecated class, as in `isinstance(scaler, torch.cuda.amp.GradScaler)`: it
+    is a subclass of `torch.amp.GradScaler`, so the test is False for the new objects. No fix is offered where `*args`
+    hides which argument is which, or where the import serves something else that must stay.
 
     ## When to ignore
     When the code must run on torch older than 2.4; say so with the setting `target-torch`.
@@ -63,11 +65,14 @@ class DeprecatedAmpApi(Rule):
         imports = Imports(module, current)
         for use in current:
             changes = change(module, use, imports)
+            compared = changes is not None and imports.is_compared(use.name)
+            applicability = Applicability.UNSAFE if compared else Applicability.SAFE
+            caution = f"objects made here are not instances of `{use.name}`" if compared else ""
             yield self.diagnostic(
                 module,
                 use.node,
                 f"`{use.name}` is deprecated since torch 2.4",
                 label=f'`{use.successor}` takes the device "{use.device}" as an argument',
-                fix=Fix(f"use `{use.successor}`", changes, Applicability.SAFE) if changes else None,
+                fix=Fix(f"use `{use.successor}`", changes, applicability, caution) if changes else None,
                 cause=Cause(use.name, "also used"),
             )

@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 
 
 def import_module(module: Module, name: str, at: cst.CSTNode) -> Edits | None:
-    """Edits after which ``name`` (a top-level module such as ``os``) can be used at ``at``; empty if it already can."""
-    import libcst as cst
+    """Edits after which ``name`` (a top-level module such as ``os``) can be used at ``at``; empty if it already can.
+
+    None where an import might change what the program does: it would load a module that the program does not load
+    there, or load it earlier. Modules of the standard library may be loaded at any time.
+    """
+    from torchlint.edits.loaded import is_bound_with, is_unconditional
 
     scope = module.names.scope_with(name, module.tree.scope_of(at))
     if scope is not None:
@@ -26,14 +30,17 @@ def import_module(module: Module, name: str, at: cst.CSTNode) -> Edits | None:
             return None
         if scope is not module.scope:
             return () if any(module.tree.dominates(binding.node, at) for binding in bindings) else None
-        if all(
-            isinstance(module.tree.parent(module.tree.parent(binding.node) or binding.node), cst.Module)
-            for binding in bindings
-        ):
-            first = min(binding.order for binding in bindings)
-            bound = module.tree.function_of(at) is not None or first < module.tree.index(at)
+        always = [binding.order for binding in bindings if is_unconditional(module, binding.node)]
+        if always:
+            bound = module.tree.function_of(at) is not None or min(always) < module.tree.index(at)
             return () if bound else None  # a second import above the one that is there would be odd
-    return _insert_import(module, name, at)
+        if is_bound_with(module, bindings, at):
+            return ()
+        if name not in sys.stdlib_module_names:
+            return None
+    if name in sys.stdlib_module_names:
+        return _insert_import(module, name, at)
+    return _insert_where_loaded(module, name, at)
 
 
 def remove_imported_name(module: Module, statement: cst.ImportFrom, name: str) -> Edits | None:
@@ -78,6 +85,8 @@ def _insert_import(module: Module, name: str, at: cst.CSTNode) -> Edits:
     """Before the first import that is not from ``__future__`` (in a group of its own, as isort has it)."""
     import libcst as cst
 
+    from torchlint.edits.loaded import imported_root
+
     newline = newline_of(module)
     behind = module.begin  # where it goes if there is no import before ``at``: behind the docstring
     for position, statement in enumerate(module.root.body):
@@ -86,7 +95,7 @@ def _insert_import(module: Module, name: str, at: cst.CSTNode) -> Edits:
             break
         first = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
         if isinstance(first, (cst.Import, cst.ImportFrom)):
-            source = _imported_root(first)
+            source = imported_root(first)
             if source != "__future__":
                 start = module.line_start(start)
                 gap = newline if name in sys.stdlib_module_names and source not in sys.stdlib_module_names else ""
@@ -98,15 +107,31 @@ def _insert_import(module: Module, name: str, at: cst.CSTNode) -> Edits:
     return (Edit(behind, behind, f"import {name}{newline}"),)
 
 
-def _imported_root(statement: cst.Import | cst.ImportFrom) -> str:
-    """The top-level module that an import statement names; "" if it is relative."""
+def _insert_where_loaded(module: Module, name: str, at: cst.CSTNode) -> Edits | None:
+    """Next to the first statement of the top level that loads ``name``, so that nothing is loaded earlier than before.
+
+    None if no such statement precedes ``at``.
+    """
     import libcst as cst
 
-    from torchlint.model.syntax.dotted import dotted_name
+    from torchlint.edits.loaded import imported_root, loads
 
-    if isinstance(statement, cst.Import):
-        return (dotted_name(statement.names[0].name) or "").partition(".")[0]
-    return "" if statement.relative else (dotted_name(statement.module) or "").partition(".")[0]
+    newline = newline_of(module)
+    for statement in module.root.body:
+        start, end = module.span(statement)
+        if start > module.span(at)[0]:
+            return None
+        if not isinstance(statement, cst.SimpleStatementLine) or not any(
+            loads(module, part, name) for part in statement.body
+        ):
+            continue
+        if imported_root(statement.body[0]) == name:
+            start = module.line_start(start)
+            return (Edit(start, start, f"import {name}{newline}"),)
+        behind = start_of_next_row(module, end)
+        ended = module.text[behind - 1 : behind] in ("\n", "\r")
+        return (Edit(behind, behind, f"import {name}{newline}"),) if ended else None
+    return None
 
 
 def _behind_opening_comments(module: Module) -> int:

@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING
 
 from torchlint.findings.baseline import BaselineError, load, unknown
@@ -158,6 +158,13 @@ def _context(source: Source, settings: Settings) -> tuple[Context, str] | None:
         raise _internal_error(source, "the project", error) from error
 
 
+def _is_taken(source: Source, settings: Settings, name: str) -> bool:
+    """Whether another file of the project may take a name from the top level of a file."""
+    from torchlint.project.context import is_taken
+
+    return is_taken(source.path, source.code, name, settings.src)
+
+
 @cache
 def _screen(rules: tuple[Rule, ...]) -> Callable[[str, str], bool]:
     """Whether any of the rules may report something in the file at a place of its project, with a text."""
@@ -195,6 +202,8 @@ def _model(
         raise
     except Exception as error:
         raise _internal_error(source, "the analysis", error) from error
+    if not settings.isolated_files:
+        module.is_taken = partial(_is_taken, source, settings)
     try:
         yield module
     finally:

@@ -40,6 +40,8 @@ class Module(Forest):
         self.target_torch = target_torch
         self._options = options or {}
         self._own_facts: dict[object, Any] = {}
+        #: whether another file of the project may take a name from the top level of the file
+        self.is_taken: Callable[[str], bool] = lambda name: False
         index = self.files.index(file)
         self.root = self.tree.roots[index]
         #: the offsets of the file's first character and of its end

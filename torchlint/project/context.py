@@ -39,6 +39,23 @@ def context_around(
     """
     if not os.path.isfile(path):
         return None  # no file imports what is not saved yet
+    found = _known_of(path, text, sources)
+    if found is None:
+        return None
+    known, file = found
+    if not known.project.is_in_program(file):
+        return None  # of a library, nobody knows who calls it
+    return known.context(file, concerns), file
+
+
+def is_taken(path: str, text: str, name: str, sources: Sequence[str] = ()) -> bool:
+    """Whether another file of the project may take a name from the top level of the file at `path`."""
+    found = _known_of(path, text, sources) if os.path.isfile(path) else None
+    return found is not None and found[0].project.is_taken(found[1], name)
+
+
+def _known_of(path: str, text: str, sources: Sequence[str]) -> tuple[_Known, str] | None:
+    """The project of the file at `path`, with this text, and its path in that; None if it belongs to none."""
     try:
         absolute = os.path.abspath(path)
         folder = os.path.dirname(absolute)
@@ -52,9 +69,7 @@ def context_around(
         file = known.project.file_of(Path(path))
     except OSError:
         return None
-    if file is None or not known.project.is_in_program(file):
-        return None  # of a library, nobody knows who calls it
-    return known.context(file, concerns), file
+    return (known, file) if file is not None else None
 
 
 def use_texts(texts: Mapping[str, str]) -> None:

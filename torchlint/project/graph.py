@@ -152,6 +152,10 @@ class Graph:
                         waiting.append(following)
         return tuple(sorted(found - {file}))
 
+    def taken(self, file: str) -> Mapping[str, frozenset[str]]:
+        """By file that imports ``file`` the names that it takes; ``""`` stands for the module itself."""
+        return self._importers.get(file, {})
+
     @cached_property
     def _importers(self) -> dict[str, dict[str, frozenset[str]]]:
         """File -> the files that import it -> the names they take from it; ``""`` stands for the module itself."""

@@ -291,6 +291,20 @@ class Project:
         """The files that import a file, all relative to the root."""
         return self._all_imports().importers(file)
 
+    def is_taken(self, file: str, name: str) -> bool:
+        """Whether another file may take a name from the top level of a file, given relative to the root."""
+        seen, waiting = {file}, [file]
+        while waiting:
+            for importer, taken in self._all_imports().taken(waiting.pop()).items():
+                if name in taken:
+                    return True
+                if ("*" in taken or "" in taken) and name in self.vocabulary(importer):
+                    return True
+                if "*" in taken and importer not in seen:  # it passes the name on
+                    seen.add(importer)
+                    waiting.append(importer)
+        return False
+
     def file_of(self, path: Path) -> str | None:
         """A path relative to the root, with slashes; None if it is not of the project."""
         return self._file(path)

@@ -1,0 +1,76 @@
+"""Uses of the deprecated classes other than calls: what else reads a name that a fix would change or drop."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.syntax.climbing import nearest
+from torchlint.model.syntax.dotted import last_part
+from torchlint.model.syntax.scopes import Binding
+
+_TYPE_TESTS = ("builtins.isinstance", "builtins.issubclass")
+#: Modules that compare objects with the classes that annotations name.
+_RUNTIME_TYPES = ("beartype", "pydantic", "typeguard")
+
+
+def is_named_elsewhere(module: Module, binding: Binding, covered: set[cst.CSTNode]) -> bool:
+    """Whether anything but ``covered`` names what an import binds: code, or an annotation in a string."""
+    if any(name not in covered for name in module.names.uses(binding)):
+        return True
+    word = re.compile(rf"\b{re.escape(binding.name)}\b")
+    return any(
+        isinstance(node, (cst.SimpleString, cst.FormattedStringText))
+        and word.search(node.value)
+        and not isinstance(module.tree.parent(node), cst.Expr)
+        for node in module.tree.nodes_in(module.root)
+    )
+
+
+def is_compared(module: Module, name: str) -> bool:
+    """Whether objects may be compared with the deprecated class ``name``, which the new objects are not of.
+
+    A class that is stored or passed on may be compared later. ``autocast`` is passed on to be called.
+    """
+    short = last_part(name)
+    if short not in ("autocast", "GradScaler"):
+        return False
+    tree = module.tree
+    for node in tree.nodes:
+        if not isinstance(node, (cst.Name, cst.Attribute)) or module.name_of(node) != name:
+            continue
+        above = tree.parent(node)
+        if isinstance(above, cst.Attribute) and above.attr is node:
+            continue
+        if nearest(tree, node, cst.Annotation) is not None:
+            if any(module.imports(package) for package in _RUNTIME_TYPES):
+                return True
+            continue
+        called = isinstance(above, cst.Call) and above.func is node
+        if called or isinstance(above, (cst.ImportFrom, cst.ImportAlias, cst.Decorator)):
+            continue
+        if isinstance(above, cst.Arg) and isinstance(tree.parent(above), cst.ClassDef):
+            continue  # a class derived from it: neither the old nor the new objects are of that class
+        if _is_type_test(module, node) or (short == "GradScaler" and not _is_prepared_call(module, above)):
+            return True
+    return False
+
+
+def _is_prepared_call(module: Module, above: cst.CSTNode | None) -> bool:
+    """Whether a class is given to ``functools.partial``, which only calls it."""
+    call = module.tree.parent(above) if isinstance(above, cst.Arg) else None
+    return isinstance(call, cst.Call) and module.name_of(call.func) == "functools.partial"
+
+
+def _is_type_test(module: Module, node: cst.CSTNode) -> bool:
+    """Whether an expression is part of a type test or a comparison."""
+    for above in module.tree.ancestors(node):
+        if isinstance(above, (cst.Comparison, cst.MatchClass)):
+            return True
+        if isinstance(above, cst.Call) and module.name_of(above.func) in _TYPE_TESTS:
+            return True
+        if isinstance(above, cst.BaseStatement):
+            return False
+    return False
