@@ -107,7 +107,7 @@ class HostData(ForestFact):
             return self._is_made_on_host(node, depth)
         if isinstance(node, cst.Attribute):
             stored = self._module.values.stored(text) if (text := dotted_name(node)) is not None else ()
-            return bool(stored) and all(self._is_on_host(item, depth - 1) for item in stored)
+            return bool(stored) and all(item is not None and self._is_on_host(item, depth - 1) for item in stored)
         return isinstance(node, cst.Name) and self._is_bound_on_host(node, depth)
 
     def _is_bound_on_host(self, node: cst.Name, depth: int) -> bool:
