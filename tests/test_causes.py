@@ -15,9 +15,9 @@ from torchlint.settings.settings import Settings
 from torchlint.source.source import Source
 
 COPIES = """\
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, TensorDataset
 
-loader = DataLoader(photos, batch_size=64, pin_memory=True)
+loader = DataLoader(TensorDataset(*photos), batch_size=64, pin_memory=True)
 for images, masks, labels in loader:
     images = images.cuda(){first}
     masks = masks.cuda(){second}

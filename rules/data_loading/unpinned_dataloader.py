@@ -45,8 +45,9 @@ class UnpinnedDataloader(Rule):
     A plain `pin_memory=True` warns on machines without an accelerator.
 
     ## Fix safety
-    Safe or unsafe: safe where the file shows that the dataset yields host tensors; unsafe where the dataset or the
-    collate function is defined elsewhere, for pinning a batch that is already on the GPU raises. No fix is offered
+    Safe or unsafe: safe where the file shows that the dataset yields host tensors: what it contains is made there, too.
+    Unsafe where the dataset, its data, the collate function or a function that it calls come from elsewhere, and where
+    a GPU is the default device, for pinning a batch that is already on the GPU raises. No fix is offered
     where the place does not know `torch` by name, or where the False is written elsewhere.
 
     ## When to ignore
@@ -101,5 +102,5 @@ class UnpinnedDataloader(Rule):
         message = f"add `pin_memory={_VALUE}`" if pinning.absent else f"pass `pin_memory={_VALUE}`"
         if module.fact(Loading).yields_host_tensors(call):
             return Fix(message, (*torch, *added), Applicability.SAFE)
-        caution = "it raises if the dataset, defined elsewhere, yields CUDA tensors"
+        caution = "it raises if the dataset or the collate function, not all seen here, yields CUDA tensors"
         return Fix(message, (*torch, *added), Applicability.UNSAFE, caution)

@@ -20,6 +20,8 @@ from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.training.loops import batch_origins
 
+from ._batch_trust import host_write, is_tensor_by_use, yields_only_tensors
+
 #: How many names an option is followed through.
 _DEPTH = 4
 #: What a flag is called that is set where the program uses a GPU, and one that is set where it does not.
@@ -37,6 +39,7 @@ class BlockingCopy:
     move: Move
     loaders: tuple[Call, ...]  #: all loaders the batch may come from
     only_tensors: bool  #: whether the batch can only be made of tensors
+    written: cst.CSTNode | None = None  #: what writes to the tensor on the host afterwards
 
 
 class Pinning:
@@ -56,7 +59,10 @@ class Pinning:
             if len(loaders) < len(made):
                 continue
             if loaders and all(self.is_pinned(loader) and not self._is_handed_over(loader) for loader in loaders):
-                yield BlockingCopy(move, loaders, all(self._collates_by_itself(loader) for loader in loaders))
+                plain = all(self._collates_by_itself(loader) for loader in loaders) and (
+                    is_tensor_by_use(move.source) or all(yields_only_tensors(self._module, item) for item in loaders)
+                )
+                yield BlockingCopy(move, loaders, plain, host_write(self._module, move))
 
     def is_pinned(self, loader: Call) -> bool:
         """Whether ``loader`` pins its batches where there is a GPU: ``pin_memory=True``, ``=use_cuda``."""
@@ -72,7 +78,7 @@ class Pinning:
         )
 
     def _collates_by_itself(self, loader: Call) -> bool:
-        """Whether the loader's own collation, which refuses all but tensors and numbers, makes the batches."""
+        """Whether the loader's own collation makes the batches: tensors, where the items are tensors and numbers."""
         if (
             loader.is_of_derived_class
             or loader.argument("batch_size").literal() == "None"

@@ -51,10 +51,12 @@ class AllocateThenMove(Rule):
     ## Fix safety
     Safe or unsafe: safe for constants and for `arange` in whole steps. Unsafe for random numbers, which then come from
     the generator of the device: other numbers for the same seed. Unsafe for `linspace`, `logspace` and fractional
-    `arange`, whose last digits may differ. No fix is offered for `.cuda(index)` where the index may be None,
+    `arange`, whose last digits may differ. Unsafe where only the name of a variable says that it is a device, for
+    `.to(x)` also takes a dtype or a tensor. Unsafe behind `expand`: the copy gives every element its own memory, and
+    without it they share memory. No fix is offered for `.cuda(index)` where the index may be None,
     for `torch.FloatTensor` and its like, with `.scatter_(...)`, whose indices must be moved first, nor where the move
     is a statement of its own, a call of a function of the program, or a cast to a type of CUDA; before `.type_as(x)`,
-    `device=x.device` is passed.
+    `device=x.device` is passed, and the cast is kept.
 
     ## When to ignore
     When the same random numbers must come on every device.
@@ -120,10 +122,21 @@ class AllocateThenMove(Rule):
         if added is None or removed is None:
             return None
         message = f"pass `device={device}` to `{module.code(fresh.factory.node.func)}`"
-        if fresh.exact:
+        cautions = list(self._cautions(module, move, fresh))
+        if not cautions:
             return Fix(message, (*added, *removed), Applicability.SAFE)
-        caution = "draws other random numbers" if fresh.drawn else "may round the last digits differently"
-        return Fix(message, (*added, *removed), Applicability.UNSAFE, caution)
+        return Fix(message, (*added, *removed), Applicability.UNSAFE, "; ".join(cautions))
+
+    def _cautions(self, module: Module, move: Move, fresh: Fresh) -> Iterator[str]:
+        """What the fix may change."""
+        from ._known_devices import goes_to_device
+
+        if not fresh.exact:
+            yield "draws other random numbers" if fresh.drawn else "may round the last digits differently"
+        if fresh.expanded:
+            yield "the elements of an expanded tensor share memory: writing to it or `view` may raise"
+        if move.method == "to" and move.target is not None and not goes_to_device(module, move):
+            yield f"it raises if `{module.code(move.target.value)}` is a dtype or a tensor"
 
     def _without_move(self, module: Module, move: Move) -> Edits | None:
         """The edits that leave of a move what else it does: a cast."""

@@ -47,11 +47,14 @@ class BlockingTransfer(Rule):
     What runs on the GPU afterwards sees the whole copy, for it is queued behind it. On a CPU the option does nothing.
 
     ## Fix safety
-    Safe or unsafe: safe where the loader collates by itself, for then its batches are made of tensors. With a
-    `collate_fn` the batch may be an object of your own whose `to()` does not know `non_blocking`: unsafe.
+    Safe or unsafe: safe where the loader collates by itself and the file shows that the items are tensors and
+    numbers: a `TensorDataset`, a dataset of torchvision, or a `__getitem__` that returns tensors. Otherwise, or with a
+    `collate_fn`, the batch may be an object of your own whose `to()` does not know `non_blocking`: unsafe. The default
+    collation keeps named tuples and classes derived from dict. Unsafe, too, where the function writes to the batch on
+    the host after the copy: the GPU may see the new numbers.
 
     ## When to ignore
-    When the batch on the host is written to right after the copy.
+    When the batch on the host is written to right after the copy, also by other code.
 
     ## References
     - [A guide on pin_memory and non_blocking](https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html)
@@ -89,6 +92,8 @@ class BlockingTransfer(Rule):
 
         for loader in copy.loaders:
             yield Note.at(module, loader.node, "batches are pinned by the loader")
+        if copy.written is not None:
+            yield Note.at(module, copy.written, "the batch on the host is written to")
         given = [item for loader in copy.loaders for item in module.fact(Pinning).options_of(loader, "pin_memory")]
         files = module.fact(ConfigFiles)
         yield from (Note(text) for text in dict.fromkeys(files.behind(item, files.true) for item in given) if text)
@@ -101,13 +106,19 @@ class BlockingTransfer(Rule):
         loop = module.fact(Loops).hot(call) or next(iter(module.fact(Loops).around(call)), None)
         place = module.function_of(call) if loop is None else loop.node
         key = None if place is None else module.tree.index(place)
-        return Cause((key, copy.only_tensors), "also copied", "add `non_blocking=True` to all copies")
+        return Cause(
+            (key, copy.only_tensors, copy.written is None), "also copied", "add `non_blocking=True` to all copies"
+        )
 
     def _fix(self, module: Module, copy: BlockingCopy) -> Fix | None:
         added = edits.add_keyword(module, copy.move.call, "non_blocking", "True")
         if added is None:
             return None
-        if copy.only_tensors:
-            return Fix("add `non_blocking=True`", added, Applicability.SAFE)
-        caution = "it raises if the collate function gives objects whose method does not know it"
-        return Fix("add `non_blocking=True`", added, Applicability.UNSAFE, caution)
+        cautions = []
+        if not copy.only_tensors:
+            cautions.append("it raises if the batch contains objects whose method does not accept it")
+        if copy.written is not None:
+            cautions.append("the host batch is written to later, when it may not be copied yet")
+        if cautions:
+            return Fix("add `non_blocking=True`", added, Applicability.UNSAFE, "; ".join(cautions))
+        return Fix("add `non_blocking=True`", added, Applicability.SAFE)

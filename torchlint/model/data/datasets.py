@@ -12,7 +12,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of, keyword, moved_to
-from torchlint.model.semantics.value import Device, Value, named_device
+from torchlint.model.semantics.value import Device, named_device
 from torchlint.model.syntax.dotted import dotted_name, last_part
 
 #: Methods of a dataset that run once per item or batch.
@@ -318,31 +318,6 @@ class Datasets(ForestFact):
             for current in self._module.definitions.lineage(definition)
             for call in self._tree.calls_in(current)
         )
-
-    def visibly_on_host(self, dataset: cst.BaseExpression | None) -> bool:
-        """Whether the file shows that the dataset yields host tensors and nothing else."""
-        value: Value = self._module.value(dataset)
-        if value.kind is not Kind.DATASET or not value.sure or self.on_cuda(dataset):
-            return False
-        if value.definition is None:
-            return value.name.startswith(("torch.utils.data.TensorDataset", "torchvision.datasets."))
-        return isinstance(value.definition, cst.ClassDef) and all(
-            self._is_seen(call)
-            for method in self.item_functions(value.definition)
-            for call in self._tree.calls_in(method)
-        )
-
-    def _is_seen(self, call: cst.Call) -> bool:
-        """Whether a call within a dataset surely gives no CUDA tensor: everything but a callable handed in."""
-        if self._module.name_of(call.func) is not None or not isinstance(call.func, cst.Attribute):
-            return self._module.name_of(call.func) is not None or bool(
-                self._module.definitions.called(call, self._module.values)
-            )
-        if dotted_name(call.func.value) != "self":
-            return True
-        if self._module.definitions.called(call, self._module.values):
-            return True
-        return self._module.value(call.func).name.startswith("torchvision.transforms.")
 
 
 def _is_move(call: cst.Call) -> bool:

@@ -13,6 +13,7 @@ import libcst as cst
 from torchlint.model.data.batch_parts import BatchParts
 from torchlint.model.data.datasets import CudaWork, Datasets, ItemRole
 from torchlint.model.data.devices import Devices
+from torchlint.model.data.host_data import HostData
 from torchlint.model.data.loaders import Loaders
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
@@ -327,9 +328,11 @@ class Loading(ForestFact):
     def yields_host_tensors(self, loader: Call) -> bool:
         """Whether the file shows that the loader's batches are tensors on the host, as its own collation makes them."""
         collate = loader.argument("collate_fn")
-        if loader.opaque or not (collate.absent or self._datasets.collates(collate.value)):
+        host_data = self._module.fact(HostData)
+        collates = [] if collate.absent else self._datasets.collates(collate.value)
+        if loader.opaque or not (collate.absent or collates) or not all(map(host_data.is_plain, collates)):
             return False
-        return not self.yields_cuda(loader) and self._datasets.visibly_on_host(self.dataset(loader))
+        return not self.yields_cuda(loader) and host_data.is_visible(self.dataset(loader))
 
     # -- worker processes
 

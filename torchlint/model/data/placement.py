@@ -35,6 +35,8 @@ _COMPUTING = frozenset(
     "mul mul_ add add_ sub sub_ div div_ pow exp exp_ log sqrt rsqrt square neg neg_ abs clamp clamp_ sigmoid tanh "
     "round floor sin cos".split()
 )
+#: ... and methods whose result shares no memory among its elements.
+_COPYING = frozenset({"repeat"}) | {name for name in _COMPUTING if name[-1] != "_"}
 _DRAWING = frozenset({"uniform_", "normal_", "random_", "bernoulli_", "exponential_"})
 #: ``torch.<name>(...)`` of sizes that makes a tensor without values, and of data one of these values.
 _LEGACY = frozenset(
@@ -86,6 +88,7 @@ class Fresh:
     named: bool = False  #: whether it has a name before it is moved
     legacy: bool = False  #: whether the factory is a type such as ``torch.FloatTensor``, which takes no device
     scattered: bool = False  #: whether values of a tensor on the host are written into it
+    expanded: bool = False  #: whether its elements share memory until it is moved: ``torch.ones(1).expand(n)``
 
 
 class Placement(ForestFact):
@@ -151,7 +154,7 @@ class Placement(ForestFact):
         generator, pinned memory, gradients. ``torch.FloatTensor(rows, columns).zero_()`` is one as well: of sizes, and
         filled at once; and ``torch.zeros(n, classes).scatter_(1, labels, 1)``, labels of which one is set.
         """
-        drawn = computed = named = filled = scattered = False
+        drawn = computed = named = filled = scattered = expanded = copied = False
         if self._is_traced(node):
             return None
         while True:
@@ -163,7 +166,7 @@ class Placement(ForestFact):
                 continue
             operand = self._operand(node)
             if operand is not None:
-                node, computed = operand, True
+                node, computed, copied = operand, True, True
                 continue
             if not isinstance(node, cst.Call):
                 return None
@@ -180,7 +183,8 @@ class Placement(ForestFact):
                 made = self._made_by(call, drawn)
                 if made is None:
                     return None
-                return replace(made, exact=made.exact and not computed, named=named, scattered=scattered)
+                exact = made.exact and not computed
+                return replace(made, exact=exact, named=named, scattered=scattered, expanded=expanded)
             if not isinstance(node.func, cst.Attribute):
                 return None
             method = node.func.attr.value
@@ -190,6 +194,8 @@ class Placement(ForestFact):
                 return None
             drawn = drawn or method in _DRAWING
             scattered = scattered or method == "scatter_"
+            expanded = expanded or (method == "expand" and not copied)
+            copied = copied or method in _COPYING
             filled = filled or method in _DRAWING or method in ("fill_", "zero_")
             node = node.func.value
 

@@ -1,0 +1,108 @@
+"""Whether a batch is known to be made of tensors, and whether it is written to on the host after its copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.model.data.batch_parts import BatchParts
+from torchlint.model.data.datasets import Datasets
+from torchlint.model.data.loading import Loading
+from torchlint.model.data.placement import Move
+from torchlint.model.module import Module
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.calls import Call
+
+#: Kinds of items that the default collation makes into tensors, and kinds that nothing moves.
+_PLAIN = (Kind.TENSOR, Kind.ARRAY, Kind.NUMBER, Kind.STRING)
+#: Library datasets whose items are tensors and numbers.
+_OF_TENSORS = ("torch.utils.data.TensorDataset", "torchvision.datasets.")
+#: Methods of tensors that return a tensor.
+_OF_A_TENSOR = frozenset("view squeeze unsqueeze permute transpose narrow select contiguous reshape flatten".split())
+
+
+def yields_only_tensors(module: Module, loader: Call) -> bool:
+    """Whether the items of the dataset of ``loader`` are tensors and numbers, or tuples and dicts of them."""
+    dataset = module.fact(Loading).dataset(loader)
+    value = module.value(dataset)
+    if value.definition is None:
+        return value.kind is Kind.DATASET and value.name.startswith(_OF_TENSORS)
+    if not isinstance(value.definition, cst.ClassDef) or value.kind is not Kind.DATASET or not value.is_of_one_class:
+        return False
+    methods = list(module.fact(Datasets).item_functions(value.definition))
+    return bool(methods) and all(_returns_tensors(module, method) for method in methods)
+
+
+def is_tensor_by_use(node: cst.BaseExpression) -> bool:
+    """Whether ``node`` is what a method of a tensor returns: ``images.view(-1, 3)``."""
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and _called(node) in _OF_A_TENSOR
+
+
+def _returns_tensors(module: Module, method: cst.FunctionDef) -> bool:
+    returned = module.definitions.returns(method)
+    return bool(returned) and all(item is not None and _is_plain(module, item) for item in returned)
+
+
+def _is_plain(module: Module, node: cst.BaseExpression) -> bool:
+    if isinstance(node, (cst.Tuple, cst.List)):
+        return all(isinstance(item, cst.Element) and _is_plain(module, item.value) for item in node.elements)
+    if isinstance(node, cst.Dict):
+        return all(isinstance(item, cst.DictElement) and _is_plain(module, item.value) for item in node.elements)
+    value = module.value(node)
+    return value.kind in _PLAIN and value.sure
+
+
+# -- writes on the host
+
+
+def host_write(module: Module, move: Move) -> cst.CSTNode | None:
+    """What writes to the tensor on the host after ``move`` was queued, in the same function; None if nothing does."""
+    home = module.function_of(move.call)
+    held = _whole(move.source)
+    begin = module.tree.index(move.call)
+    for target in _written(module, home or module.root):
+        if module.tree.index(target) <= begin or module.function_of(target) is not home:
+            continue
+        if _overlap(module.code(held), module.code(target)) and module.fact(BatchParts).may_be_part(_whole(target)):
+            return target
+    return None
+
+
+def _written(module: Module, place: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """The tensors that statements and calls in ``place`` may write to in place."""
+    for node in module.tree.nodes_in(place):
+        if isinstance(node, cst.AugAssign):
+            yield _whole(node.target)
+        elif isinstance(node, cst.AssignTarget) and isinstance(node.target, cst.Subscript):
+            yield _whole(node.target.value)
+        elif isinstance(node, cst.Call):
+            name = _called(node)
+            if name[-1:] == "_" and name[-2:] != "__":
+                if isinstance(node.func, cst.Attribute):
+                    yield _whole(node.func.value)
+                yield from (_whole(item.value) for item in node.args[:1])
+            yield from (_whole(item.value) for item in node.args if item.keyword and item.keyword.value == "out")
+
+
+def _called(call: cst.Call) -> str:
+    """The last name of what is called: ``mul_`` for ``batch[0].mul_(2)``."""
+    func = call.func
+    return func.attr.value if isinstance(func, cst.Attribute) else getattr(func, "value", "")
+
+
+def _whole(node: cst.BaseExpression) -> cst.BaseExpression:
+    """``x`` of ``x.view(-1)`` and ``x.data``: the same memory."""
+    while True:
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            node = node.func.value
+        elif isinstance(node, cst.Attribute) and node.attr.value in ("data", "T", "mT"):
+            node = node.value
+        else:
+            return node
+
+
+def _overlap(first: str, second: str) -> bool:
+    """Whether one of two expressions is the other, or a part of it: ``batch`` and ``batch["image"]``."""
+    short, long = sorted((first, second), key=len)
+    return long.startswith(short) and long[len(short) :][:1] in ("", ".", "[")
