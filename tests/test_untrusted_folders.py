@@ -59,3 +59,27 @@ def test_plugins_of_the_command_line_need_none(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("import torch\n")
     outcome = run_in(tmp_path, "check", "--config", 'plugins = ["demo_pack"]', "a.py")
     assert outcome.returncode == 0, outcome.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.py", "x = 1  # noqa: TL101" + " " * 60_000 + "!\n"),
+        ("a.py", "x = 1  # noqa: TL101" + " " * 30_000 + ":" + "\t" * 30_000 + "!\n"),
+        ("requirements.txt", "torch" + " " * 60_000 + "!\n"),
+        ("requirements.txt", "torch" + " " * 30_000 + "[a]" + " " * 30_000 + "!\n"),
+        ("requirements.txt", "torch>=" + "9" * 60_000 + "\n"),
+        (
+            "a.ipynb",
+            '{"cells": [{"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": null, "source": "'
+            + r"\r\n" * 5_000
+            + r'!ls\r\nimport torch\r\n"}], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}',
+        ),
+    ],
+)
+def test_long_rows_of_blanks_take_no_time(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / "b.py").write_text("x = 1  # noqa: TL101\n")
+    (tmp_path / name).write_text(content)
+    outcome = run_in(tmp_path, "check", "--select", "ALL", ".")  # within the limit of `run_in`
+    assert b"Traceback" not in outcome.stderr
+    assert outcome.returncode in (0, 1)

@@ -161,7 +161,7 @@ KEYS: Mapping[str, Key] = {
     "plugins": Key(
         Kind.STRINGS,
         "[]",
-        "Packages with further rules. Importing them runs their code, so those that a settings file names are refused unless "
+        "Packages with further rules. Importing them runs their code, so those of a settings file are refused unless "
         "`--allow-plugins` or the environment variable `TORCHLINT_ALLOW_PLUGINS=1` allows it.",
         'plugins = ["my_rules"]',
     ),
