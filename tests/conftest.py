@@ -19,6 +19,8 @@ from torchlint.settings.settings import Settings
 hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("patient")
 
+os.environ["TORCHLINT_ALLOW_PLUGINS"] = "1"  # for the settings files that tests write
+
 TESTS = Path(__file__).resolve().parent
 # Their assertions say as much of a failure as those of the tests.
 pytest.register_assert_rewrite("notebook_files", "report_readers", "sample_findings", "server_client")

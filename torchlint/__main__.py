@@ -4,7 +4,22 @@ from __future__ import annotations
 
 import sys
 
-from torchlint.cli import main
+
+def _forget_working_directory() -> None:
+    """Remove the current folder from the import path, before any import that a module there could shadow.
+
+    ``python -m`` puts it first. It may be a checkout whose `rich.py` or `argparse.py` must not run. An entry of
+    `PYTHONPATH` stays.
+    """
+    import os  # imported at the start of every interpreter
+
+    if not getattr(sys.flags, "safe_path", False) and sys.path and sys.path[0] in ("", os.getcwd()):
+        del sys.path[0]
+    os.environ.setdefault("PYTHONSAFEPATH", "1")  # the same for worker processes
+
 
 if __name__ == "__main__":
+    _forget_working_directory()
+    from torchlint.cli import main
+
     sys.exit(main())

@@ -95,6 +95,11 @@ def parser() -> Parser:
     )
     settings.add_argument("--isolated", action="store_true", help="read no settings files")
     settings.add_argument(
+        "--allow-plugins",
+        action="store_true",
+        help="import the plugins that settings files name, which runs their code",
+    )
+    settings.add_argument(
         "--isolated-files", action="store_true", help="analyse each file by itself, without the project around it"
     )
     return parser
@@ -127,6 +132,7 @@ def resolver(options: argparse.Namespace) -> Resolver:
         ignore_noqa=options.ignore_noqa,
         isolated_files=options.isolated_files,
         ignore_baseline=options.update_baseline,
+        allow_plugins=options.allow_plugins,
     )
 
 

@@ -7,13 +7,13 @@
 
 _shtab_torchlint_subparsers=(check explain rules config server generate-shell-completion)
 
-_shtab_torchlint_check_option_strings=(-h --help --version -w --watch --fix --no-fix --unsafe-fixes --no-unsafe-fixes --show-fixes --no-show-fixes --diff --fix-only --select --extend-select --ignore --extend-ignore --per-file-ignores --min-speedup --device --ignore-noqa --add-noqa --baseline --update-baseline --exclude --extend-exclude --respect-gitignore --no-respect-gitignore --force-exclude --no-force-exclude --stdin-filename --output-format -o --output-file --statistics --sort -q --quiet -e --exit-zero --exit-non-zero-on-fix --config --isolated --isolated-files)
+_shtab_torchlint_check_option_strings=(-h --help --version -w --watch --fix --no-fix --unsafe-fixes --no-unsafe-fixes --show-fixes --no-show-fixes --diff --fix-only --select --extend-select --ignore --extend-ignore --per-file-ignores --min-speedup --device --ignore-noqa --add-noqa --baseline --update-baseline --exclude --extend-exclude --respect-gitignore --no-respect-gitignore --force-exclude --no-force-exclude --stdin-filename --output-format -o --output-file --statistics --sort -q --quiet -e --exit-zero --exit-non-zero-on-fix --config --isolated --allow-plugins --isolated-files)
 _shtab_torchlint_explain_option_strings=(-h --help --all)
 _shtab_torchlint_rules_option_strings=(-h --help --output-format)
 _shtab_torchlint_config_option_strings=(-h --help --check --show --output-format)
 _shtab_torchlint_server_option_strings=(-h --help)
 _shtab_torchlint_generate_shell_completion_option_strings=(-h --help)
-_shtab_torchlint_option_strings=(-h --help --version -w --watch --fix --no-fix --unsafe-fixes --no-unsafe-fixes --show-fixes --no-show-fixes --diff --fix-only --select --extend-select --ignore --extend-ignore --per-file-ignores --min-speedup --device --ignore-noqa --add-noqa --baseline --update-baseline --exclude --extend-exclude --respect-gitignore --no-respect-gitignore --force-exclude --no-force-exclude --stdin-filename --output-format -o --output-file --statistics --sort -q --quiet -e --exit-zero --exit-non-zero-on-fix --config --isolated --isolated-files)
+_shtab_torchlint_option_strings=(-h --help --version -w --watch --fix --no-fix --unsafe-fixes --no-unsafe-fixes --show-fixes --no-show-fixes --diff --fix-only --select --extend-select --ignore --extend-ignore --per-file-ignores --min-speedup --device --ignore-noqa --add-noqa --baseline --update-baseline --exclude --extend-exclude --respect-gitignore --no-respect-gitignore --force-exclude --no-force-exclude --stdin-filename --output-format -o --output-file --statistics --sort -q --quiet -e --exit-zero --exit-non-zero-on-fix --config --isolated --allow-plugins --isolated-files)
 
 _shtab_torchlint_pos_0_COMPGEN=_torchlint_paths
 _shtab_torchlint_check_pos_0_COMPGEN=_torchlint_paths
@@ -80,6 +80,7 @@ _shtab_torchlint_check__e_nargs=0
 _shtab_torchlint_check___exit_zero_nargs=0
 _shtab_torchlint_check___exit_non_zero_on_fix_nargs=0
 _shtab_torchlint_check___isolated_nargs=0
+_shtab_torchlint_check___allow_plugins_nargs=0
 _shtab_torchlint_check___isolated_files_nargs=0
 _shtab_torchlint_explain__h_nargs=0
 _shtab_torchlint_explain___help_nargs=0
@@ -122,6 +123,7 @@ _shtab_torchlint__e_nargs=0
 _shtab_torchlint___exit_zero_nargs=0
 _shtab_torchlint___exit_non_zero_on_fix_nargs=0
 _shtab_torchlint___isolated_nargs=0
+_shtab_torchlint___allow_plugins_nargs=0
 _shtab_torchlint___isolated_files_nargs=0
 
 

@@ -61,6 +61,7 @@ _shtab_torchlint_check_options=(
   "--exit-non-zero-on-fix[exit with 1 if files were fixed, even if nothing is left]"
   "*--config[a settings file, or one setting in TOML]:FILE|KEY=VALUE:_files"
   "--isolated[read no settings files]"
+  "--allow-plugins[import the plugins that settings files name, which runs their code]"
   "--isolated-files[analyse each file by itself, without the project around it]"
   "*:files or folders (default\: .)\; - is standard input:_files"
 )

@@ -102,7 +102,7 @@ class Configuration:
         layers: list[Layer] = []
         try:
             if given is not None:
-                layers.append(layer_of(given, "the editor's `configuration`", root))
+                layers.append(layer_of(given, "the editor's `configuration`", root, trusted=False))
         except SettingsError as error:
             self._complaints.append(str(error))
         return Resolver(layers)

@@ -18,14 +18,25 @@ from torchlint.settings.keys import DEFAULT_EXCLUDE, TYPES
 from torchlint.settings.layers import Layer, SettingsError, displayed, suggestion
 from torchlint.settings.settings import PerFileIgnore, Settings, all_rules
 
+#: The environment variable that allows the plugins of settings files, if it is "1".
+ALLOW_PLUGINS = "TORCHLINT_ALLOW_PLUGINS"
 
-def combine(layers: Sequence[Layer], target: tuple[int, int] | None, ignore_noqa: bool, root: str) -> Settings:
+
+def combine(
+    layers: Sequence[Layer],
+    target: tuple[int, int] | None,
+    ignore_noqa: bool,
+    root: str,
+    *,
+    allow_plugins: bool = False,
+) -> Settings:
     """The settings that ``layers`` make, the weakest first. ``target`` is the torch version that the project asks for.
 
-    ``root`` is the folder to which the default excludes are relative. Raises SettingsError.
+    ``root`` is the folder to which the default excludes are relative. Raises SettingsError, also for plugins of a
+    settings file unless ``allow_plugins`` or the environment allows them.
     """
     values = {key: value for layer in layers for key, value in layer.values.items()}
-    plugins = tuple(dict.fromkeys(name for layer in layers for name in layer.values.get("plugins", ())))
+    plugins = _plugins(layers, allow_plugins or os.environ.get(ALLOW_PLUGINS) == "1")
     try:
         rules = all_rules(plugins)
     except RegistryError as error:
@@ -51,6 +62,18 @@ def combine(layers: Sequence[Layer], target: tuple[int, int] | None, ignore_noqa
         device=values.get("device", "GPU"),
         options=_options(layers, rules),
     )
+
+
+def _plugins(layers: Sequence[Layer], allowed: bool) -> tuple[str, ...]:
+    """The plugins of all layers. Raises SettingsError for those that a checked repository asks for without leave."""
+    for layer in layers:
+        if layer.values.get("plugins") and not (allowed or layer.trusted):
+            names = ", ".join(repr(name) for name in layer.values["plugins"])
+            raise SettingsError(
+                f"{layer.where}: `plugins` ({names}) are not loaded, because importing them runs their code; "
+                f"to allow it, pass --allow-plugins or set {ALLOW_PLUGINS}=1"
+            )
+    return tuple(dict.fromkeys(name for layer in layers for name in layer.values.get("plugins", ())))
 
 
 def _baseline(layers: Sequence[Layer]) -> str:

@@ -161,7 +161,8 @@ KEYS: Mapping[str, Key] = {
     "plugins": Key(
         Kind.STRINGS,
         "[]",
-        "Packages with further rules. They are imported, so their code runs.",
+        "Packages with further rules. Importing them runs their code, so those of a settings file are refused unless "
+        "`--allow-plugins` or the environment variable `TORCHLINT_ALLOW_PLUGINS=1` allows it.",
         'plugins = ["my_rules"]',
     ),
     "respect-gitignore": Key(

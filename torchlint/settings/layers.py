@@ -25,9 +25,10 @@ class Layer:
     where: str  #: for messages
     folder: str  #: patterns are relative to it
     values: Mapping[str, Any]
+    trusted: bool = True  #: whether the user gave it, not a file or folder that may come from anywhere
 
 
-def layer_of(table: Mapping[str, Any], where: str, folder: str) -> Layer:
+def layer_of(table: Mapping[str, Any], where: str, folder: str, *, trusted: bool = True) -> Layer:
     """Settings as a table, checked for keys and types. Raises SettingsError."""
     for key, value in table.items():
         if key not in KEYS:
@@ -41,7 +42,7 @@ def layer_of(table: Mapping[str, Any], where: str, folder: str) -> Layer:
         raise SettingsError(f'{where}: `target-torch` must be a version such as "2.4", not {table["target-torch"]!r}')
     if not 0 <= table.get("min-speedup", 0) < float("inf"):
         raise SettingsError(f"{where}: `min-speedup` must be a factor such as 1.1, not {table['min-speedup']!r}")
-    return Layer(where, folder, table)
+    return Layer(where, folder, table, trusted)
 
 
 def inline_layer(text: str) -> Layer:
@@ -86,7 +87,7 @@ def chain(file: str) -> list[Layer]:
             if not isinstance(table, dict):
                 raise SettingsError(f"{displayed(following)}: `tool.torchlint` must be a table")
         folder = os.path.dirname(following)
-        layers.append(layer_of(table, displayed(following), folder))
+        layers.append(layer_of(table, displayed(following), folder, trusted=False))
         extended = table.get("extend")
         following = os.path.normpath(os.path.join(folder, os.path.expanduser(extended))) if extended else None
     return layers[::-1]

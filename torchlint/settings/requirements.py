@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from torchlint.source.parsing import ParseError, python_tree
 
-_TORCH = re.compile(r"\s*torch\s*(?:\[[^\]]*\])?\s*(?=[~=<>!(;#]|$)([^;#]*)")
-_BOUND = re.compile(r"(~=|===?|>=|<=|[<>])\s*v?(\d+)(?:\.(\d+))?(\.\d+)?")
+_TORCH = re.compile(r"\s*torch(?:\s*\[[^\]]*\])?\s*(?=[~=<>!(;#]|$)([^;#]*)")
+_BOUND = re.compile(r"(~=|===?|>=|<=|[<>])\s*v?(\d{1,9})(?:\.(\d{1,9}))?(\.\d+)?")
 #: The oldest release for Python 3.10, the oldest Python with support: an open bound below says nothing.
 _OLDEST = (1, 11)
 #: Newer than every release.

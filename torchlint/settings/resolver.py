@@ -25,6 +25,7 @@ class Resolver:
         isolated_files: bool = False,
         ignore_noqa: bool = False,
         ignore_baseline: bool = False,
+        allow_plugins: bool = False,
     ) -> None:
         self._overrides = tuple(overrides)
         self._config = os.path.abspath(config) if config is not None else None
@@ -32,6 +33,7 @@ class Resolver:
         self._ignore_noqa = ignore_noqa
         self._isolated_files = isolated_files
         self._ignore_baseline = ignore_baseline
+        self._allow_plugins = allow_plugins
         self._folders: dict[str, Settings] = {}
         self._nearest: dict[str, tuple[str | None, tuple[int, int] | None]] = {}
         self._settings: dict[tuple[str | None, tuple[int, int] | None], Settings] = {}
@@ -59,7 +61,7 @@ class Resolver:
         file, target = self._source(folder)
         if (file, target) not in self._settings:
             root = os.path.dirname(file) if file is not None else os.getcwd()
-            settings = combine(self._layers(file), target, self._ignore_noqa, root)
+            settings = combine(self._layers(file), target, self._ignore_noqa, root, allow_plugins=self._allow_plugins)
             settings = replace(settings, isolated_files=self._isolated_files)
             if self._ignore_baseline:
                 settings = replace(settings, ignore_baseline=True)

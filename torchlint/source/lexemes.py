@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 #: What Python takes as the end of a line; str.splitlines would also split at form feeds and the like.
-NEWLINE = r"(?:\r\n|\r|\n)"
+#: Only one way to match `\r\n`: a repetition would otherwise try all.
+NEWLINE = r"(?:\r\n|\r(?!\n)|\n)"
 #: A comment, up to the end of its line.
 COMMENT = r"\#[^\r\n]*"
 #: A string without its prefix. An unfinished one ends with its line, a triple-quoted one with the text.

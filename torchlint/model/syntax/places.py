@@ -46,12 +46,15 @@ class _Wrapper(MetadataWrapper):
 def _offsets(tree: cst.Module, text: str) -> list[int]:
     """For each byte of what libcst makes of the tree, and for the end, the offset of its character in the text.
 
-    The two differ where libcst forgets a form feed, and blank lines before one.
+    The two differ at form feeds: libcst forgets some, and blank lines before them, and repeats one that is in the
+    indentation of a block on all its lines.
     """
     offsets, position = [], 0
     for character in tree.code:
-        while text[position] != character:
+        here = text[position : position + 1]
+        added = here != character and character in " \t\f" and (character == "\f" or not here.isspace())
+        while not added and position < len(text) and text[position] != character:
             position += 1
         offsets += [position] * len(character.encode("utf-8", "surrogatepass"))
-        position += 1
+        position = min(position + (not added), len(text))
     return [*offsets, position]

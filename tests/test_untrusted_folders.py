@@ -1,0 +1,85 @@
+"""A folder that is checked must not run code of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+SHADOWED = ("argparse", "difflib", "json", "rich", "libcst", "tomli", "tomllib", "pathspec", "pygls", "re", "ast")
+
+
+def run_in(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[bytes]:
+    """``python -m torchlint`` with `folder` as the current folder and first on the import path."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONSAFEPATH", "PYTHONPATH")}
+    environment.pop("TORCHLINT_ALLOW_PLUGINS", None)
+    places = os.pathsep.join([str(TESTS), *os.environ.get("PYTHONPATH", str(TESTS.parent)).split(os.pathsep)])
+    return subprocess.run(
+        [sys.executable, "-m", "torchlint", *arguments],
+        cwd=folder,
+        env={**environment, "PYTHONPATH": places, **variables},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("arguments", [("server",), ("check", "a.py", "b.py"), ("rules",), ("explain", "TL101")])
+def test_modules_of_the_current_folder_are_not_imported(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    for name in SHADOWED:
+        (tmp_path / f"{name}.py").write_text("open('ran', 'w').close()\n")
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).write_text("import torch\nx = torch.zeros(3).cuda()\n")
+    outcome = run_in(tmp_path, *arguments)
+    assert not (tmp_path / "ran").exists(), outcome.stderr.decode()
+    assert b"Traceback" not in outcome.stderr
+
+
+def test_plugins_of_a_settings_file_need_leave(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("import torch\n")
+    (tmp_path / "torchlint.toml").write_text('plugins = ["demo_pack"]\n')
+    refused = run_in(tmp_path, "check", "a.py")
+    assert refused.returncode == 2
+    assert refused.stderr.decode().splitlines() == [
+        "error: torchlint.toml: `plugins` ('demo_pack') are not loaded, because importing them runs their code; "
+        "to allow it, pass --allow-plugins or set TORCHLINT_ALLOW_PLUGINS=1"
+    ]
+    assert run_in(tmp_path, "rules").returncode == 2
+    assert run_in(tmp_path, "check", "--config", "torchlint.toml", "a.py").returncode == 2
+    assert run_in(tmp_path, "check", "--allow-plugins", "a.py").returncode == 0
+    assert run_in(tmp_path, "check", "a.py", TORCHLINT_ALLOW_PLUGINS="1").returncode == 0
+
+
+def test_plugins_of_the_command_line_need_none(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("import torch\n")
+    outcome = run_in(tmp_path, "check", "--config", 'plugins = ["demo_pack"]', "a.py")
+    assert outcome.returncode == 0, outcome.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.py", "x = 1  # noqa: TL101" + " " * 60_000 + "!\n"),
+        ("a.py", "x = 1  # noqa: TL101" + " " * 30_000 + ":" + "\t" * 30_000 + "!\n"),
+        ("requirements.txt", "torch" + " " * 60_000 + "!\n"),
+        ("requirements.txt", "torch" + " " * 30_000 + "[a]" + " " * 30_000 + "!\n"),
+        ("requirements.txt", "torch>=" + "9" * 60_000 + "\n"),
+        (
+            "a.ipynb",
+            '{"cells": [{"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": null, "source": "'
+            + r"\r\n" * 5_000
+            + r'!ls\r\nimport torch\r\n"}], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}',
+        ),
+    ],
+)
+def test_long_rows_of_blanks_take_no_time(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / "b.py").write_text("x = 1  # noqa: TL101\n")
+    (tmp_path / name).write_text(content)
+    outcome = run_in(tmp_path, "check", "--select", "ALL", ".")  # within the limit of `run_in`
+    assert b"Traceback" not in outcome.stderr
+    assert outcome.returncode in (0, 1)
