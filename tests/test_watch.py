@@ -137,7 +137,8 @@ def test_findings_come_and_go_with_the_files(project: Path) -> None:
         watching.report_with("No findings in 1 file.")
 
 
-def test_only_what_changed_is_checked_again(project: Path) -> None:
+def test_only_what_changed_is_checked_again(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(project), os.environ.get("PYTHONPATH", "")]))
     (project / "a.py").write_text("x = CRASH\n")  # says so whenever it is checked
     (project / "b.py").write_text("x = 1\n")
     (project / "rules_that_count.py").write_text(COUNTING)
