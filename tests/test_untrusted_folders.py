@@ -10,7 +10,21 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).resolve().parent
-SHADOWED = ("argparse", "difflib", "json", "rich", "libcst", "tomli", "tomllib", "pathspec", "pygls", "re", "ast")
+SHADOWED = (
+    "__future__",
+    "typing",
+    "argparse",
+    "difflib",
+    "json",
+    "rich",
+    "libcst",
+    "tomli",
+    "tomllib",
+    "pathspec",
+    "pygls",
+    "re",
+    "ast",
+)
 
 
 def run_in(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[bytes]:

@@ -3,13 +3,13 @@
 The functions here are the Python API. They import what they need when they are called.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
-
+# ``python -m torchlint`` imports this file while the current folder, which nobody may trust, is on the import path:
+# nothing is imported here, not even `__future__` or `typing`.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from concurrent.futures import Executor
+    from typing import Any
 
     from torchlint.engine.fixer import Fixed
     from torchlint.engine.runner import Result
@@ -21,7 +21,7 @@ __version__ = "0.1.0"
 __all__ = ["__version__", "check_paths", "check_text", "fix_text", "load_settings"]
 
 
-def load_settings(folder: str | None = None, overrides: Mapping[str, Any] | None = None) -> Settings:
+def load_settings(folder: "str | None" = None, overrides: "Mapping[str, Any] | None" = None) -> "Settings":
     """The settings of ``folder``, with ``overrides`` (the keys of ``[tool.torchlint]``) on top.
 
     Without a folder no file is read: the defaults and ``overrides``. Raises SettingsError.
@@ -35,7 +35,7 @@ def load_settings(folder: str | None = None, overrides: Mapping[str, Any] | None
     return Resolver(layers, isolated=folder is None).for_folder(folder or ".")
 
 
-def check_text(text: str, path: str = "<text>", settings: Settings | None = None) -> list[Diagnostic]:
+def check_text(text: str, path: str = "<text>", settings: "Settings | None" = None) -> "list[Diagnostic]":
     """The diagnostics of a text. Raises InternalError if a rule does.
 
     If ``path`` ends with ``.ipynb``, the text is that of a notebook file, and offsets are those in ``.text`` of
@@ -54,8 +54,8 @@ def check_text(text: str, path: str = "<text>", settings: Settings | None = None
 
 
 def check_paths(
-    paths: Iterable[str], settings: Settings | None = None, executor: Executor | None = None
-) -> list[Result]:
+    paths: "Iterable[str]", settings: "Settings | None" = None, executor: "Executor | None" = None
+) -> "list[Result]":
     """The results of files and folders, sorted by path; by default each file has the settings of its folder.
 
     The work is done by ``executor``, which may be any ``concurrent.futures.Executor``, else by processes of its own.
@@ -70,7 +70,7 @@ def check_paths(
     return [*results, *(Result(path="", errors=(error,)) for error in found.errors)]
 
 
-def fix_text(text: str, path: str = "<text>", settings: Settings | None = None) -> Fixed:
+def fix_text(text: str, path: str = "<text>", settings: "Settings | None" = None) -> "Fixed":
     """A text with its fixes applied: the safe ones, and with ``unsafe-fixes`` set the others too.
 
     If ``path`` ends with ``.ipynb``, the text is that of a notebook file, and ``.source.to_bytes()`` of the result is

@@ -1,7 +1,5 @@
 """``python -m torchlint``."""
 
-from __future__ import annotations
-
 import sys
 
 
