@@ -13,6 +13,7 @@ from torchlint.model.data.placement import Move
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.dotted import called_name
 
 #: Kinds of items that the default collation makes into tensors, and kinds that nothing moves.
 _PLAIN = (Kind.TENSOR, Kind.ARRAY, Kind.NUMBER, Kind.STRING)
@@ -36,7 +37,7 @@ def yields_only_tensors(module: Module, loader: Call) -> bool:
 
 def is_tensor_by_use(node: cst.BaseExpression) -> bool:
     """Whether ``node`` is what a method of a tensor returns: ``images.view(-1, 3)``."""
-    return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and _called(node) in _OF_A_TENSOR
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and called_name(node) in _OF_A_TENSOR
 
 
 def _returns_tensors(module: Module, method: cst.FunctionDef) -> bool:
@@ -77,18 +78,12 @@ def _written(module: Module, place: cst.CSTNode) -> Iterator[cst.BaseExpression]
         elif isinstance(node, cst.AssignTarget) and isinstance(node.target, cst.Subscript):
             yield _whole(node.target.value)
         elif isinstance(node, cst.Call):
-            name = _called(node)
+            name = called_name(node)
             if name[-1:] == "_" and name[-2:] != "__":
                 if isinstance(node.func, cst.Attribute):
                     yield _whole(node.func.value)
                 yield from (_whole(item.value) for item in node.args[:1])
             yield from (_whole(item.value) for item in node.args if item.keyword and item.keyword.value == "out")
-
-
-def _called(call: cst.Call) -> str:
-    """The last name of what is called: ``mul_`` for ``batch[0].mul_(2)``."""
-    func = call.func
-    return func.attr.value if isinstance(func, cst.Attribute) else getattr(func, "value", "")
 
 
 def _whole(node: cst.BaseExpression) -> cst.BaseExpression:

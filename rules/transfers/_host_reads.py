@@ -18,7 +18,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import dotted_name, last_name
+from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import is_backward
@@ -372,9 +372,7 @@ class HostReads:
                 parent = self._tree.parent(above)
                 return parent is not None
             if isinstance(above, cst.Call) and child is not above.func:
-                func = above.func
-                last = func.attr.value if isinstance(func, cst.Attribute) else dotted_name(func) or ""
-                if _ASKING.search(last) or self._module.name_of(func) == "builtins.range":
+                if _ASKING.search(called_name(above)) or self._module.name_of(above.func) == "builtins.range":
                     return True
             if isinstance(above, (cst.BaseSmallStatement, cst.BaseCompoundStatement, cst.Lambda, *COMPREHENSIONS)):
                 return False

@@ -20,7 +20,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import moved_to
 from torchlint.model.semantics.value import Device, Role, iterated, named_device
 from torchlint.model.syntax.calls import Call
-from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.dotted import called_name, last_name
 from torchlint.model.training import loops
 from torchlint.model.training.loops import Loops, batch_origins
 from torchlint.model.training.networks import Networks
@@ -134,7 +134,7 @@ class Loading(ForestFact):
                     found[origin].append(node)
         for call in self._tree.calls:
             func = call.func
-            last = func.attr.value if isinstance(func, cst.Attribute) else getattr(func, "value", "")
+            last = called_name(call)
             if last in ("next", "__next__"):
                 for origin in batch_origins(self._module.value(call)):
                     found[origin].append(call)

@@ -15,6 +15,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.links import Links
 from torchlint.model.semantics.names import Names
 from torchlint.model.syntax.calls import is_super_call
+from torchlint.model.syntax.dotted import called_name
 from torchlint.model.syntax.parameters import class_parameter, first_parameter, is_static
 from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.tree import Tree
@@ -203,10 +204,7 @@ class Definitions(Classes):
         if self._calls_by_name is None:
             self._calls_by_name = {}
             for call in self._tree.calls:
-                func = call.func
-                name = func.attr.value if isinstance(func, cst.Attribute) else getattr(func, "value", None)
-                if isinstance(name, str):
-                    self._calls_by_name.setdefault(name, []).append(call)
+                self._calls_by_name.setdefault(called_name(call), []).append(call)
         return self._calls_by_name
 
     def arguments_for(self, function: cst.FunctionDef, param: cst.Param, values: Evaluator) -> list[cst.BaseExpression]:

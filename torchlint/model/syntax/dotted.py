@@ -15,6 +15,14 @@ def last_name(node: cst.CSTNode | None) -> str:
     return last_part(dotted_name(node) or "")
 
 
+def called_name(call: cst.Call) -> str:
+    """``mul_`` for ``batch[0].mul_(2)``, ``f`` for ``f()``; "" where what is called has no name of its own."""
+    func = call.func
+    if isinstance(func, cst.Attribute):
+        return func.attr.value
+    return func.value if isinstance(func, cst.Name) else ""
+
+
 def dotted_name(node: cst.CSTNode | None) -> str | None:
     """``a.b.c`` for a Name or a chain of Attributes, else None."""
     parts: list[str] = []
