@@ -113,22 +113,3 @@ def test_without_pygls_the_user_is_told_what_to_install() -> None:
     outcome = run_server("import sys; sys.modules['pygls'] = None; ", b"")
     assert outcome.returncode == 2
     assert outcome.stderr.decode().splitlines() == ["error: the language server needs pygls: pip install 'pygls>=2'"]
-
-
-def test_a_workspace_cannot_bring_a_plugin_along(tmp_path: Path) -> None:
-    (tmp_path / "evil.py").write_text("open('ran', 'w').close()\n")
-    (tmp_path / "torchlint.toml").write_text('plugins = ["evil"]\n')
-    code = (
-        "from torchlint.server.process import forget_working_directory as f; f(); "
-        "from torchlint.settings.resolver import Resolver; Resolver().for_folder('.')"
-    )
-    outcome = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(TESTS.parent)},
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
-    assert b"rule pack 'evil' cannot be imported" in outcome.stderr
-    assert not (tmp_path / "ran").exists()

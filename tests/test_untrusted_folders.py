@@ -69,6 +69,23 @@ def test_plugins_of_a_settings_file_need_leave(tmp_path: Path) -> None:
     assert run_in(tmp_path, "check", "a.py", TORCHLINT_ALLOW_PLUGINS="1").returncode == 0
 
 
+def test_a_folder_cannot_bring_a_plugin_along(tmp_path: Path) -> None:
+    (tmp_path / "evil.py").write_text("open('ran', 'w').close()\n")
+    (tmp_path / "torchlint.toml").write_text('plugins = ["evil"]\n')
+    outcome = run_in(tmp_path, "rules", TORCHLINT_ALLOW_PLUGINS="1")
+    assert b"rule pack 'evil' cannot be imported" in outcome.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+def test_an_entry_of_the_import_path_stays(tmp_path: Path) -> None:
+    """Also where it is the current folder, which `python -m` puts first."""
+    (tmp_path / "own_pack.py").write_text((TESTS / "demo_pack.py").read_text())
+    (tmp_path / "torchlint.toml").write_text('plugins = ["own_pack"]\n')
+    places = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", str(TESTS.parent))])
+    outcome = run_in(tmp_path, "rules", TORCHLINT_ALLOW_PLUGINS="1", PYTHONPATH=places)
+    assert outcome.returncode == 0, outcome.stderr.decode()
+
+
 def test_plugins_of_the_command_line_need_none(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("import torch\n")
     outcome = run_in(tmp_path, "check", "--config", 'plugins = ["demo_pack"]', "a.py")

@@ -132,11 +132,17 @@ def _concerned(source: Source, place: str, enabled: Sequence[Rule]) -> tuple[lis
 
 @lru_cache(maxsize=1)  # the server asks before a check
 def _concerned_by(text: str, place: str, enabled: tuple[Rule, ...]) -> tuple[tuple[Rule, ...], str]:
+    rules = _with_words_in(text, place, enabled)
+    code = code_of(text) if rules else ""
+    return tuple(rule for rule in rules if rule.may_concern(code)), code
+
+
+def _with_words_in(text: str, place: str, enabled: Sequence[Rule]) -> list[Rule]:
+    """The rules that may report something in a file, by its text with comments and strings."""
     rules = [rule for rule in enabled if rule.may_concern(text)]
     if not all(rule.in_tests for rule in rules) and is_test(place, text):
         rules = [rule for rule in rules if rule.in_tests]
-    code = code_of(text) if rules else ""
-    return tuple(rule for rule in rules if rule.may_concern(code)), code
+    return rules
 
 
 def unreadable(path: str, error: SourceError, settings: Settings) -> list[Diagnostic]:
@@ -170,7 +176,9 @@ def _screen(rules: tuple[Rule, ...]) -> Callable[[str, str], bool]:
     """Whether any of the rules may report something in the file at a place of its project, with a text."""
 
     def concerns(place: str, text: str) -> bool:
-        return not is_vendored(place) and bool(_concerned_by(text, place, rules)[0])
+        selected = [] if is_vendored(place) else _with_words_in(text, place, rules)
+        code = code_of(text) if selected else ""
+        return any(rule.may_concern(code) for rule in selected)
 
     return concerns
 

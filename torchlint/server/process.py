@@ -1,4 +1,4 @@
-"""The process of the server: its streams, its import path, its exit status."""
+"""The process of the server: its streams and its exit status."""
 
 from __future__ import annotations
 
@@ -28,18 +28,8 @@ def serve() -> NoReturn:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    forget_working_directory()
     sys.setswitchinterval(_SWITCH_INTERVAL)
     server = make_server()
     server.start_io(stdin, stdout)
     sys.stderr.flush()
     os._exit(0 if server.was_shut_down else 1)
-
-
-def forget_working_directory() -> None:
-    """Keep the folder in which ``python -m`` was started off the import path.
-
-    It may be a workspace that nobody trusts, whose settings must not make a module of its own run as a plugin.
-    """
-    if sys.path and sys.path[0] in ("", os.getcwd()):
-        del sys.path[0]
