@@ -47,6 +47,40 @@ def test_a_test_library_makes_a_test() -> None:
     assert of_file("from unittest.mock import patch\n", "train.py") is Purpose.WORK
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import os, pytest\n",
+        "import os as system, torch.testing\n",
+        "import os, unittest\nclass Step(unittest.TestCase): ...\n",
+        "import unittest as ut\nclass Step(ut.TestCase): ...\n",
+        "import unittest.mock\nmodel = unittest.mock.MagicMock()\n",
+        "from unittest import (\n    TestCase as Case,  # with a comment\n    main,\n)\nclass Step(Case): ...\n",
+        "from unittest import mock\nmodel = mock.Mock()\n",
+        "from unittest.mock import patch\n@patch('train.step')\ndef run(step): ...\n",
+        "from unittest.mock import patch\nwith patch.object(train, 'step'):\n    train.main()\n",
+    ],
+)
+def test_a_test_library_in_any_import(text: str) -> None:
+    assert of_file(text, "train.py") is Purpose.TEST
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from unittest.mock import patch\nfor patch in patches:\n    patch.cuda()\n    net(patch)\n",
+        "from unittest import result\nresult = net(x)\n",
+        "from unittest import (\n    mock,\n)\nx = 1\n",
+        "import unittest\nimport torch\n",
+        "import mock_data\nmock = mock_data.load()\nx = 'unittest'\n",
+        "import subprocess\nfrom unittest.mock import call\nsubprocess.call(['ls'])\n",
+        "import tests.pytest_like\nimport torch, mypytest\n",
+    ],
+)
+def test_an_import_of_unittest_that_nothing_uses(text: str) -> None:
+    assert of_file(text, "train.py") is Purpose.WORK
+
+
 CODE = """\
 import torch
 torch.zeros(1).cuda()

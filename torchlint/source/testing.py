@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import islice
 
 from torchlint.source.lexemes import code_of
 
@@ -11,11 +13,19 @@ from torchlint.source.lexemes import code_of
 _TESTS = re.compile(r"(^|/)tests/|(^|/)conftest\.py$")
 #: Libraries that only tests import. Editors import `unittest` by accident: it counts if it is used.
 _LIBRARIES = re.compile(
-    r"^[ \t]*(?:from|import)[ \t]+(?:pytest|parameterized|torch\.testing|absl\.testing|accelerate\.test_utils)\b",
+    r"^[ \t]*(?:from[ \t]+|import[ \t]+(?:[\w.]+(?:[ \t]+as[ \t]+\w+)?[ \t]*,[ \t]*)*)"
+    r"(?:pytest|parameterized|torch\.testing|absl\.testing|accelerate\.test_utils)\b",
     re.MULTILINE,
 )
-_UNITTEST = re.compile(r"^[ \t]*(?:import[ \t]+unittest\b|from[ \t]+unittest[ \t.])[^\n]*", re.MULTILINE)
-_USED = re.compile(r"\bunittest\.|\b(?:TestCase|mock|patch|MagicMock|Mock)\b")
+_IMPORT = re.compile(
+    r"^[ \t]*(?:import[ \t]+(?P<modules>[^\n(]*)"
+    r"|from[ \t]+unittest[\w.]*[ \t]+import[ \t]*(?P<names>\([^)]{0,2000}\)|[^\n]*))",
+    re.MULTILINE,
+)
+#: How many names of `unittest` are looked for in a file.
+_NAMES = 50
+#: One item of an import: the name it binds, which is the first part of a dotted name.
+_ITEM = re.compile(r"(?P<name>\w+)[\w.]*(?:[ \t]+as[ \t]+(?P<bound>\w+))?")
 
 
 def is_test(place: str, text: str) -> bool:
@@ -28,6 +38,23 @@ def _imports_tests(text: str) -> bool:
     if not any(word in text for word in ("unittest", "pytest", "parameterized", ".testing", "test_utils")):
         return False
     code = code_of(text)
-    return _LIBRARIES.search(code) is not None or (
-        _UNITTEST.search(code) is not None and _USED.search(_UNITTEST.sub("", code)) is not None
-    )
+    if _LIBRARIES.search(code):
+        return True
+    names = dict(islice(_names_of_unittest(code), _NAMES)) if "unittest" in code else {}
+    rest = _IMPORT.sub("", code) if names else ""
+    return any(_is_used(imported, bound, rest) for bound, imported in names.items())
+
+
+def _names_of_unittest(code: str) -> Iterator[tuple[str, str]]:
+    """The names that `code` gives to `unittest` and to what is in it, each with the one that it stands for."""
+    for found in _IMPORT.finditer(code):
+        for item in _ITEM.finditer(found["names"] or found["modules"] or ""):
+            if found["names"] or item["name"] == "unittest":
+                yield item["bound"] or item["name"], item["name"]
+
+
+def _is_used(imported: str, bound: str, code: str) -> bool:
+    """Whether what is imported under the name `bound` is used. `patch` and `call` are names of variables too."""
+    if imported in ("unittest", "mock") or not imported.islower():
+        return re.search(rf"\b{bound}\b", code) is not None
+    return re.search(rf"(?<![\w.])(?:@{bound}\b|{bound}(?:\.(?:object|dict|multiple))?[ \t]*\()", code) is not None
