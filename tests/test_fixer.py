@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import tokenize
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import torchlint
 from torchlint.engine.fixer import WriteError, fix, unified_diff, write
 from torchlint.findings.conflicts import edits_of, without_conflicts
 from torchlint.rule import Applicability, Diagnostic, Edit, Fix
@@ -180,6 +182,54 @@ def test_text_that_does_not_fit_the_encoding_is_not_written(tmp_path: Path) -> N
     with pytest.raises(WriteError, match="does not fit into ascii"):
         write(source, rewritten(source, "# coding: ascii\n# é\n"))
     assert path.read_bytes() == b"# coding: ascii\n"
+
+
+def test_a_result_in_another_encoding_is_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    content = "x = 1\n# a note\n# coding: cp1252\ny = 'é'\n".encode()
+    path.write_bytes(content)
+    source = reading.read(str(path))
+    with pytest.raises(WriteError, match="in another encoding"):
+        write(source, source.edited([Edit(0, 6, "")]))
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        "# coding: cp1252\n",
+        "\x0c# coding: cp1252\n",
+        "\n# coding: cp1252\n",
+        "  \n  # coding: cp1252\n",
+        "#!/usr/bin/python\n# coding: cp1252\n",
+        "\r\n# coding: cp1252\r\n",
+    ],
+)
+def test_an_import_does_not_come_before_the_comment_that_names_the_encoding(tmp_path: Path, opening: str) -> None:
+    path = tmp_path / "a.py"
+    program = """\
+name = 'é'
+while True:
+    from torch.utils.data import DataLoader
+    from photos import Photos
+
+    def main(model, opt):
+        loader = DataLoader(Photos('train'), batch_size=4)
+        for x, y in loader:
+            loss = model(x.cuda(), y.cuda())
+            loss.backward()
+            opt.step()
+"""
+    path.write_bytes((opening + program).encode("cp1252"))
+    settings = torchlint.load_settings(overrides={"select": ["TL101"], "unsafe-fixes": True})
+    source = reading.read(str(path))
+    fixed = fix(source, settings).source
+    write(source, fixed)
+    assert "import os" in fixed.text
+    again = reading.read(str(path))
+    assert (again.encoding, again.text) == ("cp1252", fixed.text)
+    with tokenize.open(path) as file:
+        assert "name = 'é'" in file.read()
 
 
 def test_a_failure_leaves_the_file_and_no_litter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

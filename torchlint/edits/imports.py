@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from torchlint.model.module import Module
 
+_OPENING_COMMENTS = re.compile(r"(?:[ \t\f]*(?:\r\n|\n|\r)(?=[ \t\f]*#))?(?:[ \t\f]*#[^\r\n]*(?:\r\n|\n|\r))*")
+
 
 def import_module(module: Module, name: str, at: cst.CSTNode) -> Edits | None:
     """Edits after which ``name`` (a top-level module such as ``os``) can be used at ``at``; empty if it already can.
@@ -135,6 +137,9 @@ def _insert_where_loaded(module: Module, name: str, at: cst.CSTNode) -> Edits | 
 
 
 def _behind_opening_comments(module: Module) -> int:
-    """Behind a shebang and the comments of a file's first rows."""
-    match = re.compile(r"(?:[ \t]*#[^\r\n]*(?:\r\n|\n|\r))*").match(module.text, module.begin)
+    """Behind a shebang and the comments of a file's first rows, before which the first row may be blank.
+
+    One of them may name the encoding of the file, which counts in the first two rows alone (PEP 263).
+    """
+    match = _OPENING_COMMENTS.match(module.text, module.begin)
     return match.end() if match else module.begin

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,10 @@ from torchlint.findings.suppressions import suppress
 from torchlint.rule.rule import Rule
 from torchlint.settings.settings import Settings
 from torchlint.source.lexemes import code_of
-from torchlint.source.parsing import ParseError, check_syntax, garbage_collection_paused
+from torchlint.source.parsing import TOO_DEEP, ParseError, check_syntax, garbage_collection_paused
 from torchlint.source.paths import in_project, is_in_package, is_vendored
 from torchlint.source.source import Source, SourceError
+from torchlint.source.stack import NoRoomError, with_room
 from torchlint.source.testing import is_test
 
 if TYPE_CHECKING:
@@ -59,29 +60,17 @@ def check(
     """
     enabled = settings.rules(source.path)
     judged = {rule.code for rule in enabled}
-    diagnostics: list[Diagnostic] = []
     place = in_project(source.path)
     rules, code = _concerned(source, place, enabled)
     if rules and is_vendored(place):
         rules, judged = [], set()
+    answers = _Answers(bool(rules))
     try:
-        around = _context(source, settings) if rules else None
-        known = around[0].known_text if around else code
-        rules = [rule for rule in rules if rule.may_apply(known)]
-        if rules and is_cancelled():
-            raise AbandonedError
         if rules:
-            with _model(source, settings, rules, around) as module:
-                for rule in rules:
-                    if is_cancelled():
-                        raise AbandonedError
-                    try:
-                        diagnostics += _ask(rule, module, source)
-                    except InternalError as crash:
-                        on_crash(crash)
-                        judged.discard(rule.code)
-        elif syntax and settings.enabled(INVALID_SYNTAX.code, source.path):
+            answers = _answers(source, settings, rules, code, is_cancelled)
+        if not answers.asked and syntax and settings.enabled(INVALID_SYNTAX.code, source.path):
             check_syntax(source.code)
+        diagnostics = answers.diagnostics
     except ParseError as error:
         diagnostics, judged = [], set()
         if settings.enabled(INVALID_SYNTAX.code, source.path):
@@ -89,7 +78,10 @@ def check(
     except InternalError as crash:
         on_crash(crash)
         return []
-    if (rules or syntax) and source.broken:
+    for crashed, reason in answers.crashes.items():
+        on_crash(reason)
+        judged.discard(crashed)
+    if (answers.asked or syntax) and source.broken:
         judged = set()
         if settings.enabled(INVALID_SYNTAX.code, source.path):
             diagnostics += [_invalid_syntax(source, error, "this cell") for error in source.broken]
@@ -152,6 +144,61 @@ def unreadable(path: str, error: SourceError, settings: Settings) -> list[Diagno
     return [_invalid_syntax(Source.from_text("", path), ParseError(str(error)))]
 
 
+@dataclass
+class _Answers:
+    """What the rules said of a file."""
+
+    asked: bool  #: whether the file was parsed for them
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    crashes: dict[str, InternalError] = field(default_factory=dict)  #: by code of the rule that raised
+
+
+def _answers(
+    source: Source, settings: Settings, rules: Sequence[Rule], code: str, is_cancelled: Callable[[], bool]
+) -> _Answers:
+    """What rules say of a file, whose trees may be deep. Raises ParseError, InternalError and AbandonedError."""
+    ask = partial(_ask_all, source, settings, rules, code, is_cancelled)
+    try:
+        return ask()
+    except RecursionError:
+        _forget_forests()
+    try:
+        return with_room(ask)
+    except (RecursionError, NoRoomError):
+        _forget_forests()
+        raise ParseError(TOO_DEEP) from None
+
+
+def _forget_forests() -> None:
+    """After an answer that was broken off: what is kept for other files may be half done."""
+    from torchlint.model import forests
+
+    forests.forget()
+
+
+def _ask_all(
+    source: Source, settings: Settings, rules: Sequence[Rule], code: str, is_cancelled: Callable[[], bool]
+) -> _Answers:
+    """The same. Raises RecursionError too."""
+    around = _context(source, settings)
+    known = around[0].known_text if around else code
+    rules = [rule for rule in rules if rule.may_apply(known)]
+    answers = _Answers(bool(rules))
+    if not rules:
+        return answers
+    if is_cancelled():
+        raise AbandonedError
+    with _model(source, settings, rules, around) as module:
+        for rule in rules:
+            if is_cancelled():
+                raise AbandonedError
+            try:
+                answers.diagnostics += _ask(rule, module, source)
+            except InternalError as crash:
+                answers.crashes[rule.code] = crash
+    return answers
+
+
 def _context(source: Source, settings: Settings) -> tuple[Context, str] | None:
     """What a file is analysed with, and its path in that."""
     if settings.isolated_files:
@@ -160,6 +207,8 @@ def _context(source: Source, settings: Settings) -> tuple[Context, str] | None:
 
     try:
         return context_around(source.path, source.code, settings.src, _screen(settings.rules()))
+    except RecursionError:
+        raise
     except Exception as error:
         raise _internal_error(source, "the project", error) from error
 
@@ -206,7 +255,7 @@ def _model(
             forest = module.forest
         else:
             module = Module(forest, around[1], options, settings.target_torch)
-    except ParseError:
+    except (ParseError, RecursionError):
         raise
     except Exception as error:
         raise _internal_error(source, "the analysis", error) from error
@@ -229,6 +278,8 @@ def _ask(rule: Rule, module: Module, source: Source) -> list[Diagnostic]:
             for item in dict.fromkeys(rule.check(module))
             if module.begin <= item.start <= module.end and not module.fact(Purposes).is_dead_at(item.start)
         ]
+    except RecursionError:
+        raise
     except Exception as error:
         raise _internal_error(source, rule.code, error) from error
     return [one if one.rows[0] else replace(one, rows=_rows(source, one)) for one in found]

@@ -118,6 +118,8 @@ def write(before: Source, after: Source) -> None:
     try:
         original = before.to_bytes()
         content = after.to_bytes()
+        if Source.decoded(content, path).encoding != before.encoding:  # a row less, and another comment names it
+            raise WriteError(f"{before.path}: not fixed: Python would read the result in another encoding")
         if not os.access(path, os.W_OK):
             raise WriteError(f"{before.path}: not fixed: the file is read-only")
         with open(path, "rb") as file:

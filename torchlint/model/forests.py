@@ -16,7 +16,7 @@ _forests: OrderedDict[Context, Forest] = OrderedDict()
 
 
 def of_context(context: Context) -> Forest | None:
-    """The forest of a context, without files that cannot be parsed; None if none can, or if a tree is too deep."""
+    """The forest of a context, without files that cannot be parsed; None if none can. Raises RecursionError."""
     known = _forests.get(context)
     if known is None:
         while len(_forests) >= _MAX_FORESTS:
@@ -29,12 +29,15 @@ def of_context(context: Context) -> Forest | None:
         ]
         if not files:
             return None
-        try:
-            known = _forests[context] = Forest(files, context.resolve, context.configured)
-        except RecursionError:
-            return None
+        known = _forests[context] = Forest(files, context.resolve, context.configured)
     _forests.move_to_end(context)
     return known
+
+
+def forget() -> None:
+    """Keep none: an answer within one of them was broken off."""
+    while _forests:
+        _forests.popitem()[1].release()
 
 
 def done(forest: Forest) -> None:

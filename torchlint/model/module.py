@@ -12,7 +12,6 @@ from torchlint.model.forest import Forest, ForestFact, ForestFile
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.pieces import parse_pieces
 from torchlint.model.syntax.scopes import Binding, Scope
-from torchlint.source.parsing import ParseError
 
 if TYPE_CHECKING:
     from torchlint.model.option import Option
@@ -58,15 +57,12 @@ class Module(Forest):
         target_torch: tuple[int, int] | None = None,
         in_package: bool = False,
     ) -> Module:
-        """A file by itself, at a ``place`` in its project. Raises ParseError.
+        """A file by itself, at a ``place`` in its project. Raises ParseError, and RecursionError for deep trees.
 
         A file ``in_package`` may be imported by code out of sight.
         """
-        try:
-            file = ForestFile(path, path if place is None else place, text, parse_pieces(text), in_package=in_package)
-            return cls(Forest([file]), file.place, options, target_torch)
-        except RecursionError:
-            raise ParseError("nested too deeply to be analysed") from None
+        file = ForestFile(path, path if place is None else place, text, parse_pieces(text), in_package=in_package)
+        return cls(Forest([file]), file.place, options, target_torch)
 
     def fact(self, kind: Callable[[Any], _Fact]) -> _Fact:
         """The fact of this class, about the forest or about the file; made when it is first asked for."""

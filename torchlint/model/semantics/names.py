@@ -75,17 +75,13 @@ class Names:
 
     def _module(self, node: cst.CSTNode) -> Scope | None:
         """The scope of the module of the project that ``node`` stands for."""
-        text = dotted_name(node) if type(node) in _NAMED else None
-        if text is None:
-            return None
         head = node
         while isinstance(head, cst.Attribute):
             head = head.value
-        assert isinstance(head, cst.Name)
-        found = self.bindings(head)
+        found = self.bindings(head) if isinstance(head, cst.Name) else []
         if len(found) != 1 or found[0].kind != "import":
             return None
-        imported = found[0].imported + text[len(head.value) :]
+        imported = ".".join([found[0].imported, *(dotted_name(node) or "").split(".")[1:]])
         return self._links.module(imported, self._tree.root_of(found[0].node))
 
     def uses(self, binding: Binding) -> list[cst.Name]:
@@ -148,7 +144,7 @@ class Names:
             if members:
                 names = {_canonical(binding.imported) for binding in members}
                 return names.pop() if len(names) == 1 and members[0].kind == "import" else None
-            base = self._resolve(node.value, depth)
+            base = self._resolve(node.value, depth) if depth else self.resolve(node.value)
             return None if base is None else _canonical(f"{base}.{node.attr.value}")
         if not isinstance(node, cst.Name) or depth > _ALIAS_DEPTH:
             return None
