@@ -11,7 +11,11 @@ def _forget_working_directory() -> None:
     """
     import os  # imported at the start of every interpreter
 
-    if not getattr(sys.flags, "safe_path", False) and sys.path and sys.path[0] in ("", os.getcwd()):
+    try:
+        here = os.getcwd()
+    except OSError:  # it does not exist any more
+        here = ""
+    if not getattr(sys.flags, "safe_path", False) and sys.path and sys.path[0] in ("", here):
         del sys.path[0]
     os.environ.setdefault("PYTHONSAFEPATH", "1")  # the same for worker processes
 

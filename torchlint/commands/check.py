@@ -75,6 +75,7 @@ def _with_own_reason(arguments: Sequence[str]) -> list[str]:
 
 def _check_stdin(options: argparse.Namespace, settings: Settings, out: TextIO | None) -> int:
     from torchlint.engine.checker import unreadable
+    from torchlint.engine.fixer import content_of
     from torchlint.engine.runner import Mode, Result, run_source
     from torchlint.settings.files import is_excluded
     from torchlint.source import reading
@@ -83,6 +84,8 @@ def _check_stdin(options: argparse.Namespace, settings: Settings, out: TextIO | 
     check_statistics(options, settings)
     mode = mode_of(options, settings)
     path = options.stdin_filename or "-"
+    if sys.stdin is None:
+        raise UsageError("standard input is closed")
     data = sys.stdin.buffer.read()
     if settings.force_exclude and options.stdin_filename and is_excluded(path, settings):
         if mode is Mode.FIX:
@@ -91,7 +94,7 @@ def _check_stdin(options: argparse.Namespace, settings: Settings, out: TextIO | 
     try:
         source = reading.from_bytes(data, path)
         result, fixed = run_source(source, settings, mode)
-        content = data if fixed is source else fixed.to_bytes()
+        content = data if fixed is source else content_of(source, fixed)
     except SourceError as error:
         content = data
         result = Result(path, tuple(unreadable(path, error, settings)), Source.from_text("", path))

@@ -112,14 +112,20 @@ def _diff(name: str, before: str, after: str) -> str:
     return "".join(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in changes)
 
 
+def content_of(before: Source, after: Source) -> bytes:
+    """The content of a fixed file. Raises SourceError if it cannot be written in the encoding of the file."""
+    content = after.to_bytes()
+    if Source.decoded(content, before.path).encoding != before.encoding:  # a row less, and another comment names it
+        raise SourceError("Python would read the result in another encoding")
+    return content
+
+
 def write(before: Source, after: Source) -> None:
     """Replace the file by the fixed text, wholly or not at all. Raises WriteError."""
     path = os.path.realpath(before.path)
     try:
         original = before.to_bytes()
-        content = after.to_bytes()
-        if Source.decoded(content, path).encoding != before.encoding:  # a row less, and another comment names it
-            raise WriteError(f"{before.path}: not fixed: Python would read the result in another encoding")
+        content = content_of(before, after)
         if not os.access(path, os.W_OK):
             raise WriteError(f"{before.path}: not fixed: the file is read-only")
         with open(path, "rb") as file:

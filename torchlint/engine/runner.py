@@ -111,8 +111,16 @@ def run_source(source: Source, settings: Settings, mode: Mode, *, syntax: bool =
     return result, fixed.source
 
 
+#: Whether this process was interrupted while it fixes files: it ends behind the file that it may be writing.
+_interrupted = False
+
+
 def _run_chunk(files: Sequence[File], mode: Mode) -> list[Result]:
-    return [run_file(file, mode) for file in files]
+    results = []
+    for file in files:
+        left_out = Result(file.path, errors=(f"{file.path}: interrupted; it was left out",))
+        results.append(left_out if _interrupted else run_file(file, mode))
+    return results
 
 
 def _results(files: Sequence[File], mode: Mode, executor: Executor | None) -> Iterator[tuple[int, Result]]:
@@ -189,7 +197,12 @@ def _pool(workers: int, mode: Mode) -> ProcessPoolExecutor:
 
 def _on_interrupt(mode: Mode) -> None:
     # The parent reports an interruption; a child just ends, but not while it may be writing a file.
-    signal.signal(signal.SIGINT, signal.SIG_IGN if mode is Mode.FIX else signal.SIG_DFL)
+    signal.signal(signal.SIGINT, _interrupt if mode is Mode.FIX else signal.SIG_DFL)
+
+
+def _interrupt(signum: int, frame: object) -> None:
+    global _interrupted
+    _interrupted = True
 
 
 def _workers(files: Sequence[File]) -> int:

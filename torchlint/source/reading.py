@@ -21,19 +21,24 @@ def is_notebook(path: str) -> bool:
 
 def read(path: str) -> Source:
     """The source of a file. Raises OSError, or SourceError if it is not Python source text."""
+    status = os.stat(path)  # before it is opened: a pipe would wait for a writer
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(f"not a regular file (standard input is read with `-`): {path}")
+    _check_size(status.st_size, path)
     with open(path, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(f"not a regular file (standard input is read with `-`): {path}")
-        limit = MAX_NOTEBOOK_BYTES if is_notebook(path) else MAX_BYTES
-        if status.st_size > limit:
-            raise SourceError(f"the file is too large: {status.st_size:,} bytes (the limit is {limit:,})")
         return from_bytes(file.read(), path)
 
 
 def from_bytes(data: bytes, path: str = "-") -> Source:
     """The source of a file with this content: a notebook if ``path`` says so, else Python. Raises SourceError."""
+    _check_size(len(data), path)
     return _as_named(Source.decoded(data, path))
+
+
+def _check_size(size: int, path: str) -> None:
+    limit = MAX_NOTEBOOK_BYTES if is_notebook(path) else MAX_BYTES
+    if size > limit:
+        raise SourceError(f"the file is too large: {size:,} bytes (the limit is {limit:,})")
 
 
 def from_content(content: str, path: str) -> Source:

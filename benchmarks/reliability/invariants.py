@@ -1,0 +1,149 @@
+"""What must hold of every file, whatever is in it: checked, and fixed with and without unsafe fixes."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import time
+import tokenize
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+
+from pyflakes.checker import Checker
+
+import torchlint
+from torchlint.engine.checker import InternalError, check
+from torchlint.engine.fixer import Fixed, fix
+from torchlint.findings.diagnostic import Diagnostic
+from torchlint.settings.settings import Settings
+from torchlint.source import reading
+from torchlint.source.parsing import compiles
+from torchlint.source.source import Source, SourceError
+
+#: Seconds that a check may take, and characters that give it one second more.
+LIMIT, CHARACTERS = 10.0, 20_000
+_NEWLINES = re.compile(r"\r\n|\r|\n")
+
+
+@cache
+def _settings(unsafe: bool) -> Settings:
+    return torchlint.load_settings(overrides={"select": ["ALL"], "unsafe-fixes": unsafe})
+
+
+@dataclass
+class Outcome:
+    """What came of one input."""
+
+    name: str
+    findings: int = 0
+    fixes: int = 0  #: made with unsafe ones
+    seconds: float = 0.0  #: of a check
+    violations: list[str] = field(default_factory=list)  #: what does not hold
+    content: bytes = b""
+
+
+def examined(data: bytes, path: str, name: str) -> Outcome:
+    """What comes of a file with this content. What raises is a violation, but for what is no Python source text."""
+    outcome = Outcome(name, content=data)
+    try:
+        source = reading.from_bytes(data, path)
+    except SourceError:
+        return outcome
+    found: list[str] = []
+    begin = time.perf_counter()
+    if source.to_bytes() != data:
+        found.append("the bytes do not come back")
+    try:
+        diagnostics = check(source, _settings(False), on_crash=lambda crash: found.append(str(crash)))
+        outcome.seconds = time.perf_counter() - begin
+        outcome.findings = len(diagnostics)
+        found += _misplaced(source, diagnostics)
+        for unsafe in (False, True):
+            kind = "unsafe" if unsafe else "safe"
+            fixed = _fix(source, unsafe, found)
+            outcome.fixes = max(outcome.fixes, len(fixed.applied))
+            found += [f"{kind} fixes: {reason}" for reason in _broken(source, fixed, unsafe)]
+    except Exception as error:
+        found.append(f"{type(error).__name__}: {error}")
+    if outcome.seconds > LIMIT + len(source.text) / CHARACTERS:
+        found.append(f"took {outcome.seconds:.0f} s")
+    outcome.violations = list(dict.fromkeys(found))
+    return outcome
+
+
+def _fix(source: Source, unsafe: bool, found: list[str]) -> Fixed:
+    def on_crash(crash: InternalError) -> None:
+        found.append(str(crash))
+
+    return fix(source, _settings(unsafe), on_crash=on_crash)
+
+
+def _misplaced(source: Source, diagnostics: list[Diagnostic]) -> Iterator[str]:
+    for one in diagnostics:
+        if not 0 <= one.start <= one.end <= len(source.text):
+            yield f"{one.code} is at {one.start}-{one.end} of a text of {len(source.text)} characters"
+        source.position(one.start)
+        for note in one.notes:
+            if not note.message.strip():
+                yield f"{one.code} has an empty note"
+
+
+def _broken(before: Source, fixed: Fixed, unsafe: bool) -> Iterator[str]:
+    """What the fixes did that no fix may do."""
+    after = fixed.source
+    yield from fixed.errors
+    if after.text == before.text:
+        return
+    for one, two in zip(before.units, after.units, strict=True):
+        if compiles(one) and not compiles(two):
+            yield "the result does not compile"
+            return
+    again: list[str] = []
+    second = _fix(after, unsafe, again)
+    yield from again
+    if second.source.text != after.text:
+        yield f"a second run fixes more: {sorted({one.code for one in second.applied})}"
+    content = after.to_bytes()
+    if reading.from_bytes(content, before.path).text != after.text:
+        yield "Python reads the written file otherwise"
+    new = set(_NEWLINES.findall(after.text)) - set(_NEWLINES.findall(before.text) or ["\n"])
+    if new:
+        yield f"new kinds of newlines: {sorted(new)}"
+    if before.text.count("\f") != after.text.count("\f"):
+        yield "a form feed is gone or new"
+    if not before.cells:
+        lost = _comments(before.text) - _comments(after.text)
+        if lost:
+            yield f"a comment is gone: {next(iter(lost))}"
+        said = _pyflakes(after.text) - _pyflakes(before.text)
+        if said:
+            yield f"pyflakes says: {'; '.join(sorted(said))}"
+
+
+def _comments(text: str) -> Counter[str]:
+    """The comments of a text; none if Python cannot tokenize it."""
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(text, newline="").readline))
+    except (tokenize.TokenError, SyntaxError):
+        return Counter()
+    return Counter(token.string.rstrip() for token in tokens if token.type == tokenize.COMMENT)
+
+
+def _pyflakes(text: str) -> Counter[str]:
+    """What pyflakes says of a text, without the rows; nothing of a text that it cannot parse."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            messages = Checker(ast.parse(text)).messages
+    except (SyntaxError, ValueError, RecursionError):
+        return Counter()
+    return Counter(_said(one.message, one.message_args) for one in messages)
+
+
+def _said(message: str, arguments: tuple[object, ...]) -> str:
+    """A message without its rows."""
+    return message % tuple("" if isinstance(argument, int) else argument for argument in arguments)
