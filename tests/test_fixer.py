@@ -140,6 +140,13 @@ def test_a_file_that_does_not_parse_is_not_touched(demo: MakeSettings) -> None:
     assert fixed("a = LOUD\nb = (\n", demo()) == "a = LOUD\nb = (\n"
 
 
+def test_a_suppression_goes_from_a_file_that_is_not_python() -> None:
+    """Without the words of any rule, nobody has parsed it."""
+    settings = torchlint.load_settings(overrides={"extend-select": ["TL001"]})
+    result = fix(Source.from_text("print 1  # noqa: TL101\n", "a.py"), settings)
+    assert (result.source.text, result.errors) == ("print 1\n", ())
+
+
 def test_the_diff_is_unified_and_shows_a_missing_newline() -> None:
     before = Source.from_text("a\r\nb\nc", "x.py")
     assert unified_diff(before, before) == ""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from pyflakes.checker import Checker
+from pyflakes.messages import Message
 
 import torchlint
 from torchlint.engine.checker import InternalError, check
@@ -125,12 +126,13 @@ def _broken(before: Source, fixed: Fixed, unsafe: bool) -> Iterator[str]:
 
 
 def _comments(text: str) -> Counter[str]:
-    """The comments of a text; none if Python cannot tokenize it."""
+    """The comments of a text but for suppressions, which TL001 removes; none if Python cannot tokenize it."""
     try:
         tokens = list(tokenize.generate_tokens(io.StringIO(text, newline="").readline))
     except (tokenize.TokenError, SyntaxError):
         return Counter()
-    return Counter(token.string.rstrip() for token in tokens if token.type == tokenize.COMMENT)
+    comments = (token.string.rstrip() for token in tokens if token.type == tokenize.COMMENT)
+    return Counter(comment for comment in comments if "noqa" not in comment)
 
 
 def _pyflakes(text: str) -> Counter[str]:
@@ -141,9 +143,11 @@ def _pyflakes(text: str) -> Counter[str]:
             messages = Checker(ast.parse(text)).messages
     except (SyntaxError, ValueError, RecursionError):
         return Counter()
-    return Counter(_said(one.message, one.message_args) for one in messages)
+    return Counter(_said(one) for one in messages)
 
 
-def _said(message: str, arguments: tuple[object, ...]) -> str:
+def _said(message: Message) -> str:
     """A message without its rows."""
-    return message % tuple("" if isinstance(argument, int) else argument for argument in arguments)
+    return " ".join(
+        [type(message).__name__, *(str(item) for item in message.message_args if not isinstance(item, int))]
+    )

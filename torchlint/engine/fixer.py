@@ -164,7 +164,7 @@ def _sound(source: Source, chosen: list[Diagnostic]) -> list[Diagnostic]:
     def valid(diagnostics: list[Diagnostic]) -> bool:
         edited = source.edited(edits_of(diagnostics)).units
         return all(
-            before == after or (compiles(after) if python else _parses(after))
+            before == after or (compiles(after) if python else _parses(after) or not _parses(before))
             for (before, python), after in zip(units, edited, strict=True)
         )
 
