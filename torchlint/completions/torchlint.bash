@@ -7,13 +7,13 @@
 
 _shtab_torchlint_subparsers=(check explain rules config server generate-shell-completion)
 
-_shtab_torchlint_check_option_strings=(-h --help --version -w --watch --fix --no-fix --unsafe-fixes --no-unsafe-fixes --show-fixes --no-show-fixes --diff --fix-only --select --extend-select --ignore --extend-ignore --per-file-ignores --min-speedup --device --ignore-noqa --add-noqa --baseline --update-baseline --exclude --extend-exclude --respect-gitignore --no-respect-gitignore --force-exclude --no-force-exclude --stdin-filename --output-format -o --output-file --statistics --sort -q --quiet -e --exit-zero --exit-non-zero-on-fix --config --isolated --allow-plugins --isolated-files)
+_shtab_torchlint_check_option_strings=(-h --help --version -w --watch --fix --no-fix --unsafe-fixes --no-unsafe-fixes --show-fixes --no-show-fixes --diff --fix-only --select --extend-select --ignore --extend-ignore --per-file-ignores --min-speedup --device --ignore-noqa --add-noqa --baseline --update-baseline --exclude --extend-exclude --respect-gitignore --no-respect-gitignore --force-exclude --no-force-exclude --stdin-filename --timeout --output-format -o --output-file --statistics --sort -q --quiet -e --exit-zero --exit-non-zero-on-fix --config --isolated --allow-plugins --isolated-files)
 _shtab_torchlint_explain_option_strings=(-h --help --all)
 _shtab_torchlint_rules_option_strings=(-h --help --output-format)
 _shtab_torchlint_config_option_strings=(-h --help --check --show --output-format)
 _shtab_torchlint_server_option_strings=(-h --help)
 _shtab_torchlint_generate_shell_completion_option_strings=(-h --help)
-_shtab_torchlint_option_strings=(-h --help --version -w --watch --fix --no-fix --unsafe-fixes --no-unsafe-fixes --show-fixes --no-show-fixes --diff --fix-only --select --extend-select --ignore --extend-ignore --per-file-ignores --min-speedup --device --ignore-noqa --add-noqa --baseline --update-baseline --exclude --extend-exclude --respect-gitignore --no-respect-gitignore --force-exclude --no-force-exclude --stdin-filename --output-format -o --output-file --statistics --sort -q --quiet -e --exit-zero --exit-non-zero-on-fix --config --isolated --allow-plugins --isolated-files)
+_shtab_torchlint_option_strings=(-h --help --version -w --watch --fix --no-fix --unsafe-fixes --no-unsafe-fixes --show-fixes --no-show-fixes --diff --fix-only --select --extend-select --ignore --extend-ignore --per-file-ignores --min-speedup --device --ignore-noqa --add-noqa --baseline --update-baseline --exclude --extend-exclude --respect-gitignore --no-respect-gitignore --force-exclude --no-force-exclude --stdin-filename --timeout --output-format -o --output-file --statistics --sort -q --quiet -e --exit-zero --exit-non-zero-on-fix --config --isolated --allow-plugins --isolated-files)
 
 _shtab_torchlint_pos_0_COMPGEN=_torchlint_paths
 _shtab_torchlint_check_pos_0_COMPGEN=_torchlint_paths
@@ -43,7 +43,7 @@ _shtab_torchlint_check___device_choices=(GPU CPU)
 _shtab_torchlint_check___output_format_choices=(full concise grouped json json-lines sarif github gitlab junit pylint rdjson)
 _shtab_torchlint_check___sort_choices=(location speedup)
 _shtab_torchlint_rules___output_format_choices=(text json)
-_shtab_torchlint_config_pos_0_choices=(baseline device exclude extend extend-exclude extend-select fix force-exclude ignore min-speedup output-format per-file-ignores plugins respect-gitignore rules select show-fixes src target-torch unsafe-fixes)
+_shtab_torchlint_config_pos_0_choices=(baseline device exclude extend extend-exclude extend-select fix force-exclude ignore min-speedup output-format per-file-ignores plugins respect-gitignore rules select show-fixes src target-torch timeout unsafe-fixes)
 _shtab_torchlint_config___output_format_choices=(text json markdown json-schema)
 _shtab_torchlint_generate_shell_completion_pos_0_choices=(bash zsh fish)
 _shtab_torchlint_pos_1_choices=(check explain rules config server generate-shell-completion)

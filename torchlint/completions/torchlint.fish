@@ -63,7 +63,7 @@ function _shtab_torchlint_using
 end
 
 set -g _shtab_torchlint_commands check explain rules config server generate-shell-completion
-set -g _shtab_torchlint_opts_with_value --add-noqa --baseline --check --config --device --exclude --extend-exclude --extend-ignore --extend-select --ignore --min-speedup --output-file --output-format --per-file-ignores --select --show --sort --stdin-filename -o
+set -g _shtab_torchlint_opts_with_value --add-noqa --baseline --check --config --device --exclude --extend-exclude --extend-ignore --extend-select --ignore --min-speedup --output-file --output-format --per-file-ignores --select --show --sort --stdin-filename --timeout -o
 
 complete -c torchlint -e
 complete -c torchlint -f
@@ -92,6 +92,7 @@ complete -c torchlint -n _shtab_torchlint_using -l extend-exclude -x -d 'paths t
 complete -c torchlint -n _shtab_torchlint_using -l respect-gitignore -l no-respect-gitignore -d 'leave out what git ignores (default)'
 complete -c torchlint -n _shtab_torchlint_using -l force-exclude -l no-force-exclude -d 'leave out excluded files even if they are named'
 complete -c torchlint -n _shtab_torchlint_using -l stdin-filename -xka "(__fish_complete_path (commandline -ct))" -d 'the name of the file that standard input holds'
+complete -c torchlint -n _shtab_torchlint_using -l timeout -x -d 'how long a file may take (default: 10)'
 complete -c torchlint -n _shtab_torchlint_using -l output-format -xka "full concise grouped json json-lines sarif github gitlab junit pylint rdjson" -d 'one of full, concise, grouped, json, json-lines, sarif, github, gitlab, junit, pylint, rdjson (default: full)'
 complete -c torchlint -n _shtab_torchlint_using -s o -l output-file -xka "(__fish_complete_path (commandline -ct))" -d 'write the report to a file'
 complete -c torchlint -n _shtab_torchlint_using -l statistics -d 'count the findings of each rule instead'
@@ -129,6 +130,7 @@ complete -c torchlint -n '_shtab_torchlint_using check' -l extend-exclude -x -d 
 complete -c torchlint -n '_shtab_torchlint_using check' -l respect-gitignore -l no-respect-gitignore -d 'leave out what git ignores (default)'
 complete -c torchlint -n '_shtab_torchlint_using check' -l force-exclude -l no-force-exclude -d 'leave out excluded files even if they are named'
 complete -c torchlint -n '_shtab_torchlint_using check' -l stdin-filename -xka "(__fish_complete_path (commandline -ct))" -d 'the name of the file that standard input holds'
+complete -c torchlint -n '_shtab_torchlint_using check' -l timeout -x -d 'how long a file may take (default: 10)'
 complete -c torchlint -n '_shtab_torchlint_using check' -l output-format -xka "full concise grouped json json-lines sarif github gitlab junit pylint rdjson" -d 'one of full, concise, grouped, json, json-lines, sarif, github, gitlab, junit, pylint, rdjson (default: full)'
 complete -c torchlint -n '_shtab_torchlint_using check' -s o -l output-file -xka "(__fish_complete_path (commandline -ct))" -d 'write the report to a file'
 complete -c torchlint -n '_shtab_torchlint_using check' -l statistics -d 'count the findings of each rule instead'
@@ -153,7 +155,7 @@ complete -c torchlint -n '_shtab_torchlint_using config' -s h -l help -d 'show t
 complete -c torchlint -n '_shtab_torchlint_using config' -l check -xka "(__fish_complete_path (commandline -ct))" -d 'validate FILE, or the settings file of this folder'
 complete -c torchlint -n '_shtab_torchlint_using config' -l show -xka "(__fish_complete_path (commandline -ct))" -d 'show the settings for PATH (default: .) and their files'
 complete -c torchlint -n '_shtab_torchlint_using config' -l output-format -xka "text json markdown json-schema" -d 'json-schema: of torchlint.toml, for all settings only (default: text)'
-complete -c torchlint -n '_shtab_torchlint_using config; and test $_shtab_torchlint_npos -eq 0' -ka "baseline device exclude extend extend-exclude extend-select fix force-exclude ignore min-speedup output-format per-file-ignores plugins respect-gitignore rules select show-fixes src target-torch unsafe-fixes" -d 'a setting, such as select or rules.<name>.<option>'
+complete -c torchlint -n '_shtab_torchlint_using config; and test $_shtab_torchlint_npos -eq 0' -ka "baseline device exclude extend extend-exclude extend-select fix force-exclude ignore min-speedup output-format per-file-ignores plugins respect-gitignore rules select show-fixes src target-torch timeout unsafe-fixes" -d 'a setting, such as select or rules.<name>.<option>'
 complete -c torchlint -n '_shtab_torchlint_using; and test $_shtab_torchlint_npos -ge 0' -a server -d 'Run the language server: it speaks LSP over standard input and output, and editors start it.'
 complete -c torchlint -n '_shtab_torchlint_using server' -s h -l help -d 'show this help message and exit'
 complete -c torchlint -n '_shtab_torchlint_using; and test $_shtab_torchlint_npos -ge 0' -a generate-shell-completion -d 'Print a script that completes the arguments of torchlint.'

@@ -52,6 +52,7 @@ _shtab_torchlint_check_options=(
   {--respect-gitignore,--no-respect-gitignore}"[leave out what git ignores (default)]"
   {--force-exclude,--no-force-exclude}"[leave out excluded files even if they are named]"
   "--stdin-filename[the name of the file that standard input holds]:FILE:_files"
+  "--timeout[how long a file may take (default\: 10)]:SECONDS:"
   "--output-format[one of full, concise, grouped, json, json-lines, sarif, github, gitlab, junit, pylint, rdjson (default\: full)]:FORMAT:(full concise grouped json json-lines sarif github gitlab junit pylint rdjson)"
   {-o,--output-file}"[write the report to a file]:FILE:_files"
   "--statistics[count the findings of each rule instead]"
@@ -74,7 +75,7 @@ _shtab_torchlint_config_options=(
   "--check[validate FILE, or the settings file of this folder]:FILE:_files"
   "--show[show the settings for PATH (default\: .) and their files]:PATH:_files"
   "--output-format[json-schema\: of torchlint.toml, for all settings only (default\: text)]:output_format:(text json markdown json-schema)"
-  ":a setting, such as select or rules.\<name\>.\<option\>:(baseline device exclude extend extend-exclude extend-select fix force-exclude ignore min-speedup output-format per-file-ignores plugins respect-gitignore rules select show-fixes src target-torch unsafe-fixes)"
+  ":a setting, such as select or rules.\<name\>.\<option\>:(baseline device exclude extend extend-exclude extend-select fix force-exclude ignore min-speedup output-format per-file-ignores plugins respect-gitignore rules select show-fixes src target-torch timeout unsafe-fixes)"
 )
 
 # guard to ensure default positional specs are added only once per session

@@ -16,6 +16,7 @@ from torchlint.findings.diagnostic import Diagnostic, Fix
 from torchlint.findings.suppressions import suppress
 from torchlint.rule.rule import Rule
 from torchlint.settings.settings import Settings
+from torchlint.source import deadline
 from torchlint.source.lexemes import code_of
 from torchlint.source.parsing import TOO_DEEP, ParseError, check_syntax, garbage_collection_paused
 from torchlint.source.paths import in_project, is_in_package, is_vendored
@@ -26,6 +27,10 @@ from torchlint.source.testing import is_test
 if TYPE_CHECKING:
     from torchlint.model.module import Module
     from torchlint.model.syntax.context import Context
+
+
+#: So many characters that are analysed together give an analysis one second more.
+_CHARACTERS = 20_000
 
 
 class InternalError(Exception):
@@ -159,14 +164,20 @@ def _answers(
     """What rules say of a file, whose trees may be deep. Raises ParseError, InternalError and AbandonedError."""
     ask = partial(_ask_all, source, settings, rules, code, is_cancelled)
     try:
-        return ask()
-    except RecursionError:
-        _forget_forests()
-    try:
+        try:
+            return ask()
+        except RecursionError:
+            _forget_forests()
         return with_room(ask)
     except (RecursionError, NoRoomError):
         _forget_forests()
         raise ParseError(TOO_DEEP) from None
+    except deadline.DeadlineError:
+        _forget_forests()
+        raise InternalError(
+            f"{source.path}: left out: its analysis takes longer than `timeout`, {settings.timeout:g} s and one more "
+            f"for every {_CHARACTERS:,} characters"
+        ) from None
 
 
 def _forget_forests() -> None:
@@ -188,8 +199,10 @@ def _ask_all(
         return answers
     if is_cancelled():
         raise AbandonedError
-    with _model(source, settings, rules, around) as module:
+    limit = settings.timeout + len(known) / _CHARACTERS if settings.timeout else float("inf")
+    with deadline.deadline(limit), _model(source, settings, rules, around) as module:
         for rule in rules:
+            deadline.keep()
             if is_cancelled():
                 raise AbandonedError
             try:
@@ -207,7 +220,7 @@ def _context(source: Source, settings: Settings) -> tuple[Context, str] | None:
 
     try:
         return context_around(source.path, source.code, settings.src, _screen(settings.rules()))
-    except RecursionError:
+    except (RecursionError, deadline.DeadlineError):
         raise
     except Exception as error:
         raise _internal_error(source, "the project", error) from error
@@ -255,7 +268,7 @@ def _model(
             forest = module.forest
         else:
             module = Module(forest, around[1], options, settings.target_torch)
-    except (ParseError, RecursionError):
+    except (ParseError, RecursionError, deadline.DeadlineError):
         raise
     except Exception as error:
         raise _internal_error(source, "the analysis", error) from error
@@ -278,7 +291,7 @@ def _ask(rule: Rule, module: Module, source: Source) -> list[Diagnostic]:
             for item in dict.fromkeys(rule.check(module))
             if module.begin <= item.start <= module.end and not module.fact(Purposes).is_dead_at(item.start)
         ]
-    except RecursionError:
+    except (RecursionError, deadline.DeadlineError):
         raise
     except Exception as error:
         raise _internal_error(source, rule.code, error) from error

@@ -60,6 +60,7 @@ def combine(
         ignore_noqa=ignore_noqa,
         baseline=_baseline(layers),
         device=values.get("device", "GPU"),
+        timeout=values.get("timeout", Settings.timeout),
         options=_options(layers, rules),
     )
 

@@ -202,6 +202,13 @@ KEYS: Mapping[str, Key] = {
         "Oldest version of torch that the project supports; advice that needs a newer one is left out.",
         'target-torch = "2.4"',
     ),
+    "timeout": Key(
+        Kind.NUMBER,
+        "10",
+        "How many seconds the analysis of a file may take, and one more for every 20,000 characters of the files that "
+        "are analysed with it. A file that takes longer is left out with an error. 0 means no limit.",
+        "timeout = 60",
+    ),
     "unsafe-fixes": Key(
         Kind.BOOL,
         "false",

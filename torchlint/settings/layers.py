@@ -42,6 +42,8 @@ def layer_of(table: Mapping[str, Any], where: str, folder: str, *, trusted: bool
         raise SettingsError(f'{where}: `target-torch` must be a version such as "2.4", not {table["target-torch"]!r}')
     if not 0 <= table.get("min-speedup", 0) < float("inf"):
         raise SettingsError(f"{where}: `min-speedup` must be a factor such as 1.1, not {table['min-speedup']!r}")
+    if not 0 <= table.get("timeout", 0) < float("inf"):
+        raise SettingsError(f"{where}: `timeout` must be a number of seconds such as 10, not {table['timeout']!r}")
     return Layer(where, folder, table, trusted)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
+from torchlint.source import deadline
+
 _Key = TypeVar("_Key", bound=Hashable)
 _Answer = TypeVar("_Answer")
 _Found = TypeVar("_Found")
@@ -38,6 +40,7 @@ class CyclicMemo(Generic[_Key, _Answer]):
         if key in self._running or self._depth > self._max_depth:
             self._is_cut = True
             return self._unknown
+        deadline.keep()
         outer, self._is_cut = self._is_cut, False
         self._running.add(key)
         self._depth += 1
