@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 
+import torchlint
 from validation.child import call
 from validation.measure import HANG_S, Sides, Task, measure
 from validation.pairs import ROOT, Pair, find_pairs
 from validation.worker import Worker
 
 SIZE = 0.02
+#: What the fixes of several rules may change together, such as the order of sums.
+TOLERANCE = 1e-4
 PAIRS = find_pairs()
 #: Values are compared here, not speed: without this, `torch.compile` needs a C++ tool chain.
 EAGER = {"TORCHDYNAMO_DISABLE": "1"}
@@ -50,6 +53,32 @@ def test_both_sides_compute_the_same(pair: Pair, tmp_path: Path) -> None:
     call(run, folder, pair.sides[0], size, before, limit=HANG_S)
     found = call(run, folder, pair.sides[1], size, after, before, limit=HANG_S)
     assert found["difference"] <= found["tolerance"]
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
+def test_the_fixes_of_all_rules_keep_what_a_program_computes(pair: Pair, tmp_path: Path) -> None:
+    """Safe fixes keep it exactly, unsafe ones within the tolerance of the program."""
+    text = (pair.folder / "before.py").read_text(encoding="utf-8")
+    fixed = {name: fix_all(text, unsafe=name == "unsafe") for name in ("safe", "unsafe")}
+    known = {text, (pair.folder / "after.py").read_text(encoding="utf-8")}  # what the test above runs
+    new = [name for name, of in fixed.items() if of not in known]
+    if not new:
+        pytest.skip("the fixes give what another test runs")
+    for name, program in {"before": text, **fixed}.items():
+        (tmp_path / f"{name}.py").write_text(program, encoding="utf-8")
+    size, results = small(pair).size, {name: str(tmp_path / f"{name}.pt") for name in ("before", *fixed)}
+    call(run, str(tmp_path), "before", size, results["before"], limit=HANG_S)
+    for name in new:
+        found = call(run, str(tmp_path), name, size, results[name], results["before"], limit=HANG_S)
+        assert found["difference"] <= (0 if name == "safe" else max(found["tolerance"], TOLERANCE)), name
+
+
+def fix_all(text: str, *, unsafe: bool) -> str:
+    """A program after the fixes of all rules."""
+    settings = torchlint.load_settings(None, {"select": ["ALL"], "unsafe-fixes": unsafe})
+    fixed = torchlint.fix_text(text, "program.py", settings)
+    assert not fixed.errors
+    return fixed.source.text
 
 
 def test_a_pair_is_measured_on_the_cpu() -> None:
