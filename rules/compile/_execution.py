@@ -55,9 +55,9 @@ class Execution(ForestFact):
         """What a site compiles: the objects, and the functions that run when these are called."""
         if isinstance(site.target, cst.FunctionDef):
             return frozenset({site.target})
-        return self._called_through(self._objects.of(site.target))
+        return self.called_through(self._objects.of(site.target))
 
-    def _called_through(self, found: Objects) -> Objects:
+    def called_through(self, found: Objects) -> Objects:
         """``found``, and what calling an instance of a class of the file runs."""
         entered: set[Object] = set(found)
         for item in found:
@@ -73,7 +73,7 @@ class Execution(ForestFact):
         for call in self._tree.calls:
             if self._names.resolve(call.func) == "torch.compile" or call in self.by_node:
                 continue
-            entered = self._called_through(self._objects.of(call.func))
+            entered = self.called_through(self._objects.of(call.func))
             if not self._definitions.called(call, self._values) and not self._objects.is_holder(call):
                 for argument in call.args:
                     passed = self._objects.of(argument.value)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.semantics.objects import ObjectFlow
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import last_part
 from torchlint.model.training.loops import Loops
@@ -17,6 +18,35 @@ from ._sites import Compile, CompileSites
 _WALKS = ("modules", "named_modules", "children", "named_children")
 #: Classes of torch.nn that hold or do more than one layer's work.
 _LARGER = ("Sequential", "Module", "Transformer", "Multihead", "LSTM", "GRU", "RNN", "Parameter")
+#: What a compiled module does not support, although an `nn.Sequential` does: builtins, and methods that differ.
+_TAKING_APART = frozenset(
+    f"builtins.{name}" for name in "enumerate filter isinstance iter list map reversed sorted sum tuple zip".split()
+)
+_CHILDREN = frozenset({"children", "named_children"})
+
+
+def is_taken_apart(module: Module, container: cst.Call) -> bool:
+    """Whether what `container` makes is iterated over, indexed or unpacked: a compiled module supports none of it."""
+    objects = module.fact(ObjectFlow)
+    return any(container in objects.of(part) for node in module.tree.nodes for part in _taken_apart(module, node))
+
+
+def _taken_apart(module: Module, node: cst.CSTNode) -> Sequence[cst.CSTNode]:
+    """What `node` itself iterates over, indexes or unpacks."""
+    if isinstance(node, (cst.For, cst.CompFor)):
+        return (node.iter,)
+    if isinstance(node, (cst.Subscript, cst.StarredElement)):
+        return (node.value,)
+    if isinstance(node, cst.BinaryOperation):
+        return (node.left, node.right)
+    if isinstance(node, cst.Comparison):
+        return [item.comparator for item in node.comparisons if isinstance(item.operator, (cst.In, cst.NotIn))]
+    if not isinstance(node, cst.Call):
+        return ()
+    if isinstance(node.func, cst.Attribute) and node.func.attr.value in _CHILDREN:
+        return (node.func.value,)
+    known = module.name_of(node.func) in _TAKING_APART
+    return [item.value for item in node.args if known or item.star == "*"]
 
 
 def fragments(module: Module, least: int) -> Iterator[tuple[Compile, str]]:

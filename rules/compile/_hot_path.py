@@ -38,14 +38,8 @@ def repeated(module: Module, site: Compile) -> tuple[cst.CSTNode, str] | None:
             if any(module.tree.within(call, loop.node) for call in runs) and not _measures(module, site.node):
                 return loop.node, "iteration of the loop"
     function = module.function_of(site.node)
-    if function is None or not any(module.tree.within(call, function) for call in runs):
+    if function is None or not _runs_at_every_call(module, site, function):
         return None
-    if not _is_unconditional(module, site.node, function) or _is_cached(module, function):
-        return None
-    if any(isinstance(node, cst.Yield) for node in module.tree.nodes_in(function.body)):
-        return None
-    if function in module.fact(TracedCode).functions:
-        return None  # compiled from outside
     if _is_step(module, function):
         return function, f"call of `{function.name.value}`"
     if around:
@@ -58,6 +52,25 @@ def repeated(module: Module, site: Compile) -> tuple[cst.CSTNode, str] | None:
             if item.kind is LoopKind.HOT and _is_unconditional(module, call, item.node):
                 return None if _measures(module, call) else (item.node, "iteration of the loop")
     return None
+
+
+def step_around(module: Module, site: Compile) -> cst.FunctionDef | None:
+    """The function that runs once per step, and the compile with it."""
+    function = module.function_of(site.node)
+    if function is None or not _is_step(module, function) or not _runs_at_every_call(module, site, function):
+        return None
+    return function
+
+
+def _runs_at_every_call(module: Module, site: Compile, function: cst.FunctionDef) -> bool:
+    """Whether each call of `function`, in which `site` is, compiles again and runs the result."""
+    if not any(module.tree.within(call, function) for call in module.fact(Execution).runs(site)):
+        return False
+    if not _is_unconditional(module, site.node, function) or _is_cached(module, function):
+        return False
+    if any(isinstance(node, cst.Yield) for node in module.tree.nodes_in(function.body)):
+        return False
+    return function not in module.fact(TracedCode).functions  # compiled from outside
 
 
 def _counts(module: Module, loop: cst.For | cst.While) -> bool:

@@ -11,9 +11,11 @@ from torchlint.model.module import Module
 from torchlint.model.numerics.convolutions import Convolutions
 from torchlint.model.numerics.precision import Precision
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.objects import ObjectFlow
 from torchlint.model.training.steps import TrainingLoop
 from torchlint.rule import Note
 
+from ._execution import Execution
 from ._sites import CompileSites
 
 #: Data sets whose items all have one shape.
@@ -31,6 +33,8 @@ _SPEAKS_AGAINST = re.compile(
 #: How the files of a project that define networks tend to be called.
 _OWN_FILES = re.compile(r"\.|(models?|modules?|networks?|nets?|architectures?|\w*(net|unet|vae|gan|vit))(\.|$)")
 _LIBRARIES = ("torch_geometric", "dgl", "transformers", "higher", "learn2learn", "horovod", "torch_xla", "timm.data")
+#: Constructors of older versions: with an array of another type, or a shape, they raise when compiled (torch 2.13).
+_LEGACY = re.compile(r"torch\.(cuda\.)?(BFloat16|Bool|Byte|Char|Double|Float|Half|Int|Long|Short)Tensor")
 
 
 def uses_gpu(module: Module) -> bool:
@@ -76,6 +80,36 @@ def is_shown(module: Module, call: cst.Call) -> bool:
         or name.startswith(("torchvision.models.", "timm.create_model"))
         or (_OWN_FILES.match(name) is not None)
     )
+
+
+def may_be_compiled(module: Module, call: cst.Call) -> bool:
+    """Whether `.compile()` of the network that `call` makes is that of torch, and nothing in its forward forbids it."""
+    if any(module.definitions.method(item, "compile") for item in module.definitions.called(call, module.values)):
+        return False
+    execution = module.fact(Execution)
+    waiting = list(execution.called_through(module.fact(ObjectFlow).of(call)))
+    seen: set[object] = set()
+    while waiting:
+        function = waiting.pop()
+        if function in seen or not isinstance(function, (cst.FunctionDef, cst.Lambda)):
+            continue
+        seen.add(function)
+        for inner in module.tree.calls_in(function.body):
+            if _is_legacy(module, inner):
+                return False
+            waiting += execution.run_by(inner)
+    return True
+
+
+def _is_legacy(module: Module, call: cst.Call) -> bool:
+    """`torch.FloatTensor(array)`, also under a name that is one of several such types; not of a list or of sizes."""
+    if len(call.args) != 1 or call.args[0].star or isinstance(call.args[0].value, (cst.List, cst.Tuple, cst.Integer)):
+        return False
+    named: list[cst.CSTNode] = [call.func]
+    if isinstance(call.func, cst.Name):
+        values = [item.value for item in module.names.bindings(call.func) if item.kind == "assign"]
+        named += [node for value in values if value is not None for node in module.tree.nodes_in(value)]
+    return any(_LEGACY.fullmatch(module.name_of(node) or "") for node in named)
 
 
 def _is_short(module: Module, loop: cst.CSTNode) -> bool:

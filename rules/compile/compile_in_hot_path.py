@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchlint import edits
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.model.module import Module
+    from torchlint.model.syntax.scopes import Scope
 
     from ._sites import Compile
 
@@ -73,6 +75,7 @@ class CompileInHotPath(Rule):
         from ._hot_path import repeated
         from ._sites import CompileSites
 
+        moved: list[_Moved] = []
         for site in module.fact(CompileSites).for_speed:
             if site.in_place:
                 continue
@@ -80,7 +83,7 @@ class CompileInHotPath(Rule):
             if place is None:
                 continue
             where, why = place
-            edited = _hoist(module, site, where)
+            edited = _hoist(module, site, where, moved)
             yield self.diagnostic(
                 module,
                 site.node,
@@ -93,7 +96,30 @@ class CompileInHotPath(Rule):
             )
 
 
-def _hoist(module: Module, site: Compile, where: cst.CSTNode) -> Edits | None:
+@dataclass(frozen=True, eq=False)
+class _Moved:
+    """A compile that a fix assigns to a name, before a loop or at the level of the module."""
+
+    name: str
+    scope: Scope  #: that gets the name
+    code: str
+    site: cst.CSTNode
+    goal: cst.CSTNode  #: the statement before which it is inserted
+    inserted: Edits
+
+
+def _hoist(module: Module, site: Compile, where: cst.CSTNode, moved: list[_Moved]) -> Edits | None:
+    """Move the compile to the level of the module if that is possible, else before the loop."""
+    from ._hot_path import step_around
+
+    for place in dict.fromkeys(place for place in (step_around(module, site), where) if place is not None):
+        edited = _hoist_out_of(module, site, place, moved)
+        if edited is not None:
+            return edited
+    return None
+
+
+def _hoist_out_of(module: Module, site: Compile, where: cst.CSTNode, moved: list[_Moved]) -> Edits | None:
     """Move the compile before the loop, or before the class or function at the level of the module."""
     import libcst as cst
 
@@ -102,14 +128,15 @@ def _hoist(module: Module, site: Compile, where: cst.CSTNode) -> Edits | None:
     goal = where if isinstance(where, (cst.For, cst.While)) else _outermost(module, where)
     if goal is None or not module.tree.within(site.node, goal) or not _exists_at(module, site.node, goal):
         return None
+    gap = () if goal is where else ("", "")  # the empty rows before a class or function
     statement = module.tree.statement_of(site.node)
     above = module.tree.parent(site.node)
     if isinstance(above, cst.Call) and above.func is site.node and isinstance(site.target, (cst.Name, cst.Attribute)):
-        name = f"compiled_{site.target.value if isinstance(site.target, cst.Name) else site.target.attr.value}"
-        if name in module.tree.names:
-            return None
-        inserted = edits.insert_before(module, goal, f"{name} = {module.code(site.node)}", *_gap(goal, where))
-        return None if inserted is None else inserted + edits.replace(module, site.node, name)
+        for name in _new_names(site.target):
+            inserted = _insert(module, site, name, goal, gap, moved) if name not in module.tree.names else None
+            if inserted is not None:
+                return inserted + edits.replace(module, site.node, name)
+        return None
     if not isinstance(statement, cst.Assign) or statement.value is not site.node or len(statement.targets) != 1:
         return None
     target = statement.targets[0].target
@@ -118,13 +145,41 @@ def _hoist(module: Module, site: Compile, where: cst.CSTNode) -> Edits | None:
     if goal is not where and target.value in module.scope.bindings:
         return None
     deleted = edits.delete_statement(module, statement)
-    inserted = edits.insert_before(module, goal, f"{target.value} = {module.code(site.node)}", *_gap(goal, where))
+    inserted = _insert(module, site, target.value, goal, gap, moved) if deleted is not None else None
     return None if deleted is None or inserted is None else inserted + deleted
 
 
-def _gap(goal: cst.CSTNode, where: cst.CSTNode) -> tuple[str, ...]:
-    """The empty rows before a class or function."""
-    return () if goal is where else ("", "")
+def _new_names(target: cst.Name | cst.Attribute) -> list[str]:
+    """`compiled_act` for `ops.act`, and `compiled_ops_act` in case another fix takes that name."""
+    from torchlint.model.syntax.dotted import dotted_name, last_name
+
+    dotted = dotted_name(target)
+    return [f"compiled_{text}" for text in (last_name(target), dotted.replace(".", "_") if dotted else None) if text]
+
+
+def _insert(
+    module: Module, site: Compile, name: str, goal: cst.CSTNode, gap: tuple[str, ...], moved: list[_Moved]
+) -> Edits | None:
+    """Assign the compile to `name` before `goal`; None if another fix uses the name for something else there.
+
+    Fixes that assign the same compile share one statement.
+    """
+    scope, code = module.tree.scope_of(goal), module.code(site.node)
+    inserted = edits.insert_before(module, goal, f"{name} = {code}", *gap)
+    if inserted is None:
+        return None
+    for other in moved:
+        if other.name != name:
+            continue
+        if other.scope is scope:
+            if other.code != code:
+                return None
+            if module.tree.dominates(other.goal, goal):
+                return other.inserted
+        elif module.tree.within(site.node, other.scope.node) and module.tree.within(other.site, scope.node):
+            return None  # the inner scope would hide the name of the outer one
+    moved.append(_Moved(name, scope, code, site.node, goal, inserted))
+    return inserted
 
 
 def _outermost(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:

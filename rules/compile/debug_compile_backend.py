@@ -7,8 +7,9 @@ from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Rule
 
 if TYPE_CHECKING:
-    from torchlint.model.module import Module
+    import libcst as cst
 
+    from torchlint.model.module import Module
 
 _TESTS = ("torch._dynamo.testing", "torch._dynamo.test_case")
 
@@ -115,8 +116,17 @@ class DebugCompileBackend(Rule):
                 switch.node,
                 f"`{switch.name}` is on for the whole program",
                 label=effect,
-                fix=_fix("remove it", edits.delete_statement(module, switch.node)),
+                fix=_fix("remove it", edits.delete_statement(module, switch.node) if _sets_one(switch.node) else None),
             )
+
+
+def _sets_one(statement: cst.CSTNode) -> bool:
+    """Whether a statement sets the switch and nothing else."""
+    import libcst as cst
+
+    if not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
+        return False
+    return isinstance(statement.targets[0].target, (cst.Attribute, cst.Subscript))
 
 
 def _fix(message: str, edited: edits.Edits | None) -> Fix | None:

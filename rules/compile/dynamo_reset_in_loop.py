@@ -47,7 +47,8 @@ class DynamoResetInLoop(Rule):
 
     ## Fix safety
     Unsafe: compiled code and what it holds on to stay in memory, and code that was compiled for one case is used again
-    for the next.
+    for the next. An `if` or `for` that only contains the reset is deleted with it. No fix is offered where the reset is
+    a part of a larger statement, or where the condition or the iterable may change something.
 
     ## When to ignore
     When each round runs a model that is never run again, and memory is short.
@@ -70,8 +71,8 @@ class DynamoResetInLoop(Rule):
             loop = loop_that_needs_it(module, call.node)
             if loop is None:
                 continue
-            statement = module.tree.statement_of(call.node)
-            edited = edits.delete_with_block(module, statement)
+            statement = edits.statement_of_call(module, call.node)
+            edited = edits.delete_with_block(module, statement) if statement is not None else None
             yield self.diagnostic(
                 module,
                 call.node,

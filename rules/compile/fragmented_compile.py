@@ -45,8 +45,10 @@ class FragmentedCompile(Rule):
     ```
 
     ## Fix safety
-    Unsafe: the keys of `state_dict()` lose the `_orig_mod.` of each layer, the first call compiles for longer, and
-    results may round differently. Offered for layers in an `nn.Sequential`, and for a loop over `model.modules()`.
+    Unsafe: the keys of `state_dict()` lose the `_orig_mod.` of each layer (those of an `nn.Sequential` begin with it
+    instead), the first call compiles for longer, and results may round differently. A compiled `nn.Sequential` can be
+    neither iterated over nor indexed: no fix is offered where code that torchlint sees does so, but another file may.
+    Offered for layers in an `nn.Sequential`, and for a loop over `model.modules()` that only compiles.
 
     ## When to ignore
     When each layer is large, or must be compiled alone: between hooks of FSDP, offloading, or code that breaks the
@@ -94,7 +96,7 @@ class FragmentedCompile(Rule):
 def _as_one(module: Module, site: Compile) -> Edits | None:
     import libcst as cst
 
-    from ._fragments import chosen_in_walk
+    from ._fragments import chosen_in_walk, is_taken_apart
 
     loop = chosen_in_walk(module, site)
     if loop is not None:
@@ -111,7 +113,7 @@ def _as_one(module: Module, site: Compile) -> Edits | None:
             start, end = module.span(above)
             options = "".join(f", {module.code(item)}" for item in site.options)
             inner = edits.unwrap(module, site.node, site.target)
-            if inner is None or len(above.args) != 1:
+            if inner is None or len(above.args) != 1 or is_taken_apart(module, above):
                 return None
             return (Edit(start, start, "torch.compile("), *inner, Edit(end, end, f"{options})"))
         elif not isinstance(above, cst.Arg):
@@ -127,8 +129,30 @@ def _instead_of_loop(module: Module, site: Compile, loop: cst.For) -> Edits | No
     statements = [node for node in module.tree.nodes_in(loop.body) if isinstance(node, cst.BaseSmallStatement)]
     if len(statements) != 1 or loop.orelse is not None or any(item.star for item in site.options):
         return None
+    if not _only_compiles(module, site, statements[0], loop.iter.func.value):
+        return None
     start, end = module.span(loop)[0], edits.statement_end(module, loop)
     if "#" in module.text[start:end]:
         return None
     options = ", ".join(module.code(item) for item in site.options)
     return (Edit(start, end, f"{module.code(loop.iter.func.value)}.compile({options})"),)
+
+
+def _only_compiles(module: Module, site: Compile, statement: cst.CSTNode, model: cst.BaseExpression) -> bool:
+    """Whether a statement compiles a layer in place, or puts the compiled layer into `model`, and nothing else."""
+    import libcst as cst
+
+    if isinstance(statement, cst.Assign) and len(statement.targets) == 1 and statement.value is site.node:
+        target = statement.targets[0].target
+        return isinstance(target, (cst.Attribute, cst.Subscript)) and any(
+            module.code(node) == module.code(model) for node in module.tree.nodes_in(target.value)
+        )
+    call = statement.value if isinstance(statement, cst.Expr) else None
+    if call is site.node:
+        return site.in_place
+    return (
+        isinstance(call, cst.Call)
+        and module.name_of(call.func) == "builtins.setattr"
+        and len(call.args) == 3
+        and call.args[2].value is site.node
+    )

@@ -72,7 +72,9 @@ class GraphBreakInCompiled(Rule):
     `.item()` and operators with shapes that depend on values.
 
     ## Fix safety
-    Unsafe: a `print`, a message to the log or a warning is deleted. For the rest, advice.
+    Unsafe: a `print`, a message to the log or a warning is deleted. No fix is offered where its arguments bind a name
+    or call something that may change the program (`stack.pop()`, a function of the project), where it prints to a
+    `file=`, and where nothing else is left in its block. For the rest, advice.
 
     ## When to ignore
     When the break is in code that runs once, or at the very end of the compiled function.
@@ -116,11 +118,17 @@ def _notes(module: Module, found: Break) -> Iterator[Note]:
 
 
 def _fix(module: Module, found: Break) -> Fix | None:
-    """Delete a statement that only tells something."""
+    """Delete a statement that only shows something."""
     import libcst as cst
 
-    statement = module.tree.statement_of(found.node)
-    if found.kind is not BreakKind.OUTPUT or not (isinstance(statement, cst.Expr) and statement.value is found.node):
+    from torchlint.model.semantics.effects import only_computes
+
+    statement = edits.statement_of_call(module, found.node)
+    if found.kind is not BreakKind.OUTPUT or statement is None or not isinstance(found.node, cst.Call):
         return None
+    if not all(only_computes(module, part) for part in (found.node.func, *found.node.args)):
+        return None
+    if any(item.keyword is not None and item.keyword.value == "file" for item in found.node.args):
+        return None  # what it prints may be read again
     edited = edits.delete_statement(module, statement)
     return None if edited is None else Fix("delete it", edited, Applicability.UNSAFE, "it is no longer shown")

@@ -46,8 +46,10 @@ class MissingCompile(Rule):
     Compiled in place, the module keeps its attributes and the keys of its `state_dict()`.
 
     ## Fix safety
-    Unsafe: the first steps take seconds to minutes longer, results may round differently, and code that cannot be
-    compiled falls back to eager. A last batch that is smaller compiles one more version.
+    Unsafe: the first steps take seconds to minutes longer, and results may round differently. Most code that cannot be
+    compiled falls back to eager, but some raises an error. No fix is offered where the forward calls a constructor such
+    as `torch.FloatTensor(array)`, which raises, or where the network has a method `compile` of its own. A last batch
+    that is smaller compiles one more version.
 
     ## When to ignore
     When training takes less than some minutes, or the model is changed while it trains.
@@ -104,6 +106,8 @@ def _compile(module: Module, call: cst.Call) -> edits.Edits | None:
     """Compile the network in place, after the statement that makes it."""
     import libcst as cst
 
+    from ._uncompiled import may_be_compiled
+
     statement = module.tree.statement_of(call)
     if not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
         return None
@@ -113,6 +117,6 @@ def _compile(module: Module, call: cst.Call) -> edits.Edits | None:
         if value.func.attr.value not in ("to", "cuda", "train", "float"):
             return None
         value = value.func.value
-    if value is not call or not isinstance(target, (cst.Name, cst.Attribute)):
+    if value is not call or not isinstance(target, (cst.Name, cst.Attribute)) or not may_be_compiled(module, call):
         return None
     return edits.insert_after(module, statement, f"{module.code(target)}.compile()")

@@ -61,7 +61,8 @@ class NestedCompile(Rule):
     ## Fix safety
     Unsafe: the keys of `state_dict()` lose the `_orig_mod.` of the inner wrapper, and what is run on its own by code
     in another file is no longer compiled. The settings of the inner compile move to the outer one if that has none,
-    which changes how everything is compiled. No fix is offered where `**kwargs` hide settings.
+    which changes how everything is compiled. An `if` or `for` that only contains the inner compile is deleted with it.
+    No fix is offered where `**kwargs` hide settings.
 
     ## When to ignore
     When another file uses the inner object on its own.
@@ -115,10 +116,10 @@ def _drop(module: Module, inner: Compile) -> Edits | None:
 
     if isinstance(inner.node, cst.Decorator):
         return edits.remove_decorator(module, inner.node)
-    statement = module.tree.statement_of(inner.node)
     if inner.in_place:
-        alone = isinstance(statement, cst.Expr) and statement.value is inner.node
-        return edits.delete_with_block(module, statement) if alone else None
+        alone = edits.statement_of_call(module, inner.node)
+        return edits.delete_with_block(module, alone) if alone is not None else None
+    statement = module.tree.statement_of(inner.node)
     assert isinstance(inner.target, cst.BaseExpression)
     if isinstance(statement, cst.Assign) and statement.value is inner.node and len(statement.targets) == 1:
         if module.code(statement.targets[0].target) == module.code(inner.target):

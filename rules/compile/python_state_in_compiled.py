@@ -60,8 +60,8 @@ class PythonStateInCompiled(Rule):
 
     ## Fix safety
     Unsafe: the number of a module becomes a buffer that is not saved. It is then a tensor on the device of the module:
-    to print or to compare it waits for the GPU. Offered for numbers of modules that the compiled code only counts.
-    Lists, dicts and global numbers are for you to move.
+    to print or to compare it waits for the GPU. Offered for numbers of modules that the compiled code only counts, set
+    behind `super().__init__()`. Lists, dicts and global numbers are for you to move.
 
     ## When to ignore
     When the function is called fewer than eight times.
@@ -114,6 +114,8 @@ def _to_buffer(module: Module, found: Mutation) -> edits.Edits | None:
     if not isinstance(target, cst.Attribute) or not _has_torch(module):
         return None
     owner, name = module.code(target.value), found.made.name
+    if not _may_register(module, made, name):
+        return None
     if any(statement is not made and not isinstance(statement, cst.AugAssign) for statement in _stores(module, name)):
         return None
     counted = {stored for stored, _, _ in module.tree.stores}
@@ -123,6 +125,24 @@ def _to_buffer(module: Module, found: Mutation) -> edits.Edits | None:
                 return None
     value = module.code(made.value)
     return edits.replace(module, made, f'{owner}.register_buffer("{name}", torch.tensor({value}), persistent=False)')
+
+
+def _may_register(module: Module, made: cst.Assign, name: str) -> bool:
+    """Whether a buffer can be registered at `made`: the module is initialized, and its class has no such attribute."""
+    import libcst as cst
+
+    function = module.function_of(made)
+    owner = module.tree.class_of(function) if function is not None else None
+    if function is None or owner is None:
+        return False
+    if any(name in module.tree.scopes[definition].bindings for definition in module.definitions.lineage(owner)):
+        return False
+    return any(
+        isinstance(call.func, cst.Attribute)
+        and call.func.attr.value == "__init__"
+        and module.tree.dominates(call, made)
+        for call in module.tree.calls_in(function.body)
+    )
 
 
 def _has_torch(module: Module) -> bool:

@@ -23,6 +23,7 @@ from torchlint.edits.statements import (
     insert_after,
     insert_before,
     remove_decorator,
+    statement_of_call,
     wrap_in_with,
 )
 from torchlint.edits.text import Edits, indentation_at, newline_of, replace, statement_end
@@ -50,6 +51,7 @@ __all__ = [
     "replace",
     "set_argument",
     "statement_end",
+    "statement_of_call",
     "unwrap",
     "wrap_in_with",
 ]

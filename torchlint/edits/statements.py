@@ -60,48 +60,112 @@ def indent_under(module: Module, statements: Sequence[cst.CSTNode], header: str)
     return tuple(edits)
 
 
-def delete_statement(module: Module, statement: cst.CSTNode) -> Edits | None:
-    """Delete a small statement with its row; None where it shares the row, holds a comment, or is all of its block."""
+def statement_of_call(module: Module, call: cst.CSTNode) -> cst.Expr | None:
+    """The statement that consists of ``call`` alone; None where the call is a part of its statement."""
     import libcst as cst
 
-    line = module.tree.parent(statement)
-    block = module.tree.parent(line) if line is not None else None
-    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1 or block is None:
+    statement = module.tree.parent(call)
+    return statement if isinstance(statement, cst.Expr) else None
+
+
+def delete_statement(module: Module, statement: cst.CSTNode) -> Edits | None:
+    """Delete a small statement, or its row if it is alone there; None if it has a comment or is all of its block."""
+    block, parts = _block_of(module, statement)
+    if len(parts) < 2:
         return None
-    if len(getattr(block, "body", ())) < 2:
-        return None
-    start, end = module.span(statement)
-    begin, stop = module.line_start(start), end_of_row(module, end)
-    if module.text[end:stop].strip() or "#" in module.text[start:end]:
-        return None
-    return (Edit(begin, start_of_next_row(module, end), ""),)
+    return _delete(module, statement, statement, block, parts)
 
 
 def delete_with_block(module: Module, statement: cst.CSTNode) -> Edits | None:
-    """Delete a statement, and the ``if`` or ``for`` that holds nothing else; None where that cannot be."""
+    """Delete a small statement, and the ``if`` or ``for`` that does nothing else; None where that cannot be."""
     import libcst as cst
 
-    found: cst.CSTNode = statement
+    whole = statement
     while True:
-        line = module.tree.parent(found)
-        block = module.tree.parent(line) if isinstance(line, cst.SimpleStatementLine) else line
-        if isinstance(line, cst.SimpleStatementSuite):
-            block = line
-        if len(getattr(block, "body", ())) != 1 or isinstance(block, cst.Module) or block is None:
+        block, parts = _block_of(module, whole)
+        if len(parts) > 1 or block is None or isinstance(block, cst.Module):
             break
         above = module.tree.parent(block)
-        if not isinstance(above, (cst.If, cst.For)) or above.orelse is not None:
+        if above is None or not _only_runs_its_body(module, above):
             return None
-        if isinstance(module.tree.parent(above), cst.If):  # an elif
-            return None
-        found = above
-    if found is statement:
-        return delete_statement(module, statement)
-    start, end = module.span(found)[0], statement_end(module, statement)
-    begin, stop = module.line_start(start), end_of_row(module, end)
-    if module.text[begin:start].strip() or module.text[end:stop].strip() or "#" in module.text[start:end]:
+        whole = above
+    return _delete(module, whole, statement, block, parts)
+
+
+def _block_of(module: Module, statement: cst.CSTNode) -> tuple[cst.CSTNode | None, list[cst.CSTNode]]:
+    """The block that contains ``statement``, and its statements; those that share a row count one by one."""
+    import libcst as cst
+
+    above = module.tree.parent(statement)
+    block = module.tree.parent(above) if isinstance(above, cst.SimpleStatementLine) else above
+    if not isinstance(block, (cst.Module, cst.IndentedBlock, cst.SimpleStatementSuite)):
+        return None, []
+    parts: list[cst.CSTNode] = []
+    for row in block.body:
+        parts.extend(row.body if isinstance(row, cst.SimpleStatementLine) else (row,))
+    return block, parts
+
+
+def _only_runs_its_body(module: Module, statement: cst.CSTNode) -> bool:
+    """Whether an ``if`` or ``for`` changes nothing but what its body changes."""
+    import libcst as cst
+
+    from torchlint.model.semantics.effects import only_computes
+
+    if isinstance(statement, cst.If):
+        is_elif = isinstance(module.tree.parent(statement), cst.If)
+        return statement.orelse is None and not is_elif and only_computes(module, statement.test)
+    if not isinstance(statement, cst.For) or statement.orelse is not None or statement.asynchronous is not None:
+        return False
+    names = module.tree.nodes_in(statement.target)
+    if not all(isinstance(node, (cst.Name, cst.Tuple, cst.List, cst.Element)) for node in names):
+        return False
+    bound = {node.value for node in names if isinstance(node, cst.Name)}
+    return only_computes(module, statement.iter) and not any(
+        binding.node is statement
+        for name in bound
+        for use in module.tree.names.get(name, [])
+        if not module.tree.within(use, statement)
+        for binding in module.values.reaching.of(use)
+    )
+
+
+def _delete(
+    module: Module, whole: cst.CSTNode, statement: cst.CSTNode, block: cst.CSTNode | None, parts: Sequence[cst.CSTNode]
+) -> Edits | None:
+    """Delete ``whole``, one of the ``parts`` of ``block``; the last small statement in it is ``statement``."""
+    import libcst as cst
+
+    start, end = module.span(whole)[0], module.span(statement)[1]
+    if block is None or "#" in module.text[start:end]:
         return None
-    return (Edit(begin, start_of_next_row(module, end), ""),)
+    row = module.tree.parent(whole)
+    if isinstance(row, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) and len(row.body) > 1:
+        edited = _cut_from_row(module, whole, row.body)
+    else:
+        begin, stop = module.line_start(start), end_of_row(module, end)
+        alone = not module.text[begin:start].strip() and module.text[end:stop].strip() in ("", ";")
+        edited = Edit(begin, start_of_next_row(module, end), "") if alone else None
+    if edited is None:
+        return None
+    if len(parts) < 2 or isinstance(block, cst.Module):
+        return (edited,)
+    # A block needs a statement: an empty edit keeps one from being deleted in the same pass.
+    kept = module.span(parts[0] if whole is parts[-1] else parts[-1])[0]
+    return edited, Edit(kept, kept, "")
+
+
+def _cut_from_row(module: Module, part: cst.CSTNode, row: Sequence[cst.CSTNode]) -> Edit | None:
+    """Delete one of several small statements of a row, with one semicolon."""
+    position = next(index for index, item in enumerate(row) if item is part)
+    start, end = module.span(part)
+    if position + 1 < len(row):
+        next_start = module.span(row[position + 1])[0]
+        between, edited = module.text[end:next_start], Edit(start, next_start, "")
+    else:
+        previous_end = module.span(row[position - 1])[1]
+        between, edited = module.text[previous_end:start], Edit(previous_end, end, "")
+    return edited if between.strip() == ";" else None
 
 
 def drop_method_call(module: Module, call: cst.Call) -> Edits | None:
