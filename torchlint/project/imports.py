@@ -75,7 +75,8 @@ class Facts:
     bindings: dict[str, tuple[Binding, ...]] = field(default_factory=dict)
     stars: tuple[Import, ...] = ()  #: star imports at the top level
     exports: frozenset[str] | None = None  #: ``__all__``, if it is a list of strings
-    #: by name the rows of the top-level statements that store something on what it names, or call a method of it
+    #: by name the rows of the top-level statements that store something on what it names, call a method of it, or bind
+    #: it as a ``global``
     uses: dict[str, tuple[int, ...]] = field(default_factory=dict)
     runs: bool = False  #: whether a top-level statement, other than an import or a definition, does something
     valid: bool = True
@@ -88,7 +89,7 @@ def facts(text: str) -> Facts:
     except ParseError:
         return Facts(valid=False)
     pieces = _pieces(text, tree)
-    reader = _Reader()
+    reader = _Reader("global " in text)
     for statement in tree.body:
         reader.read(statement, _first_row(statement))
     rows = dict(zip(map(_first_row, tree.body), _piece_rows(pieces, tree.body), strict=True))
@@ -147,7 +148,8 @@ def _piece_rows(pieces: Pieces, body: list[ast.stmt]) -> Iterator[int]:
 class _Reader:
     """Collects what statements bind, in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, has_globals: bool) -> None:
+        self._has_globals = has_globals  #: whether the text may contain ``global``
         self.bindings: dict[str, list[Binding]] = {}
         self.imports: list[Import] = []
         self.exports: set[str] | None = None
@@ -162,6 +164,8 @@ class _Reader:
             node, conditional, type_checking = waiting.pop()
             self._bind(node, row, conditional, type_checking)
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                if self._has_globals:
+                    self._use_globals(node, row)
                 continue
             checking = type_checking or (isinstance(node, ast.If) and is_type_checking(node.test))
             inner = [(child, True, checking) for child in _inner(node)]
@@ -169,6 +173,12 @@ class _Reader:
                 inner = [(child, True, checking) for child in node.body]
                 inner += [(child, True, type_checking) for child in node.orelse]
             waiting += reversed(inner)
+
+    def _use_globals(self, node: ast.stmt, row: int) -> None:
+        """Note the names of the top level that a function binds: ``global FLAGS``."""
+        for inner in ast.walk(node):
+            for name in inner.names if isinstance(inner, ast.Global) else ():
+                self.uses.setdefault(name, []).append(row)
 
     def _bind(self, node: ast.stmt, row: int, conditional: bool, type_checking: bool) -> None:
         """What one statement binds, without those in it."""
