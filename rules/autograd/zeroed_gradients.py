@@ -66,7 +66,7 @@ class ZeroedGradients(Rule):
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._zeroing import Zeroing
 
-        if module.fact(Zeroing).keeps_tensors:
+        if not module.uses_torch or module.fact(Zeroing).keeps_tensors:
             return
         for call in module.methods("zero_grad"):
             argument = _literal_false(module, call)

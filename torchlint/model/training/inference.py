@@ -143,6 +143,9 @@ class Inference:
 
     @cached_property
     def _is_out_of_reach(self) -> bool:
+        """Whether the file has nothing to do with torch, or a library wants gradients of what looks like inference."""
+        if not self._module.uses_torch:
+            return True
         roots = {name.partition(".")[0] for name in self._module.own_imported_names}
         return not roots.isdisjoint(_GRADIENT_LIBRARIES)
 
