@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torchlint.model.training.inference import InferenceSite
 
 #: Why there is no fix where other code runs in between.
-_SUSPENDED = "no fix: `no_grad()` would also turn gradients off in the code that runs while this is suspended"
+_SUSPENDED = "no fix: other code would run without gradients while this is suspended"
 
 
 class MissingNoGrad(Rule):

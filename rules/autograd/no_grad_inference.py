@@ -40,8 +40,10 @@ class NoGradInference(Rule):
     ```
 
     ## Fix safety
-    Unsafe: a tensor made under `inference_mode` can never take part in autograd again. A network that caches tensors
-    during its forward raises an error when it is trained afterwards.
+    Unsafe: a tensor made under `inference_mode` can never take part in autograd again, and changing it in place is an
+    error outside `inference_mode`. A network that caches tensors during its forward raises an error when it is trained
+    afterwards. No fix is offered where a tensor of the block is changed in place outside it, where the block contains
+    a `yield` or `await`, and in a program with lazy layers.
 
     ## When to ignore
     When outputs, or what the network caches, are used for training later, and under autocast: there `inference_mode`
@@ -62,16 +64,21 @@ class NoGradInference(Rule):
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.training.purpose import Purposes
 
+        from ._inference_tensors import InferenceTensors
         from ._no_grad import NoGrad
 
-        for manager, forward in module.fact(NoGrad).inference_mode_serves:
+        for manager, forward, body in module.fact(NoGrad).inference_mode_serves:
+            obstacle = module.fact(InferenceTensors).obstacle(manager, body)
             yield self.diagnostic(
                 module,
                 manager,
                 "`torch.no_grad()` can be `torch.inference_mode()`",
                 label="tracks views and versions for a graph that is never recorded",
-                notes=(Note.at(module, forward, "the outputs are only read: forward pass"),),
-                fix=self._fix(module, manager),
+                notes=(
+                    Note.at(module, forward, "the outputs are only read: forward pass"),
+                    *(() if obstacle is None else (Note.at(module, obstacle[1], obstacle[0]),)),
+                ),
+                fix=self._fix(module, manager) if obstacle is None else None,
                 severity=Severity.INFO if module.fact(Purposes).runs_once(forward) else None,
             )
 

@@ -8,7 +8,7 @@ from torchlint.model.syntax.tree import Tree
 
 
 def suspension_in(tree: Tree, node: cst.CSTNode) -> cst.CSTNode | None:
-    """The first ``yield``, ``await``, ``async for`` or ``async with`` in ``node`` that suspends the function around it."""
+    """The first ``yield``, ``await``, ``async for`` or ``async with`` in ``node`` that suspends its function."""
     function = tree.function_of(node)
     return next((part for part in tree.nodes_in(node) if _suspends(part) and tree.function_of(part) is function), None)
 
