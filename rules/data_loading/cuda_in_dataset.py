@@ -94,7 +94,7 @@ class CudaInDataset(Rule):
             changes += dropped
         for loop, names in plan.loops:
             rows = [f"{name} = {name}{plan.suffix}" for name in names]
-            inserted = edits.insert_before(module, loop.body.body[0], *rows) if rows else ()
+            inserted = edits.insert_above_comments(module, loop.body.body[0], *rows) if rows else ()
             if inserted is None:
                 return None
             changes += inserted

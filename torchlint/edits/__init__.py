@@ -25,7 +25,14 @@ from torchlint.edits.statements import (
     remove_decorator,
     wrap_in_with,
 )
-from torchlint.edits.text import Edits, indentation_at, newline_of, replace, statement_end
+from torchlint.edits.text import (
+    Edits,
+    indentation_at,
+    insert_above_comments,
+    newline_of,
+    replace,
+    statement_end,
+)
 
 __all__ = [
     "Edits",
@@ -37,6 +44,7 @@ __all__ = [
     "import_module",
     "indent_under",
     "indentation_at",
+    "insert_above_comments",
     "insert_after",
     "insert_before",
     "insert_behind_imports",
