@@ -44,7 +44,8 @@ class CudaInDataset(Rule):
 
     ## Fix safety
     Unsafe: items that other code takes from the dataset stay on the host. A fix is offered where `__getitem__` returns
-    what it moves, and every loop over the dataset's loaders is in the same file and unpacks its batches into names.
+    what it moves, as it is or computed with numbers only, and every loop over the dataset's loaders is in the same file
+    and unpacks its batches into names.
 
     ## When to ignore
     When the work itself needs the GPU, such as decoding in hardware, and runs in the training process on purpose.
