@@ -113,14 +113,17 @@ class MissingNoGrad(Rule):
     def _fix(self, module: Module, site: InferenceSite, wrapped: cst.CSTNode | None) -> Fix | None:
         from torchlint.model.training.inference_places import function_to_decorate
 
+        named = edits.name_module(module, "torch", wrapped or site.node)
+        if named is None:
+            return None
+        torch, imported = named
         function = function_to_decorate(module, site) if site.phase is None else None
         if function is not None:
-            changed = edits.decorate(module, function, "torch.no_grad()")
-            message = f"decorate `{function.name.value}` with `@torch.no_grad()`"
+            changed = edits.decorate(module, function, f"{torch}.no_grad()")
+            message = f"decorate `{function.name.value}` with `@{torch}.no_grad()`"
         else:
-            changed = edits.wrap_in_with(module, [wrapped], "torch.no_grad()") if wrapped is not None else None
-            message = "wrap it in `with torch.no_grad():`"
-        imported = edits.import_module(module, "torch", wrapped or site.node)
-        if changed is None or imported is None:
+            changed = edits.wrap_in_with(module, [wrapped], f"{torch}.no_grad()") if wrapped is not None else None
+            message = f"wrap it in `with {torch}.no_grad():`"
+        if changed is None:
             return None
         return Fix(message, (*imported, *changed), Applicability.UNSAFE, "outputs have no gradient any more")

@@ -84,18 +84,42 @@ class NoGradInference(Rule):
 
     def _fix(self, module: Module, manager: cst.CSTNode) -> Fix | None:
         function = module.callee(manager)
-        imported = edits.import_module(module, "torch", manager)
-        if imported is None:
+        named = _renamed(module, function) or _named(module, function)
+        if named is None:
             return None
+        name, imported = named
         called = module.code(function) != module.code(manager)
-        changed = (
-            edits.replace(module, function, "torch.inference_mode")
-            if called
-            else edits.replace(module, manager, "torch.inference_mode()")
-        )
+        changed = edits.replace(module, function, name) if called else edits.replace(module, manager, f"{name}()")
         return Fix(
-            "use `torch.inference_mode()`",
+            f"use `{name}()`",
             (*imported, *changed),
             Applicability.UNSAFE,
             "its tensors can never take part in autograd again",
         )
+
+
+def _named(module: Module, function: cst.CSTNode) -> tuple[str, edits.Edits] | None:
+    """`inference_mode` as an attribute of torch, under the name that the file has for it, and the edits for that."""
+    named = edits.name_module(module, "torch", function)
+    return None if named is None else (f"{named[0]}.inference_mode", named[1])
+
+
+def _renamed(module: Module, function: cst.CSTNode) -> tuple[str, edits.Edits] | None:
+    """`inference_mode` imported in the place of `no_grad`, which nothing else uses; None if that cannot be."""
+    import libcst as cst
+
+    bindings = module.names.bindings(function) if isinstance(function, cst.Name) else []
+    if len(bindings) != 1 or module.names.scope_with("inference_mode", module.tree.scope_of(function)) is not None:
+        return None
+    binding = bindings[0]
+    statement = binding.node
+    if not isinstance(statement, cst.ImportFrom) or isinstance(statement.names, cst.ImportStar):
+        return None
+    if not module.is_own(statement) or module.scope.bindings.get(binding.name) != [binding]:
+        return None
+    if len(module.names.uses(binding)) != 1 or module.is_taken(binding.name) or module.is_exported(binding):
+        return None
+    alias = next((item for item in statement.names if item.evaluated_name == binding.name), None)
+    if binding.imported != "torch.no_grad" or alias is None or alias.asname is not None:
+        return None
+    return "inference_mode", edits.replace(module, alias.name, "inference_mode")

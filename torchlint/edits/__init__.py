@@ -13,7 +13,7 @@ from torchlint.edits.calls import (
     set_argument,
     unwrap,
 )
-from torchlint.edits.imports import import_module, insert_behind_imports, remove_imported_name
+from torchlint.edits.imports import import_module, insert_behind_imports, name_module, remove_imported_name
 from torchlint.edits.statements import (
     decorate,
     delete_statement,
@@ -49,6 +49,7 @@ __all__ = [
     "insert_before",
     "insert_behind_imports",
     "name_argument",
+    "name_module",
     "newline_of",
     "prepend_argument",
     "remove_argument",

@@ -43,6 +43,23 @@ def import_module(module: Module, name: str, at: cst.CSTNode) -> Edits | None:
     return _insert_where_loaded(module, name, at)
 
 
+def name_module(module: Module, name: str, at: cst.CSTNode) -> tuple[str, Edits] | None:
+    """The name under which a top-level module can be used at ``at``, an alias if it has one, and the edits for that."""
+    from torchlint.edits.loaded import is_unconditional
+
+    edited = import_module(module, name, at)
+    if edited == ():
+        return name, ()
+    for alias, bindings in module.scope.bindings.items():
+        if any(item.kind != "import" or item.imported != name for item in bindings):
+            continue
+        always = [item.order for item in bindings if is_unconditional(module, item.node)]
+        bound = always and (module.tree.function_of(at) is not None or min(always) < module.tree.index(at))
+        if bound and module.names.scope_with(alias, module.tree.scope_of(at)) is module.scope:
+            return alias, ()
+    return None if edited is None else (name, edited)
+
+
 def remove_imported_name(module: Module, statement: cst.ImportFrom, name: str) -> Edits | None:
     """Drop what ``from ... import`` binds as ``name``; None if it is all of the statement, or a comment would go."""
     import libcst as cst
