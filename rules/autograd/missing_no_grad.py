@@ -76,7 +76,7 @@ class MissingNoGrad(Rule):
         for site in module.fact(Inference).recording:
             what, where = site.evidence
             wrapped = self._wrapped(module, site)
-            suspended = suspension_in(module.tree, wrapped) if wrapped is not None else None
+            suspended = next(filter(None, (suspension_in(module.tree, item) for item in wrapped)), None)
             yield self.diagnostic(
                 module,
                 site.forward,
@@ -101,19 +101,19 @@ class MissingNoGrad(Rule):
             return (unused,)
         return (Note.at(module, site.unguarded, "this call records gradients, others turn them off"), unused)
 
-    def _wrapped(self, module: Module, site: InferenceSite) -> cst.CSTNode | None:
-        """The statement that the fix wraps; None where it decorates the function, or there is no fix."""
-        from torchlint.model.training.inference_places import evaluating_site, function_to_decorate, statement_to_wrap
+    def _wrapped(self, module: Module, site: InferenceSite) -> list[cst.CSTNode]:
+        """The statements that the fix wraps; empty where it decorates the function, or there is no fix."""
+        from torchlint.model.training.inference_places import evaluating_site, function_to_decorate, statements_to_wrap
 
         if site.phase is not None:
             evaluation = evaluating_site(module, site)
-            return None if evaluation is None else statement_to_wrap(module, evaluation)
-        return statement_to_wrap(module, site) if function_to_decorate(module, site) is None else None
+            return [] if evaluation is None else statements_to_wrap(module, evaluation)
+        return statements_to_wrap(module, site) if function_to_decorate(module, site) is None else []
 
-    def _fix(self, module: Module, site: InferenceSite, wrapped: cst.CSTNode | None) -> Fix | None:
+    def _fix(self, module: Module, site: InferenceSite, wrapped: list[cst.CSTNode]) -> Fix | None:
         from torchlint.model.training.inference_places import function_to_decorate
 
-        named = edits.name_module(module, "torch", wrapped or site.node)
+        named = edits.name_module(module, "torch", wrapped[0] if wrapped else site.node)
         if named is None:
             return None
         torch, imported = named
@@ -122,8 +122,8 @@ class MissingNoGrad(Rule):
             changed = edits.decorate(module, function, f"{torch}.no_grad()")
             message = f"decorate `{function.name.value}` with `@{torch}.no_grad()`"
         else:
-            changed = edits.wrap_in_with(module, [wrapped], f"{torch}.no_grad()") if wrapped is not None else None
-            message = f"wrap it in `with {torch}.no_grad():`"
+            changed = edits.wrap_in_with(module, wrapped, f"{torch}.no_grad()") if wrapped else None
+            message = f"wrap {'it' if len(wrapped) < 2 else 'these statements'} in `with {torch}.no_grad():`"
         if changed is None:
             return None
         return Fix(message, (*imported, *changed), Applicability.UNSAFE, "outputs have no gradient any more")
