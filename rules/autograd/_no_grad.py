@@ -36,13 +36,13 @@ class NoGrad:
         self._module = module
 
     @cached_property
-    def inference_mode_serves(self) -> list[tuple[cst.CSTNode, cst.Call]]:
-        """The ``no_grad`` managers and decorators that may as well be ``inference_mode``, each with a forward in it."""
-        found: list[tuple[cst.CSTNode, cst.Call]] = []
+    def inference_mode_serves(self) -> list[tuple[cst.CSTNode, cst.Call, cst.CSTNode]]:
+        """Each ``no_grad`` manager or decorator that could be ``inference_mode``, with a forward and its body."""
+        found: list[tuple[cst.CSTNode, cst.Call, cst.CSTNode]] = []
         for manager, body, function in self._disabled:
             forward = self._module.fact(Outputs).first_run(body)
             if forward is not None and self._stays_inside(body, function):
-                found.append((manager, forward))
+                found.append((manager, forward, body))
         return found
 
     @cached_property

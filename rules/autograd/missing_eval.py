@@ -9,8 +9,13 @@ from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 from ._words import GRADIENTLESS_WORDS
 
 if TYPE_CHECKING:
+    import libcst as cst
+
     from torchlint.model.module import Module
     from torchlint.model.training.inference import InferenceSite
+
+#: Why there is no fix where dropout is wanted in another place.
+_SAMPLED = "no fix: evaluation mode would switch dropout off where the same input is run repeatedly"
 
 
 class MissingEval(Rule):
@@ -19,7 +24,8 @@ class MissingEval(Rule):
     ## What it does
     Flags inference (a region without gradients, or a function or loop that only evaluates) on a network that this
     file builds, where nothing in the file may have called `eval()` on it. Networks that visibly have no layer that
-    depends on the mode are left alone.
+    depends on the mode are left alone, and so is a forward that is repeated on the same input with its outputs
+    collected: Monte Carlo dropout.
 
     ## Why it is slow
     In training mode dropout draws random numbers, batch norm computes statistics of each batch and writes them, and
@@ -45,12 +51,13 @@ class MissingEval(Rule):
     Call `model.train()` again before training goes on.
 
     ## Fix safety
-    Unsafe: the outputs change (that is the point). The network stays in evaluation mode; the fix is offered only
-    where the file does not train it afterwards without calling `train()`.
+    Unsafe: the outputs change (that is the point). Where dropout or the statistics of the batch are wanted, as for
+    Monte Carlo dropout, generators that are sampled in training mode, or batch norm statistics that are estimated
+    again, the fix is wrong. The network stays in evaluation mode; the fix is offered only where the file does not
+    train it afterwards without calling `train()`, and does not repeat a forward of it on the same input elsewhere.
 
     ## When to ignore
-    For Monte Carlo dropout, for generators that are sampled in training mode on purpose, or when batch norm
-    statistics are being estimated again.
+    When the outputs are meant to be those of training mode.
 
     ## References
     - [Module.eval](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.eval)
@@ -68,13 +75,18 @@ class MissingEval(Rule):
         for site in module.fact(Inference).in_training_mode:
             name = module.code(site.model)
             what, where = site.evidence
+            sampled = self._sampled(module, site)
             yield self.diagnostic(
                 module,
                 site.forward,
                 f"inference on `{name}` in training mode",
                 label=f"`{name}.eval()` is never called",
-                notes=(Note.at(module, where, f"`{name}` is {what}"), *self._phase_notes(module, site)),
-                fix=self._fix(module, site) if site.phase is None else None,
+                notes=(
+                    Note.at(module, where, f"`{name}` is {what}"),
+                    *self._phase_notes(module, site),
+                    *(() if sampled is None else (Note.at(module, sampled, _SAMPLED),)),
+                ),
+                fix=self._fix(module, site) if site.phase is None and sampled is None else None,
             )
 
     def _phase_notes(self, module: Module, site: InferenceSite) -> tuple[Note, ...]:
@@ -82,6 +94,18 @@ class MissingEval(Rule):
             return ()
         what, where = site.phase.evidence
         return (Note.at(module, where, what),)
+
+    def _sampled(self, module: Module, site: InferenceSite) -> cst.Call | None:
+        """The forward elsewhere that draws samples from a network of the same name, and would no longer do so."""
+        from torchlint.model.syntax.dotted import last_name
+        from torchlint.model.training.networks import Networks
+        from torchlint.model.training.sampling import Sampling
+
+        for call in module.fact(Sampling).all:
+            network = module.fact(Networks).network_of(call)
+            if module.tree.root_of(call) in module.related and last_name(network) == last_name(site.model):
+                return call
+        return None
 
     def _fix(self, module: Module, site: InferenceSite) -> Fix | None:
         from torchlint.model.training.inference_places import (
@@ -98,7 +122,7 @@ class MissingEval(Rule):
             statement = first_statement(module, site)
             if statement is None or not may_stay_in_evaluation(module, site):
                 return None
-            inserted, place = edits.insert_before(module, statement, line), "before"
+            inserted, place = edits.insert_above_comments(module, statement, line), "before"
         if inserted is None:
             return None
         caution = "the outputs change, and the network stays in evaluation mode"

@@ -9,8 +9,13 @@ from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule, Severity
 from ._words import RECORDING_WORDS
 
 if TYPE_CHECKING:
+    import libcst as cst
+
     from torchlint.model.module import Module
     from torchlint.model.training.inference import InferenceSite
+
+#: Why there is no fix where other code runs in between.
+_SUSPENDED = "no fix: other code would run without gradients while this is suspended"
 
 
 class MissingNoGrad(Rule):
@@ -48,7 +53,8 @@ class MissingNoGrad(Rule):
 
     ## Fix safety
     Unsafe: code elsewhere might use the gradients of what the function returns. A function that does nothing but
-    inference is decorated; in code that also trains, only the loop or statement is wrapped.
+    inference is decorated; in code that also trains, only the loop or statement is wrapped. No fix is offered for a
+    loop or statement with a `yield` or `await`: while it waits, gradients would be off in the code that goes on.
 
     ## When to ignore
     When gradients of the outputs are wanted after all: saliency maps, adversarial examples, guidance.
@@ -64,10 +70,13 @@ class MissingNoGrad(Rule):
     demo = ("GPU", "CPU")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
+        from torchlint.model.syntax.suspension import suspension_in
         from torchlint.model.training.inference import Inference
 
         for site in module.fact(Inference).recording:
             what, where = site.evidence
+            wrapped = self._wrapped(module, site)
+            suspended = next(filter(None, (suspension_in(module.tree, item) for item in wrapped)), None)
             yield self.diagnostic(
                 module,
                 site.forward,
@@ -75,8 +84,12 @@ class MissingNoGrad(Rule):
                 label="no `no_grad()` here, on the function or in its callers"
                 if site.unguarded is None
                 else "no `no_grad()` here, on the function or in one of its callers",
-                notes=(Note.at(module, where, f"this is inference: {what}"), *self._graph_notes(module, site)),
-                fix=self._fix(module, site),
+                notes=(
+                    Note.at(module, where, f"this is inference: {what}"),
+                    *self._graph_notes(module, site),
+                    *(() if suspended is None else (Note.at(module, suspended, _SUSPENDED),)),
+                ),
+                fix=self._fix(module, site, wrapped) if suspended is None else None,
                 severity=Severity.INFO if module.fact(Inference).runs_once(site) else None,
             )
 
@@ -88,23 +101,29 @@ class MissingNoGrad(Rule):
             return (unused,)
         return (Note.at(module, site.unguarded, "this call records gradients, others turn them off"), unused)
 
-    def _fix(self, module: Module, site: InferenceSite) -> Fix | None:
-        from torchlint.model.training.inference_places import evaluating_site, function_to_decorate, statement_to_wrap
+    def _wrapped(self, module: Module, site: InferenceSite) -> list[cst.CSTNode]:
+        """The statements that the fix wraps; empty where it decorates the function, or there is no fix."""
+        from torchlint.model.training.inference_places import evaluating_site, function_to_decorate, statements_to_wrap
 
         if site.phase is not None:
             evaluation = evaluating_site(module, site)
-            if evaluation is None:
-                return None
-            site = evaluation
-        imported = edits.import_module(module, "torch", site.node)
-        function = function_to_decorate(module, site)
+            return [] if evaluation is None else statements_to_wrap(module, evaluation)
+        return statements_to_wrap(module, site) if function_to_decorate(module, site) is None else []
+
+    def _fix(self, module: Module, site: InferenceSite, wrapped: list[cst.CSTNode]) -> Fix | None:
+        from torchlint.model.training.inference_places import function_to_decorate
+
+        named = edits.name_module(module, "torch", wrapped[0] if wrapped else site.node)
+        if named is None:
+            return None
+        torch, imported = named
+        function = function_to_decorate(module, site) if site.phase is None else None
         if function is not None:
-            changed = edits.decorate(module, function, "torch.no_grad()")
-            message = f"decorate `{function.name.value}` with `@torch.no_grad()`"
+            changed = edits.decorate(module, function, f"{torch}.no_grad()")
+            message = f"decorate `{function.name.value}` with `@{torch}.no_grad()`"
         else:
-            statement = statement_to_wrap(module, site)
-            changed = edits.wrap_in_with(module, [statement], "torch.no_grad()") if statement is not None else None
-            message = "wrap it in `with torch.no_grad():`"
-        if changed is None or imported is None:
+            changed = edits.wrap_in_with(module, wrapped, f"{torch}.no_grad()") if wrapped else None
+            message = f"wrap {'it' if len(wrapped) < 2 else 'these statements'} in `with {torch}.no_grad():`"
+        if changed is None:
             return None
         return Fix(message, (*imported, *changed), Applicability.UNSAFE, "outputs have no gradient any more")

@@ -40,8 +40,10 @@ class NoGradInference(Rule):
     ```
 
     ## Fix safety
-    Unsafe: a tensor made under `inference_mode` can never take part in autograd again. A network that caches tensors
-    during its forward raises an error when it is trained afterwards.
+    Unsafe: a tensor made under `inference_mode` can never take part in autograd again, and changing it in place is an
+    error outside `inference_mode`. A network that caches tensors during its forward raises an error when it is trained
+    afterwards. No fix is offered where a tensor of the block is changed in place outside it, where the block contains
+    a `yield` or `await`, and in a program with lazy layers.
 
     ## When to ignore
     When outputs, or what the network caches, are used for training later, and under autocast: there `inference_mode`
@@ -62,33 +64,62 @@ class NoGradInference(Rule):
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.training.purpose import Purposes
 
+        from ._inference_tensors import InferenceTensors
         from ._no_grad import NoGrad
 
-        for manager, forward in module.fact(NoGrad).inference_mode_serves:
+        for manager, forward, body in module.fact(NoGrad).inference_mode_serves:
+            obstacle = module.fact(InferenceTensors).obstacle(manager, body)
             yield self.diagnostic(
                 module,
                 manager,
                 "`torch.no_grad()` can be `torch.inference_mode()`",
                 label="tracks views and versions for a graph that is never recorded",
-                notes=(Note.at(module, forward, "the outputs are only read: forward pass"),),
-                fix=self._fix(module, manager),
+                notes=(
+                    Note.at(module, forward, "the outputs are only read: forward pass"),
+                    *(() if obstacle is None else (Note.at(module, obstacle[1], obstacle[0]),)),
+                ),
+                fix=self._fix(module, manager) if obstacle is None else None,
                 severity=Severity.INFO if module.fact(Purposes).runs_once(forward) else None,
             )
 
     def _fix(self, module: Module, manager: cst.CSTNode) -> Fix | None:
         function = module.callee(manager)
-        imported = edits.import_module(module, "torch", manager)
-        if imported is None:
+        named = _renamed(module, function) or _named(module, function)
+        if named is None:
             return None
+        name, imported = named
         called = module.code(function) != module.code(manager)
-        changed = (
-            edits.replace(module, function, "torch.inference_mode")
-            if called
-            else edits.replace(module, manager, "torch.inference_mode()")
-        )
+        changed = edits.replace(module, function, name) if called else edits.replace(module, manager, f"{name}()")
         return Fix(
-            "use `torch.inference_mode()`",
+            f"use `{name}()`",
             (*imported, *changed),
             Applicability.UNSAFE,
             "its tensors can never take part in autograd again",
         )
+
+
+def _named(module: Module, function: cst.CSTNode) -> tuple[str, edits.Edits] | None:
+    """`inference_mode` as an attribute of torch, under the name that the file has for it, and the edits for that."""
+    named = edits.name_module(module, "torch", function)
+    return None if named is None else (f"{named[0]}.inference_mode", named[1])
+
+
+def _renamed(module: Module, function: cst.CSTNode) -> tuple[str, edits.Edits] | None:
+    """`inference_mode` imported in the place of `no_grad`, which nothing else uses; None if that cannot be."""
+    import libcst as cst
+
+    bindings = module.names.bindings(function) if isinstance(function, cst.Name) else []
+    if len(bindings) != 1 or module.names.scope_with("inference_mode", module.tree.scope_of(function)) is not None:
+        return None
+    binding = bindings[0]
+    statement = binding.node
+    if not isinstance(statement, cst.ImportFrom) or isinstance(statement.names, cst.ImportStar):
+        return None
+    if not module.is_own(statement) or module.scope.bindings.get(binding.name) != [binding]:
+        return None
+    if len(module.names.uses(binding)) != 1 or module.is_taken(binding.name) or module.is_exported(binding):
+        return None
+    alias = next((item for item in statement.names if item.evaluated_name == binding.name), None)
+    if binding.imported != "torch.no_grad" or alias is None or alias.asname is not None:
+        return None
+    return "inference_mode", edits.replace(module, alias.name, "inference_mode")

@@ -41,7 +41,8 @@ class ZeroedGradients(Rule):
     ## Fix safety
     Unsafe: a parameter that takes no part in the loss then has no gradient instead of a gradient of zeros. The
     optimizer skips it, where weight decay or momentum would still have moved it, and code that reads `p.grad` without
-    asking meets `None`. In a loop, `p.grad = None` takes the place of `p.grad.zero_()`, if that is a statement of its
+    asking meets `None`. Where a class of the program may define `zero_grad`, whose default is not True, the fix passes
+    `set_to_none=True`. In a loop, `p.grad = None` takes the place of `p.grad.zero_()`, if that is a statement of its
     own.
 
     ## When to ignore
@@ -66,7 +67,7 @@ class ZeroedGradients(Rule):
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._zeroing import Zeroing
 
-        if module.fact(Zeroing).keeps_tensors:
+        if not module.uses_torch or module.fact(Zeroing).keeps_tensors:
             return
         for call in module.methods("zero_grad"):
             argument = _literal_false(module, call)
@@ -77,7 +78,7 @@ class ZeroedGradients(Rule):
                 call,
                 "gradients are filled with zeros instead of being dropped",
                 label="`set_to_none` is False",
-                fix=_fix("remove `set_to_none=False`", edits.remove_argument(module, call, argument)),
+                fix=_fix(*_drop_all(module, call, argument)),
             )
         for zeroed in module.fact(Zeroing).loops():
             yield self.diagnostic(
@@ -107,6 +108,39 @@ def _literal_false(module: Module, call: cst.Call) -> cst.Arg | None:
             owner = module.value(call.func.value)
             if owner.kind is Kind.OPTIMIZER or (owner.kind is Kind.MODULE and owner.sure):
                 return argument
+    return None
+
+
+def _drop_all(module: Module, call: cst.Call, argument: cst.Arg) -> tuple[str, edits.Edits | None]:
+    """What makes a `zero_grad` call drop gradients: no argument, or True where that is not seen to be the default."""
+    if _drops_by_default(module, call):
+        return "remove `set_to_none=False`", edits.remove_argument(module, call, argument)
+    return "pass `set_to_none=True`", edits.replace(module, argument.value, "True")
+
+
+def _drops_by_default(module: Module, call: cst.Call) -> bool:
+    """Whether `zero_grad` without the argument drops gradients: that of torch does, that of a class may not."""
+    import libcst as cst
+
+    called = module.definitions.called(call, module.values)
+    if called:
+        return all(isinstance(item, cst.FunctionDef) and _default(item) == "True" for item in called)
+    owner = module.value(call.func.value) if isinstance(call.func, cst.Attribute) else None
+    if owner is None or owner.kind not in (Kind.OPTIMIZER, Kind.MODULE):
+        return False
+    own = [item for item in module.tree.functions if item.name.value == "zero_grad" and _default(item) is not None]
+    return owner.sure or all(_default(item) == "True" for item in own)  # by its name it may be of any class
+
+
+def _default(function: cst.FunctionDef) -> str | None:
+    """What `set_to_none` of a function defaults to, "" if it is required; None if the function does not have it."""
+    import libcst as cst
+
+    from torchlint.model.syntax.parameters import parameters_of
+
+    for param in parameters_of(function):
+        if param.name.value == "set_to_none":
+            return param.default.value if isinstance(param.default, cst.Name) else ""
     return None
 
 

@@ -12,9 +12,10 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, join, named_device
 from torchlint.model.syntax.calls import Call
-from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.training.loops import Loops
+
+from ._item_tensors import stays_alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +43,7 @@ def relocation(module: Module, work: CudaWork) -> Relocation | None:
     moves = tuple(item.node for item in all_work)
     moved = _moved_elements(module, method, moves)
     loops = _loops(module, owner)
-    if moved is None or not loops:
+    if moved is None or not loops or not stays_alone(module, method, moves):
         return None
     suffixes = {_suffix(module, move, loop) for move in moves for loop, _, _ in loops}
     suffix = suffixes.pop()
@@ -89,23 +90,9 @@ def _moved_elements(module: Module, method: cst.FunctionDef, moves: tuple[cst.Ca
         if isinstance(element, cst.Name):
             sources += [item.node for item in module.names.bindings(element) if item.kind == "assign" and not item.path]
         mine = {move for move in waiting if any(module.tree.within(move, source) for source in sources)}
-        if not all(_is_whole(module, move) for move in mine):
-            return None
         waiting -= mine
         moved.append(bool(mine))
     return tuple(moved) if not waiting else None
-
-
-def _is_whole(module: Module, move: cst.Call) -> bool:
-    """Whether ``move`` is the value itself, or only ever converted: `x.to(device).float()`, not `f(x.to(device))`."""
-    for above, node in climb(module.tree, move):
-        if isinstance(above, (cst.Return, cst.Assign, cst.AnnAssign, cst.Tuple)):
-            return True
-        if not (
-            isinstance(above, (cst.Attribute, cst.Element)) or (isinstance(above, cst.Call) and above.func is node)
-        ):
-            return False
-    return False
 
 
 def _loops(module: Module, owner: cst.ClassDef) -> list[tuple[cst.For, Call, cst.BaseExpression]]:

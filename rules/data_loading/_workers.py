@@ -22,6 +22,8 @@ _HANDLES = frozenset({"builtins.open", "h5py.File", "lmdb.open", "sqlite3.connec
 _COUNTS = frozenset(
     f"{module}.cpu_count" for module in ("os", "multiprocessing", "torch.multiprocessing", "psutil", "joblib")
 )
+#: Libraries and classes whose datasets are indexed.
+_INDEXED = ("torchvision.", "torchaudio.", "torch.utils.data.")
 
 
 class Workers(Enum):
@@ -40,6 +42,17 @@ def can_have_workers(module: Module, loader: Call) -> bool:
     if runs_on_import(module, loader.node) and not module.has_main_guard:
         return False
     return can_be_sent(module, loader)
+
+
+def may_be_iterable(module: Module, loader: Call) -> bool:
+    """Whether the dataset of ``loader`` may yield its items by itself: of an unseen class, and in its own order."""
+    value = module.value(module.fact(Loading).dataset(loader))
+    if isinstance(value.definition, cst.ClassDef) or value.name.startswith(_INDEXED):
+        return False
+    if any(not loader.argument(name).absent for name in ("sampler", "batch_sampler")):
+        return False
+    shuffle = loader.argument("shuffle")
+    return shuffle.absent or shuffle.literal() == "False"
 
 
 def count(module: Module, node: cst.BaseExpression | None, depth: int = _DEPTH) -> Workers:

@@ -44,7 +44,8 @@ class CudaInDataset(Rule):
 
     ## Fix safety
     Unsafe: items that other code takes from the dataset stay on the host. A fix is offered where `__getitem__` returns
-    what it moves, and every loop over the dataset's loaders is in the same file and unpacks its batches into names.
+    what it moves, as it is or computed with numbers only, and every loop over the dataset's loaders is in the same file
+    and unpacks its batches into names.
 
     ## When to ignore
     When the work itself needs the GPU, such as decoding in hardware, and runs in the training process on purpose.
@@ -94,7 +95,7 @@ class CudaInDataset(Rule):
             changes += dropped
         for loop, names in plan.loops:
             rows = [f"{name} = {name}{plan.suffix}" for name in names]
-            inserted = edits.insert_before(module, loop.body.body[0], *rows) if rows else ()
+            inserted = edits.insert_above_comments(module, loop.body.body[0], *rows) if rows else ()
             if inserted is None:
                 return None
             changes += inserted

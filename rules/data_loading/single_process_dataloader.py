@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from torchlint.model.module import Module
     from torchlint.model.syntax.calls import Argument, Call
 
+#: Why there is no fix where the dataset counts or collects.
+_LOST = "no fix: other code reads what a worker process would store"
+
 
 class SingleProcessDataloader(Rule):
     """A DataLoader that feeds a GPU loads every batch in the training process.
@@ -38,9 +41,12 @@ class SingleProcessDataloader(Rule):
 
     ## Fix safety
     Unsafe: each worker has random state of its own, so random augmentation differs, and so does the order of items
-    from the second epoch on. No fix is offered where the loader is built at module level of a script without
-    `if __name__ == "__main__":` (processes that are spawned import the script again), where a lambda or a local
-    function would have to be sent to the workers, or where the 0 is written elsewhere.
+    from the second epoch on. An `IterableDataset` that does not ask `get_worker_info()` yields all of its items in
+    every worker: one of the program is not flagged, but one of a library may be. What a dataset stores while it makes
+    an item stays in the worker process. No fix is offered where other code of the program reads that, where the loader
+    is built at module level of a script without `if __name__ == "__main__":` (processes that are spawned import the
+    script again), where a lambda or a local function would have to be sent to the workers, or where the 0 is written
+    elsewhere.
 
     ## When to ignore
     When loading an item costs next to nothing (tensors or arrays already in memory: workers then only add copies),
@@ -64,6 +70,7 @@ class SingleProcessDataloader(Rule):
         from torchlint.model.data.loading import Loading
 
         from ._defaults import at_default
+        from ._item_state import lost_state
 
         for call in module.fact(Loaders).within(module.root):
             workers = at_default(module, call, "num_workers", "0")
@@ -72,6 +79,7 @@ class SingleProcessDataloader(Rule):
             consumer = module.fact(Loading).waits_for(call)
             if consumer is None:
                 continue
+            lost = lost_state(module, call)
             yield self.diagnostic(
                 module,
                 call.node,
@@ -85,8 +93,11 @@ class SingleProcessDataloader(Rule):
                         f"the GPU waits while the next {self._items(call)} load; batches are consumed",
                     ),
                     *workers.notes(module, "0"),
+                    *(() if lost is None else (Note.at(module, lost, _LOST),)),
                 ),
-                fix=None if workers.deliberate or workers.is_elsewhere else self._fix(module, call, workers.argument),
+                fix=None
+                if workers.deliberate or workers.is_elsewhere or lost is not None
+                else self._fix(module, call, workers.argument),
                 severity=Severity.INFO if workers.deliberate else None,
             )
 
@@ -95,7 +106,7 @@ class SingleProcessDataloader(Rule):
         return f"{size} items" if size is not None and size.isdigit() and size != "1" else "items"
 
     def _fix(self, module: Module, call: Call, workers: Argument) -> Fix | None:
-        from ._workers import can_have_workers
+        from ._workers import can_have_workers, may_be_iterable
 
         if not can_have_workers(module, call):
             return None
@@ -106,4 +117,6 @@ class SingleProcessDataloader(Rule):
             return None
         message = f"{'add' if workers.absent else 'pass'} `num_workers={value}`"
         caution = "random augmentation, and the order of items from the second epoch on"
+        if may_be_iterable(module, call):
+            caution += "; every worker would yield all items of an unsharded `IterableDataset`"
         return Fix(message, (*imported, *passed), Applicability.UNSAFE, caution)

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from torchlint.model.module import Module
     from torchlint.model.syntax.calls import Argument, Call
 
-_VALUE = "torch.cuda.is_available()"
-
 
 class UnpinnedDataloader(Rule):
     """The batches of a DataLoader go to a CUDA device from pageable memory.
@@ -95,12 +93,16 @@ class UnpinnedDataloader(Rule):
     def _fix(self, module: Module, call: Call, pinning: Argument) -> Fix | None:
         from torchlint.model.data.loading import Loading
 
-        torch = edits.import_module(module, "torch", call.node)
-        added = edits.set_argument(module, call.node, "pin_memory", pinning, _VALUE)
-        if torch is None or added is None:
+        named = edits.name_module(module, "torch", call.node)
+        if named is None:
             return None
-        message = f"add `pin_memory={_VALUE}`" if pinning.absent else f"pass `pin_memory={_VALUE}`"
+        torch, imported = named
+        value = f"{torch}.cuda.is_available()"
+        added = edits.set_argument(module, call.node, "pin_memory", pinning, value)
+        if added is None:
+            return None
+        message = f"add `pin_memory={value}`" if pinning.absent else f"pass `pin_memory={value}`"
         if module.fact(Loading).yields_host_tensors(call):
-            return Fix(message, (*torch, *added), Applicability.SAFE)
+            return Fix(message, (*imported, *added), Applicability.SAFE)
         caution = "it raises if the dataset or the collate function, not all seen here, yields CUDA tensors"
-        return Fix(message, (*torch, *added), Applicability.UNSAFE, caution)
+        return Fix(message, (*imported, *added), Applicability.UNSAFE, caution)

@@ -13,7 +13,7 @@ from torchlint.edits.calls import (
     set_argument,
     unwrap,
 )
-from torchlint.edits.imports import import_module, insert_behind_imports, remove_imported_name
+from torchlint.edits.imports import import_module, insert_behind_imports, name_module, remove_imported_name
 from torchlint.edits.statements import (
     decorate,
     delete_statement,
@@ -26,7 +26,14 @@ from torchlint.edits.statements import (
     statement_of_call,
     wrap_in_with,
 )
-from torchlint.edits.text import Edits, indentation_at, newline_of, replace, statement_end
+from torchlint.edits.text import (
+    Edits,
+    indentation_at,
+    insert_above_comments,
+    newline_of,
+    replace,
+    statement_end,
+)
 
 __all__ = [
     "Edits",
@@ -38,10 +45,12 @@ __all__ = [
     "import_module",
     "indent_under",
     "indentation_at",
+    "insert_above_comments",
     "insert_after",
     "insert_before",
     "insert_behind_imports",
     "name_argument",
+    "name_module",
     "newline_of",
     "prepend_argument",
     "remove_argument",

@@ -91,8 +91,8 @@ def remove_argument(module: Module, call: cst.Call, argument: cst.Arg) -> Edits 
         start, end = _argument_start(module, argument), _argument_start(module, call.args[position + 1])
     elif position > 0:
         start, end = _argument_end(module, call.args[position - 1]), _argument_end(module, argument)
-    else:
-        start, end = _argument_start(module, argument), module.span(call)[1] - 1
+    else:  # nothing remains between the parentheses, neither a comma nor an empty row
+        start, end = module.text.index("(", end_with_parentheses(module, call.func)) + 1, module.span(call)[1] - 1
     if "#" in module.text[start:end].replace(module.code(argument.value), ""):
         return None
     return (Edit(start, end, ""),)

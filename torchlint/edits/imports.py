@@ -45,6 +45,23 @@ def import_module(module: Module, name: str, at: cst.CSTNode) -> Edits | None:
     return _insert_where_loaded(module, name, at)
 
 
+def name_module(module: Module, name: str, at: cst.CSTNode) -> tuple[str, Edits] | None:
+    """The name under which a top-level module can be used at ``at``, an alias if it has one, and the edits for that."""
+    from torchlint.edits.loaded import is_unconditional
+
+    edited = import_module(module, name, at)
+    if edited == ():
+        return name, ()
+    for alias, bindings in module.scope.bindings.items():
+        if any(item.kind != "import" or item.imported != name for item in bindings):
+            continue
+        always = [item.order for item in bindings if is_unconditional(module, item.node)]
+        bound = always and (module.tree.function_of(at) is not None or min(always) < module.tree.index(at))
+        if bound and module.names.scope_with(alias, module.tree.scope_of(at)) is module.scope:
+            return alias, ()
+    return None if edited is None else (name, edited)
+
+
 def remove_imported_name(module: Module, statement: cst.ImportFrom, name: str) -> Edits | None:
     """Drop what ``from ... import`` binds as ``name``; None if it is all of the statement, or a comment would go."""
     import libcst as cst
@@ -84,29 +101,43 @@ def insert_behind_imports(module: Module, name: str, line: str) -> Edits | None:
 
 
 def _insert_import(module: Module, name: str, at: cst.CSTNode) -> Edits:
-    """Before the first import that is not from ``__future__`` (in a group of its own, as isort has it)."""
+    """Where isort has an ``import`` of the standard library among those before ``at``: by name, above ``from``.
+
+    If there are none, before the first import that is not from ``__future__``, in a group of its own.
+    """
     import libcst as cst
 
     from torchlint.edits.loaded import imported_root
 
     newline = newline_of(module)
+    line = f"import {name}{newline}"
     behind = module.begin  # where it goes if there is no import before ``at``: behind the docstring
+    found: list[tuple[cst.SimpleStatementLine, str]] = []  # with the module that each names
     for position, statement in enumerate(module.root.body):
-        start, end = module.span(statement)
-        if start > module.span(at)[0]:
-            break
         first = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
-        if isinstance(first, (cst.Import, cst.ImportFrom)):
-            source = imported_root(first)
+        is_import = isinstance(first, (cst.Import, cst.ImportFrom))
+        if module.span(statement)[1] > module.span(at)[0] or (found and not is_import):
+            break
+        if is_import and isinstance(statement, cst.SimpleStatementLine):
+            source = imported_root(statement.body[0])
             if source != "__future__":
-                start = module.line_start(start)
-                gap = newline if name in sys.stdlib_module_names and source not in sys.stdlib_module_names else ""
-                return (Edit(start, start, f"import {name}{newline}{gap}"),)
-            behind = start_of_next_row(module, end)
+                found.append((statement, source))
+                continue
+            behind = start_of_next_row(module, module.span(statement)[1])
         elif position == 0 and isinstance(first, cst.Expr) and isinstance(first.value, cst.SimpleString):
-            behind = start_of_next_row(module, end)
+            behind = start_of_next_row(module, module.span(statement)[1])
+    own = [(statement, source) for statement, source in found if source in sys.stdlib_module_names]
+    plain = [(statement, source) for statement, source in own if isinstance(statement.body[0], cst.Import)]
+    later = [statement for statement, source in plain if source > name]
+    if plain and not later:
+        behind = start_of_next_row(module, module.span(plain[-1][0])[1])
+        return (Edit(behind, behind, line),)
+    if found:
+        goal = next(iter(later or [statement for statement, _ in own or found]))
+        start = module.line_start(module.span(goal)[0])
+        return (Edit(start, start, line if own else line + newline),)
     behind = behind or _behind_opening_comments(module)
-    return (Edit(behind, behind, f"import {name}{newline}"),)
+    return (Edit(behind, behind, line),)
 
 
 def _insert_where_loaded(module: Module, name: str, at: cst.CSTNode) -> Edits | None:

@@ -22,6 +22,24 @@ def replace(module: Module, node: cst.CSTNode, text: str) -> Edits:
     return (Edit(start, end, text),)
 
 
+def insert_above_comments(module: Module, statement: cst.CSTNode, *lines: str) -> Edits | None:
+    """Put each of ``lines`` on a row of its own before ``statement`` and the comments directly above it."""
+    import libcst as cst
+
+    start = module.span(statement)[0]
+    row = module.row_at(start)
+    indent = module.text[module.row_start(row) : start]
+    if indent.strip():
+        return None
+    if isinstance(statement, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
+        for line in reversed(statement.leading_lines):
+            if line.comment is None:
+                break
+            row -= 1
+    begin = module.row_start(row)
+    return (Edit(begin, begin, "".join(f"{indent}{line}{newline_of(module)}" for line in lines)),)
+
+
 def newline_of(module: Module) -> str:
     """The newline the file uses (that of its first row)."""
     match = re.search(r"\r\n|\n|\r", module.own_text)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact, ForestFile
+from torchlint.model.semantics.knowledge import TORCH_LIBRARIES
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.pieces import parse_pieces
 from torchlint.model.syntax.scopes import Binding, Scope
@@ -137,6 +138,19 @@ class Module(Forest):
     def itself_imports(self, root: str) -> bool:
         """Whether the file itself, not its context, imports ``root`` or something of it."""
         return any(name == root or name.startswith(root + ".") for name in self.own_imported_names)
+
+    @cached_property
+    def uses_torch(self) -> bool:
+        """Whether the file, or one that it imports, directly or not, imports torch or a library built on it."""
+        return any(map(self._names_torch, self.links.imported_by(self.root)))
+
+    def _names_torch(self, root: cst.CSTNode) -> bool:
+        """Whether a file, given by its root, imports torch, also as a name of a star import."""
+        for name in self.imported_by(root):
+            parts = name.split(".")
+            if "torch" in parts[0] or "torch" in parts or parts[0] in TORCH_LIBRARIES:
+                return True
+        return bool(self.tree.scopes[root].star_imports) and "torch" in self.words_of(root)
 
     def option(self, rule: str, name: str) -> Option | None:
         """The setting ``name`` of ``[tool.torchlint.rules.<rule>]``."""

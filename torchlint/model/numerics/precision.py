@@ -89,7 +89,7 @@ class Precision:
     def float32_training(self) -> list[TrainingLoop]:
         """The training loops that compute in float32 on CUDA and that autocast would serve."""
         module = self._module
-        if not module.fact(Devices).uses_cuda:
+        if not module.fact(Devices).uses_cuda or not module.uses_torch:
             return []
         if self.is_double or self.plays_games:
             return []

@@ -209,6 +209,14 @@ TRAINERS = frozenset(
     }
 )
 
+#: Libraries that are built on torch, and whose name does not say so.
+TORCH_LIBRARIES = frozenset(
+    "accelerate allennlp apex audiocraft botorch captum catalyst colossalai composer deepspeed detectron2 "
+    "diffusers fairscale fairseq fairseq2 fastai flair gpytorch ignite kornia lightning megatron mmcls mmcv mmdet "
+    "mmengine mmpretrain mmseg monai open_clip peft pyro sentence_transformers skorch stable_baselines3 timm "
+    "transformers trl ultralytics unsloth vllm xformers".split()
+)
+
 #: Module classes of torch.nn whose behaviour depends on training or evaluation mode.
 MODE_DEPENDENT = ("Dropout", "BatchNorm", "InstanceNorm", "SyncBatchNorm", "RReLU", "AlphaDropout")
 #: ... and those that hold such layers or take a faster path in evaluation mode.

@@ -36,6 +36,7 @@ from torchlint.model.training.networks import Networks
 from torchlint.model.training.output_uses import OutputUses
 from torchlint.model.training.phases import Phase, Phases
 from torchlint.model.training.purpose import Purpose, Purposes
+from torchlint.model.training.sampling import Sampling
 
 _GRADIENT_LIBRARIES = ("captum", "torchattacks", "foolbox", "pytorch_grad_cam", "functorch", "higher", "learn2learn")
 _BLANK = frozenset({"zeros", "ones", "empty", "zeros_like", "ones_like", "full"})
@@ -143,6 +144,9 @@ class Inference:
 
     @cached_property
     def _is_out_of_reach(self) -> bool:
+        """Whether the file has nothing to do with torch, or a library wants gradients of what looks like inference."""
+        if not self._module.uses_torch:
+            return True
         roots = {name.partition(".")[0] for name in self._module.own_imported_names}
         return not roots.isdisjoint(_GRADIENT_LIBRARIES)
 
@@ -337,7 +341,7 @@ class Inference:
         module = self._module
         model = module.fact(Networks).network_of(call)
         text = dotted_name(model)
-        if text is None or _MOVING_TARGETS.search(text):
+        if text is None or _MOVING_TARGETS.search(text) or call in module.fact(Sampling).all:
             return None
         phase = self._evaluating_phase(call, function)
         if phase is None and module.fact(Gradients).reaches_backward(call):

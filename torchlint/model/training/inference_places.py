@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 
 import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.suspension import suspension_in
+from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.inference import InferenceSite
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.mode_switches import ModeSwitches
+from torchlint.model.training.networks import Networks
 
 
 def function_to_decorate(module: Module, site: InferenceSite) -> cst.FunctionDef | None:
@@ -30,19 +34,36 @@ def evaluating_site(module: Module, site: InferenceSite) -> InferenceSite | None
     return InferenceSite(places[0], site.model, module.tree.statement_of(places[0]), site.evidence)
 
 
-def statement_to_wrap(module: Module, site: InferenceSite) -> cst.CSTNode | None:
-    """The statement of a block that holds the site, where it is not a function."""
+def statements_to_wrap(module: Module, site: InferenceSite) -> list[cst.CSTNode]:
+    """The statement of a block that contains the site, where it is not a function, and those behind it of its kind."""
     if isinstance(site.node, cst.FunctionDef):
-        return None
+        return []
     path = module.tree.block_path(site.forward)
-    for block, _, statement in path:
+    for block, position, statement in path:
         if isinstance(block, cst.SimpleStatementLine):
             if len(block.body) != 1:
-                return None
+                return []
             continue
         if module.tree.within(site.node, statement):
-            return statement
-    return None
+            following = block.body[position + 1 :]  # type: ignore[attr-defined]
+            return [statement, *takewhile(lambda item: _goes_on(module, site, item), following)]
+    return []
+
+
+def _goes_on(module: Module, site: InferenceSite, statement: cst.CSTNode) -> bool:
+    """Whether a simple statement only runs the same network again, without a use for its gradients."""
+    if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+        return False
+    if suspension_in(module.tree, statement) is not None:
+        return False
+    networks = module.fact(Networks)
+    forwards = [call for call in module.tree.calls_in(statement) if networks.runs_network(call)]
+    return bool(forwards) and all(
+        dotted_name(networks.network_of(call)) == dotted_name(site.model)
+        and module.fact(GradModes).of(call) is GradMode.RECORDING
+        and not module.fact(Gradients).reaches_backward(call)
+        for call in forwards
+    )
 
 
 def constructing_statement(module: Module, site: InferenceSite) -> cst.CSTNode | None:

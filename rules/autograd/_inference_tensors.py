@@ -1,0 +1,103 @@
+"""What code does with a ``no_grad`` block that it cannot do with the tensors of ``inference_mode``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.suspension import suspension_in
+from torchlint.model.training.outputs import LEAVING, Outputs
+
+#: Methods of a tensor that give its size.
+_SIZES = frozenset({"size", "dim", "numel", "nelement", "element_size", "stride"})
+_IN_PLACE = "no fix: a tensor made in the block is changed in place"
+_LAZY = "no fix: the first forward creates the parameters of a lazy layer, which is built"
+_SUSPENDED = "no fix: other code would run under `inference_mode` while this is suspended"
+
+
+class InferenceTensors:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+
+    def obstacle(self, manager: cst.CSTNode, body: cst.CSTNode) -> tuple[str, cst.CSTNode] | None:
+        """Why the body of a ``no_grad`` cannot run under ``inference_mode``, and the place; None if nothing shows it.
+
+        A decorator holds for the function alone, also while a generator is suspended.
+        """
+        lazy = next((call for call in self._tree.calls if self._is_lazy(call)), None)
+        if lazy is not None:
+            return _LAZY, lazy
+        if not isinstance(self._tree.parent(manager), cst.WithItem):
+            return None
+        suspended = suspension_in(self._tree, body)
+        if suspended is not None:
+            return _SUSPENDED, suspended
+        changed = self._changed_outside(body)
+        return None if changed is None else (_IN_PLACE, changed)
+
+    def _is_lazy(self, call: cst.Call) -> bool:
+        name = self._module.name_of(call.func) or ""
+        return name.startswith("torch.nn.Lazy") and self._tree.root_of(call) in self._module.related
+
+    def _changed_outside(self, body: cst.CSTNode) -> cst.CSTNode | None:
+        """The first statement or call outside ``body`` that changes a tensor in place that was made in it."""
+        runs = self._module.fact(Outputs).tensor_calls(body)
+        home: cst.CSTNode = self._module.function_of(body) or self._tree.root_of(body)
+        for node in self._tree.nodes_in(home):
+            if self._tree.within(node, body):
+                continue
+            for changed in _changed_by(node):
+                name = _owner(changed)
+                if name is not None and self._is_made_in(name, body, runs):
+                    return node
+        return None
+
+    def _is_made_in(self, name: cst.Name, body: cst.CSTNode, runs: set[cst.CSTNode]) -> bool:
+        """Whether ``name`` may hold a tensor that ``body`` made out of one of ``runs``."""
+        reached = self._module.values.reaching.of(name)
+        inside = [item for item in reached if self._tree.within(item.node, body)]
+        if not any(self._carries(item, runs) for item in inside):
+            return False
+        if any(item.kind != "augment" for item in inside):
+            return True
+        scope = self._module.names.home_of(name)
+        bound = scope.bindings[name.value] if scope is not None else []
+        first = [self._module.values.binding_value(item) for item in bound if item.kind == "assign"]
+        return not (first and all(value.kind is Kind.TENSOR for value in first))  # `total += x` keeps that tensor
+
+    def _carries(self, binding: Binding, runs: set[cst.CSTNode]) -> bool:
+        value = binding.node.value if isinstance(binding.node, cst.AugAssign) else binding.value
+        return value is not None and self._module.fact(Outputs).carries(value, runs, LEAVING | _SIZES)
+
+
+def _changed_by(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """The expressions whose tensor a statement or call changes in place."""
+    if isinstance(node, cst.AugAssign):
+        yield node.target
+    elif isinstance(node, cst.Assign):
+        yield from (item.target for item in node.targets if isinstance(item.target, cst.Subscript))
+    elif isinstance(node, cst.Call):
+        method = called_name(node)
+        if isinstance(node.func, cst.Attribute) and method.endswith("_") and not method.endswith("__"):
+            yield node.func.value
+        for argument in node.args:
+            word = argument.keyword.value if argument.keyword is not None else ""
+            if word == "out":
+                yield argument.value
+            elif word == "inplace" and isinstance(argument.value, cst.Name) and argument.value.value == "True":
+                yield node.args[0].value
+
+
+def _owner(node: cst.BaseExpression) -> cst.Name | None:
+    """The name of the tensor of which an expression is the whole, a part or a view."""
+    while isinstance(node, (cst.Subscript, cst.Attribute, cst.Call)):
+        node = node.func if isinstance(node, cst.Call) else node.value
+    return node if isinstance(node, cst.Name) else None
