@@ -14,6 +14,7 @@ from torchlint.edits.calls import (
     unwrap,
 )
 from torchlint.edits.imports import import_module, insert_behind_imports, remove_imported_name
+from torchlint.edits.process_settings import insert_setting
 from torchlint.edits.statements import (
     decorate,
     delete_statement,
@@ -40,6 +41,7 @@ __all__ = [
     "insert_after",
     "insert_before",
     "insert_behind_imports",
+    "insert_setting",
     "name_argument",
     "newline_of",
     "prepend_argument",
