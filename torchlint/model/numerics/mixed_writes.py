@@ -46,6 +46,7 @@ class MixedWrites(ForestFact):
 
     def __init__(self, module: Forest) -> None:
         self._module = module
+        self._known: dict[cst.BaseExpression, frozenset[str]] = {}
 
     @cached_property
     def first(self) -> cst.CSTNode | None:
@@ -86,6 +87,12 @@ class MixedWrites(ForestFact):
         """In which formats ``node`` may be under autocast: "low", "full", both, or none that can be seen."""
         if node is None or depth <= 0:
             return _UNKNOWN
+        if node not in self._known:
+            self._known[node] = _UNKNOWN  # while it is followed: a loop may lead back here
+            self._known[node] = self._followed(node, depth)
+        return self._known[node]
+
+    def _followed(self, node: cst.BaseExpression, depth: int) -> frozenset[str]:
         if isinstance(node, cst.Subscript):
             return self._formats(node.value, depth - 1)
         if isinstance(node, cst.UnaryOperation):
