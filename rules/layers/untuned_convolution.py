@@ -42,7 +42,8 @@ class UntunedConvolution(Rule):
 
     ## Fix safety
     Unsafe: other kernels round differently, the choice may differ from run to run, and some kernels need more memory.
-    The setting is put behind the imports of a file that is run as a script; in other files no fix is offered.
+    The setting is put behind the imports of a file that is run as a script, and holds for a program that imports the
+    script as well; in files without a main guard that only define functions and classes no fix is offered.
 
     ## When to ignore
     When sizes vary, when every run must give the same digits, or when the first step must be quick.
@@ -105,8 +106,7 @@ class UntunedConvolution(Rule):
 
 def _tune(module: Module, call: cst.Call) -> Fix | None:
     """Put the setting behind the imports, if the file is a script."""
-    script = module.has_main_guard or module.function_of(call) is None
-    placed = edits.insert_behind_imports(module, "torch", f"{_FLAG} = True") if script else None
+    placed = edits.insert_setting(module, f"{_FLAG} = True", call)
     if not placed:
         return None
     return Fix(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +16,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import nearest
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.frozen import Frozen
 from torchlint.model.training.grad_mode import GradMode, GradModes
@@ -25,6 +26,14 @@ from torchlint.model.training.loops import Loop, LoopKind, Loops, is_batch
 from torchlint.model.training.networks import Networks
 
 _LOW = frozenset({"torch.bfloat16", "torch.float16", "torch.half"})
+#: Layers and functions that raise where a float32 input meets 16-bit weights: autocast casts neither, on any device ...
+_NORMS = re.compile(r"(?:Batch|Instance)Norm|(?:batch|instance)_norm")
+#: ... or on CUDA only.
+_NORMS_ON_CPU = re.compile(r"(?:Layer|Group)Norm|(?:layer|group)_norm|^Transformer")
+#: What prepares a network before it is used.
+_PREPARING = frozenset(
+    "apply compile cpu cuda eval float load_state_dict requires_grad_ share_memory tie_weights to train".split()
+)
 _FORMATS = _LOW | {"torch.float64", "torch.double"}
 
 
@@ -112,6 +121,34 @@ class Recasts:
             return False
         return any(module.methods("cuda")) or bool(moved & {'"cuda"', "'cuda'"})
 
+    def norm(self, recast: Recast) -> Call | None:
+        """A norm of the network whose 16-bit weights may meet float32 inputs, which raises."""
+        layers = self._module.fact(NetworkLayers).of(recast.site.model)
+        if layers is None:
+            return None
+        on_cuda = recast.autocast.device is Device.CUDA and isinstance(
+            recast.autocast.call.argument("device_type").value, (cst.SimpleString, type(None))
+        )
+        embeds = layers.any("Embedding", "EmbeddingBag", "embedding")  # whose outputs have 16 bits too
+        for call in layers.calls:
+            name = last_part(call.name)
+            if not call.name.startswith("torch.nn."):
+                continue
+            if _NORMS.search(name) or (_NORMS_ON_CPU.search(name) and not on_cuda and not embeds):
+                return call
+        return None
+
+    def runs_in_float32(self, recast: Recast) -> bool:
+        """Whether the file also runs the network outside of autocast, where 16-bit weights may meet float32 inputs."""
+        module = self._module
+        made = module.value(recast.site.model).origins
+        return any(
+            module.fact(Networks).runs_network(call)
+            and not made.isdisjoint(module.value(module.fact(Networks).network_of(call)).origins)
+            and not module.fact(Autocasts).is_low(call)
+            for call in module.tree.calls
+        )
+
     @cached_property
     def _casts_networks(self) -> bool:
         """Whether the file may make a network in another format, put it into one, or ask for another default."""
@@ -124,6 +161,54 @@ class Recasts:
             if formats and (method in ("to", "type", "from_pretrained") or module.value(call).kind is Kind.MODULE):
                 return True
         return False
+
+
+def prepared(module: Module, site: InferenceSite) -> tuple[str, cst.CSTNode] | None:
+    """The variable that the network of ``site`` is bound to where it is made, and the last line that prepares it."""
+    made = module.value(site.model).origins
+    origin = next(iter(made)) if len(made) == 1 else None
+    statement = module.tree.statement_of(origin) if origin is not None else None
+    if not isinstance(statement, cst.Assign) or not module.is_own(statement) or len(statement.targets) != 1:
+        return None
+    target = statement.targets[0].target
+    line = _line_of(module, statement)
+    scope = module.names.home_of(target) if isinstance(target, cst.Name) else None
+    if (
+        not isinstance(target, cst.Name)
+        or line is None
+        or scope is None
+        or module.value(statement.value).origins != made
+    ):
+        return None
+    block = module.tree.parent(line)
+    for use in module.names.uses_in(scope, target.value):
+        if module.tree.index(use) <= module.tree.last(line):
+            continue
+        following = _line_of(module, module.tree.statement_of(use))
+        if following is None or module.tree.parent(following) is not block or not _prepares(following, target.value):
+            break
+        line = following
+    return target.value, line
+
+
+def _line_of(module: Module, statement: cst.CSTNode) -> cst.SimpleStatementLine | None:
+    """The line that ``statement`` is all of."""
+    line = module.tree.parent(statement)
+    return line if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
+
+
+def _prepares(line: cst.SimpleStatementLine, name: str) -> bool:
+    """``net.eval()``, ``net.to(device).eval()``, ``net = net.cuda()``."""
+    statement = line.body[0]
+    if isinstance(statement, cst.Assign):
+        if len(statement.targets) != 1 or dotted_name(statement.targets[0].target) != name:
+            return False
+    elif not isinstance(statement, cst.Expr):
+        return False
+    node = statement.value
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _PREPARING:
+        node = node.func.value
+    return node is not statement.value and dotted_name(node) == name
 
 
 def _over_batches(loop: Loop) -> bool:

@@ -8,6 +8,7 @@ from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
+    from torchlint.model.syntax.calls import Call
 
     from ._recasts import Recast
 
@@ -43,13 +44,19 @@ class AutocastWeightRecast(Rule):
     ```python
     model.to(torch.bfloat16)  # once, where the model is made
     ```
-    Autocast may stay around it: it then finds nothing to round but inputs.
+    Autocast may stay around it: it then casts only inputs, and the weights of the operations that it runs in float32.
 
     ## Fix safety
     Unsafe: everything in the network that is float32 is rounded, also what autocast leaves alone, such as the weights
     of norms and tables of positions; what runs outside autocast meets 16-bit weights. The fix puts the network into
-    the format of autocast before it is used. It is offered where autocast and the network are sure to be on the same
-    device, since where autocast is off, float32 inputs would meet 16-bit weights.
+    the format of autocast once, behind the lines that make and prepare it. It is offered where the file makes the
+    network and where autocast and the network are sure to be on the same device, since where autocast is off, float32
+    inputs would meet 16-bit weights. No fix is offered
+
+    - if the file also runs the network outside autocast;
+    - if the network contains batch or instance norms, which raise an error where a float32 input meets 16-bit weights;
+    - if it contains layer or group norms and may run on the CPU, where they do the same, unless the network contains
+      an embedding, whose outputs have 16 bits too.
 
     ## When to ignore
     When weights must stay in float32, because parts of the network need the digits or the file shares the network
@@ -79,30 +86,34 @@ class AutocastWeightRecast(Rule):
                 notes=(
                     Note.at(module, recast.autocast.call.node, f"{recast.reason}; autocast is entered"),
                     Note.at(module, recast.layer.node, f"`{recast.layer.name}` is created in float32"),
+                    *(_norm_note(module, norm) for norm in (module.fact(Recasts).norm(recast),) if norm is not None),
                 ),
                 fix=_fix(module, recast),
             )
 
 
+def _norm_note(module: Module, norm: Call) -> Note:
+    return Note.at(module, norm.node, f"`{norm.name}` raises an error where 16-bit weights meet a float32 input")
+
+
 def _fix(module: Module, recast: Recast) -> Fix | None:
-    """Put the network into the format of autocast: in the constructor that makes it, or before it is used."""
-    import libcst as cst
+    """Put the network into the format of autocast where it is made."""
+    from torchlint.model.training.inference_places import constructing_statement
 
-    from torchlint.model.training.inference_places import constructing_statement, first_statement
+    from ._recasts import Recasts, prepared
 
-    from ._recasts import Recasts
-
-    site, dtype = recast.site, recast.autocast.dtype
-    cast = f"{module.code(site.model)}.to({dtype})"
-    place = constructing_statement(module, site)
-    if place is not None:
-        changed = edits.insert_after(module, place, cast)
-    else:
-        place = first_statement(module, site) if isinstance(site.model, cst.Name) else None
-        changed = edits.insert_before(module, place, cast) if place is not None else None
-    if not changed or not module.fact(Recasts).is_beside_network(recast):
+    recasts = module.fact(Recasts)
+    if not recasts.is_beside_network(recast) or recasts.norm(recast) or recasts.runs_in_float32(recast):
         return None
-    if edits.import_module(module, "torch", site.forward) != ():
+    site, dtype = recast.site, recast.autocast.dtype
+    name, place = module.code(site.model), constructing_statement(module, site)
+    if place is None:
+        found = prepared(module, site)
+        if found is None:
+            return None
+        name, place = found
+    changed = edits.insert_after(module, place, f"{name}.to({dtype})")
+    if not changed or edits.import_module(module, "torch", place) != ():
         return None
     return Fix(
         f"put the network into {dtype.rpartition('.')[2]} once",

@@ -8,10 +8,14 @@ from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
 if TYPE_CHECKING:
+    import libcst as cst
+
     from torchlint.model.module import Module
     from torchlint.model.syntax.calls import Call
 
 _SCALERS = ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.cpu.amp.GradScaler")
+#: Attributes that a scaler only has while it is switched on, and methods that read them.
+_STATE = re.compile(r"get_(?:growth|backoff)_\w+|_(?:scale|growth|backoff|init|per_optimizer|found_inf|check)\w*")
 #: What the test of a branch asks for if the scaler is made for some formats only.
 _BY_FORMAT = re.compile(r"16|half|dtype|precision", re.IGNORECASE)
 
@@ -53,8 +57,10 @@ class Bfloat16GradScaler(Rule):
     itself, `step(optimizer)` is `optimizer.step()`, and the rest does nothing.
 
     ## Fix safety
-    Unsafe: a step with infinite or missing numbers is no longer skipped, the state of the scaler in a checkpoint is
-    empty, and gradients that are close to the smallest float32 may round differently.
+    Unsafe: a step with infinite or missing numbers is no longer skipped, `state_dict()` of the scaler is empty, also in
+    checkpoints, and gradients that are close to the smallest float32 may round differently. A scaler that is switched
+    off has no growth factor, backoff factor or growth interval: no fix is offered if the program reads one of them, or
+    an entry of `state_dict()`.
 
     ## When to ignore
     When the scaler is what skips steps with infinite gradients on purpose.
@@ -84,13 +90,19 @@ class Bfloat16GradScaler(Rule):
         for scaler in module.own_calls(*_SCALERS):
             if not _is_on(module, scaler, switches) or _depends_on_format(module, scaler):
                 continue
-            changed = edits.set_argument(module, scaler.node, "enabled", scaler.argument("enabled"), "False")
+            state = _state_read(module, scaler)
+            changed = None
+            if state is None:
+                changed = edits.set_argument(module, scaler.node, "enabled", scaler.argument("enabled"), "False")
             yield self.diagnostic(
                 module,
                 scaler.node,
                 "`GradScaler` is unnecessary with bfloat16 autocast",
                 label="reads all gradients at each step unnecessarily",
-                notes=(Note.at(module, entered[0].call.node, "autocast to bfloat16"),),
+                notes=(
+                    Note.at(module, entered[0].call.node, "autocast to bfloat16"),
+                    *([] if state is None else [Note.at(module, state, "a disabled scaler lacks what is read")]),
+                ),
                 fix=Fix(
                     "switch the scaler off",
                     changed,
@@ -118,3 +130,32 @@ def _depends_on_format(module: Module, scaler: Call) -> bool:
         isinstance(above, (cst.If, cst.IfExp)) and _BY_FORMAT.search(module.code(above.test)) is not None
         for above in module.tree.ancestors(scaler.node)
     )
+
+
+def _state_read(module: Module, scaler: Call) -> cst.CSTNode | None:
+    """Where the program reads state that the scaler only has while it is switched on."""
+    import libcst as cst
+
+    def is_state_dict(node: cst.BaseExpression | None) -> bool:
+        return (
+            isinstance(node, cst.Call)
+            and isinstance(node.func, cst.Attribute)
+            and node.func.attr.value == "state_dict"
+            and scaler.node in module.value(node.func.value).origins
+        )
+
+    for attribute in module.tree.attributes:
+        if _STATE.fullmatch(attribute.attr.value) and scaler.node in module.value(attribute.value).origins:
+            return attribute
+    if not any(is_state_dict(call) for call in module.methods("state_dict")):
+        return None
+    for node in module.tree.nodes:
+        if not isinstance(node, cst.Subscript):
+            continue
+        if is_state_dict(node.value):
+            return node
+        if isinstance(node.value, cst.Name) and any(
+            not item.path and is_state_dict(item.value) for item in module.values.reaching.of(node.value)
+        ):
+            return node
+    return None

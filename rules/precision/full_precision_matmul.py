@@ -49,8 +49,9 @@ class FullPrecisionMatmul(Rule):
 
     ## Fix safety
     Unsafe: products are rounded to fewer digits, in the whole process. The setting is put behind the imports of a
-    file that is run as a script; in other files no fix is offered, because importing them would change the setting
-    for everybody.
+    file that is run as a script, so that processes which the script starts have it too; a program that imports the
+    script has it as well. In files without a main guard that only define functions and classes no fix is offered,
+    because they are there to be imported.
 
     ## When to ignore
     When the task needs the digits (solvers, decompositions, comparisons with a reference), and on GPUs before Ampere,
@@ -97,8 +98,7 @@ class FullPrecisionMatmul(Rule):
 
 def _allow(module: Module, at: cst.CSTNode) -> Fix | None:
     """Put the setting behind the imports, if the file is a script."""
-    script = module.has_main_guard or module.function_of(at) is None
-    placed = edits.insert_behind_imports(module, "torch", _SETTING) if script else None
+    placed = edits.insert_setting(module, _SETTING, at)
     if not placed:
         return None
     return Fix(

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 _PROBABILITIES = (
     "binary cross entropy on probabilities raises an error under autocast: use `BCEWithLogitsLoss` on logits first",
 )
+#: The note on writes by index.
+_MIXED = "a write by index raises an error under autocast: cast what is written with `.to(out.dtype)` first"
 _HEADER = 'torch.autocast(device_type="cuda", dtype=torch.bfloat16)'
 
 
@@ -57,7 +59,9 @@ class MissingAutocast(Rule):
     The fix wraps forward and loss only where they are neighbouring statements before a single backward pass, and
     never in a file that uses `nn.DataParallel`: its threads take autocast over without the dtype. No fix is offered
     where the device comes from `torch.accelerator`, or where binary cross entropy is computed on probabilities, which
-    raises an error under autocast: move the sigmoid into the loss (`BCEWithLogitsLoss`) first.
+    raises an error under autocast: move the sigmoid into the loss (`BCEWithLogitsLoss`) first. Nor is it offered where
+    the program writes the output of a layer into a float32 tensor by index (`out[mask] = layer(x)`, `index_add_`,
+    `scatter_`), or a float32 tensor into an output: both must have one format, so cast with `.to(out.dtype)` first.
 
     ## When to ignore
     When the network is so small that launching its kernels takes all the time, when the task needs float32 (physics,
@@ -76,6 +80,7 @@ class MissingAutocast(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
+        from torchlint.model.numerics.mixed_writes import MixedWrites
         from torchlint.model.numerics.precision import Precision
 
         for step in module.fact(Precision).float32_training:
@@ -95,12 +100,18 @@ class MissingAutocast(Rule):
                     ),
                     Note("nothing in this program chooses a precision"),
                     *(Note(text) for text in _PROBABILITIES if module.fact(Precision).loses_on_probabilities),
+                    *(
+                        Note.at(module, write, _MIXED)
+                        for write in (module.fact(MixedWrites).first,)
+                        if write is not None
+                    ),
                 ),
                 fix=self._fix(module, step),
             )
 
     def _fix(self, module: Module, step: TrainingLoop) -> Fix | None:
         from torchlint.model.data.devices import Devices
+        from torchlint.model.numerics.mixed_writes import MixedWrites
         from torchlint.model.numerics.precision import Precision
         from torchlint.model.training.steps import Steps
 
@@ -110,6 +121,8 @@ class MissingAutocast(Rule):
             return None  # autocast needs the device type, which may not be CUDA
         if any(module.calls("torch.nn.DataParallel")):
             return None  # its threads take autocast over without the dtype, and would compute in float16
+        if module.fact(MixedWrites).first is not None:
+            return None
         statements = module.fact(Steps).forward_and_loss(step)
         imported = edits.import_module(module, "torch", step.forward)
         if statements is None or imported is None:

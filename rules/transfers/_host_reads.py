@@ -117,12 +117,22 @@ class HostReads:
         if any(read.decides and self._tree.within(read.call, step.node) for read in self._reads):
             return True
         return any(
-            isinstance(call.func, cst.Attribute)
-            and call.func.attr.value in _COPYING
-            and not any(self._tree.within(call, read) for read in listed)
-            and self._is_tensor_of_step(call.func.value)
-            for call in self._calls_at_every_round(step.node, step.node, _DEPTH, set())
+            not any(self._tree.within(call, read) for read in listed) and self._waits(call)
+            for call in self._calls_at_every_round(step.node, step.node, _DEPTH, set(), or_often=True)
         )
+
+    def _waits(self, call: cst.Call) -> bool:
+        """Whether ``call`` takes a tensor of the step to the host, or a number that is not known to be there."""
+        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        if isinstance(call.func, cst.Attribute) and method in _COPYING:
+            return self._is_tensor_of_step(call.func.value)
+        tensor = self.read_by(call)
+        if tensor is None or method != "item":
+            return tensor is not None and self._is_tensor_of_step(tensor)
+        value = self._module.value(tensor)
+        if value.role is Role.BATCH and value.device is None:
+            return False  # came from the host
+        return value.device is not Device.CPU and not (value.sure and value.kind in (Kind.NUMBER, Kind.ARRAY))
 
     @cached_property
     def _on_gpu(self) -> bool:
@@ -150,20 +160,20 @@ class HostReads:
     # -- what runs at every round
 
     def _calls_at_every_round(
-        self, body: cst.CSTNode, step: cst.CSTNode, depth: int, seen: set[cst.CSTNode]
+        self, body: cst.CSTNode, step: cst.CSTNode, depth: int, seen: set[cst.CSTNode], *, or_often: bool = False
     ) -> Iterator[cst.Call]:
         """The calls in ``body`` that run at every round, then those in functions of the file that they call."""
         seen.add(body)
         inner = body.body if isinstance(body, (cst.For, cst.While, cst.FunctionDef)) else body
         for call in self._tree.calls_in(inner):
-            if not self._module.fact(Rounds).at_every_round(call, body):
+            if not self._module.fact(Rounds).at_every_round(call, body, or_often=or_often):
                 continue
             yield call
             if depth <= 0:
                 continue
             for function in self._module.fact(Dispatch).run(call):
                 if function not in seen and (self._feeds(call) or self._is_pass(function)):
-                    yield from self._calls_at_every_round(function, step, depth - 1, seen)
+                    yield from self._calls_at_every_round(function, step, depth - 1, seen, or_often=or_often)
 
     def _feeds(self, call: cst.Call) -> bool:
         """Whether ``call`` hands on something of the step: a metric of outputs, not a pass over other data."""

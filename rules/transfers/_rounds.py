@@ -26,6 +26,8 @@ _RARE = re.compile(
     r"(^|_)(step|steps|iter|iters|iteration|epoch|epochs|idx|count|counter|batch_idx)$|^(i|it|n|k|t|j)$",
     re.IGNORECASE,
 )
+#: Names in a test that is true in one of several processes: there, at every step.
+_PROCESSES = re.compile(r"(^|_)rank$|main_process|is_master|master_process|is_main|is_rank|local_rank", re.IGNORECASE)
 #: What counts the rounds, and what a round is called from which on something is done.
 _COUNTERS = re.compile(
     r"(global_?|cur(rent)?_?|train(ing)?_?|total_?)?(step|steps|iter|iters|iteration|itr|batch_idx|batch_i|count|counter|i|it)",
@@ -144,8 +146,11 @@ class Rounds(ForestFact):
 
     # -- at which rounds
 
-    def at_every_round(self, node: cst.CSTNode, step: cst.CSTNode) -> bool:
-        """Whether nothing between ``step`` and ``node`` lets some rounds pass by."""
+    def at_every_round(self, node: cst.CSTNode, step: cst.CSTNode, *, or_often: bool = False) -> bool:
+        """Whether nothing between ``step`` and ``node`` lets some rounds pass by.
+
+        ``or_often``: also at every round of one of several processes, and where it is part of what some steps train.
+        """
         tree = self._tree
         for above, child in climb(tree, node):
             if isinstance(above, (cst.FunctionDef, cst.Lambda)) and above is not step and child is above.body:
@@ -153,7 +158,9 @@ class Rounds(ForestFact):
             if isinstance(above, (cst.ExceptHandler, cst.Match)):
                 return False
             if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
-                if self._is_rare(above, step) and not (child is above.body and self._starts_late(above, step)):
+                often = or_often and self._trains_or_asks_for_process(above, child, step)
+                late = child is above.body and self._starts_late(above, step)
+                if not (often or late) and self._is_rare(above, step):
                     return False
             if isinstance(above, (cst.If, cst.IfExp)) and child is above.body and self._is_off(above.test):
                 return False
@@ -200,6 +207,17 @@ class Rounds(ForestFact):
             if isinstance(node, cst.Name) and node.value in varying and not self._asks_for_type(node):
                 return True
         return False
+
+    def _trains_or_asks_for_process(self, branch: cst.If | cst.IfExp, part: cst.CSTNode, step: cst.CSTNode) -> bool:
+        """Whether ``part`` of ``branch`` runs a backward pass, or the test only depends on the process."""
+        if any(is_backward(call) for call in self._tree.calls_in(part)):
+            return True
+        nodes = [node for node in self._tree.nodes_in(branch.test) if isinstance(node, (cst.Name, cst.Attribute))]
+        words = [node.value if isinstance(node, cst.Name) else node.attr.value for node in nodes]
+        if not any(map(_PROCESSES.search, words)) or self._counts(branch.test):
+            return False
+        varying = self._bound_in(step)
+        return not any(word in varying or (_RARE.search(word) and not _PROCESSES.search(word)) for word in words)
 
     def _is_off(self, test: cst.BaseExpression) -> bool:
         """Whether a test reads a setting that the program sets to ``False``, if only by default."""

@@ -9,7 +9,8 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.value import Role
-from torchlint.model.syntax.scopes import Binding, Scope
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.scopes import Binding, Scope, unpacked
 from torchlint.model.training.loops import Loops
 
 from ._host_reads import HostRead, HostReads
@@ -61,7 +62,8 @@ def _sum_of(module: Module, read: HostRead, loop: cst.For | cst.While, statement
     target, scope = found
     bindings = scope.bindings[target.value]
     for binding in bindings:
-        starts = binding.kind == "assign" and not binding.path and isinstance(binding.value, (cst.Integer, cst.Float))
+        start = unpacked(binding.value, binding.path)
+        starts = binding.kind == "assign" and isinstance(start, (cst.Integer, cst.Float))
         if not starts and binding.node is not statement:
             return None
     inside: list[cst.Name] = []
@@ -70,6 +72,8 @@ def _sum_of(module: Module, read: HostRead, loop: cst.For | cst.While, statement
             if not module.fact(Rounds).is_counted(use, loop):
                 return None
             inside.append(use)
+    if _outlives_exception(module, scope, target.value, loop):
+        return None
     return Running(target.value, loop, False, kind, tuple(inside))
 
 
@@ -97,18 +101,48 @@ def _list_of(module: Module, read: HostRead, loop: cst.For | cst.While, argument
     if whole.orelse is not None or not module.tree.dominates(start.node, whole):
         return None
     uses = module.names.uses_in(scope, target.value)
-    if any(module.tree.within(use, whole) and use is not target for use in uses):
+    begin, end = module.tree.index(start.node), module.tree.last(whole)
+    others = [use for use in uses if use is not target and not module.tree.within(use, start.node)]
+    if any(begin < module.tree.index(use) <= end for use in others):
+        return None
+    if _outlives_exception(module, scope, target.value, whole):
         return None
     return Running(target.value, whole, True, kind, ())
 
 
+def _outlives_exception(module: Module, scope: Scope, name: str, loop: cst.For | cst.While) -> bool:
+    """Whether ``name`` is used after an exception has ended ``loop`` early, and left tensors where numbers belong."""
+    bindings = scope.bindings[name]
+    for above, child in climb(module.tree, loop, scope.node):
+        if isinstance(above, cst.With) and child is above.body:
+            goes_on = any(module.name_of(module.callee(item.item)) == "contextlib.suppress" for item in above.items)
+        elif isinstance(above, (cst.Try, cst.TryStar)) and child is above.body:
+            goes_on = not all(_leaves(handler.body) for handler in above.handlers)
+        else:
+            continue
+        for use in module.names.uses_in(scope, name):
+            if module.tree.within(use, above.body) or any(module.tree.within(use, item.node) for item in bindings):
+                continue
+            inside = module.tree.within(use, above)
+            if isinstance(above, cst.With) or not inside:
+                if goes_on:
+                    return True
+            elif above.orelse is None or not module.tree.within(use, above.orelse):
+                return True
+    return False
+
+
+def _leaves(block: cst.BaseSuite) -> bool:
+    """Whether ``block`` ends with ``raise`` or ``return``."""
+    last = block.body[-1] if block.body else None
+    if isinstance(last, cst.SimpleStatementLine):
+        last = last.body[-1]
+    return isinstance(last, (cst.Raise, cst.Return))
+
+
 def _is_empty_list(binding: Binding) -> bool:
     """``[]``, also in ``a, b = [], []``."""
-    value: cst.BaseExpression | None = binding.value
-    for position in binding.path:
-        if not isinstance(value, cst.Tuple) or not 0 <= position < len(value.elements):
-            return False
-        value = value.elements[position].value
+    value = unpacked(binding.value, binding.path)
     return isinstance(value, cst.List) and not value.elements
 
 

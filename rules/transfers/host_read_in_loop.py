@@ -54,10 +54,15 @@ class HostReadInLoop(Rule):
 
     ## Fix safety
     Unsafe: the sum is added up in the number format of the tensor, most often float32, instead of in double precision,
-    and a list holds tensors until the loop is done and must not be empty then. The fix is offered for a local sum that
-    starts as a number and for a local list, where nothing else reads them at every step; they are turned into numbers
-    behind the loop. No fix is offered if the step would still wait: if one of its reads cannot be moved or is
-    suppressed, if it copies another tensor of the step to the host, or if such a number decides how it goes on.
+    and a list contains tensors until the loop is done and must not be empty then. If an exception or Ctrl-C ends the
+    loop and the session goes on, as in a notebook, tensors remain. The fix is offered for a local sum that starts as a
+    number and for a local list, where nothing else reads them at every step; they are turned into numbers behind the
+    loop. A list gets copies (`clone()`) where something may overwrite the tensors in place. No fix is offered
+
+    - if the step would still wait: if one of its reads cannot be moved or is suppressed, if it reads another number or
+      copies another tensor of the step to the host, or if such a number decides how it goes on;
+    - if the sum or the list is used after an exception that ended the loop: around the loop is a `try` whose handlers
+      do not leave the function, or which use it.
 
     ## When to ignore
     When a step takes so long that one wait does not matter, or when something must react to each loss at once.
@@ -126,15 +131,19 @@ class HostReadInLoop(Rule):
 
     def _kept_on_device(self, module: Module, read: HostRead, kept: Running) -> tuple[list[Edit], Edit] | None:
         """The edits of one read, and the insertion behind the loop."""
+        from ._kept_tensors import is_number, is_overwritten
+
+        tensor = module.code(read.tensor) if kept.kind == "int" else f"{module.code(read.tensor)}.detach()"
         if kept.is_list:
             torch = edits.import_module(module, "torch", kept.loop)
-            after = edits.insert_after(module, kept.loop, f"{kept.name} = torch.stack({kept.name}).tolist()")
+            numbers = "tolist()" if is_number(module, read.tensor) else "flatten().tolist()"
+            after = edits.insert_after(module, kept.loop, f"{kept.name} = torch.stack({kept.name}).{numbers}")
+            tensor += ".clone()" if is_overwritten(module, read.tensor, read.step, kept.loop) else ""
         else:
             torch = ()
             after = edits.insert_after(module, kept.loop, f"{kept.name} = {kept.kind}({kept.name})")
         if torch is None or after is None:
             return None
-        tensor = module.code(read.tensor) if kept.kind == "int" else f"{module.code(read.tensor)}.detach()"
         changes = [*torch, *edits.replace(module, read.call, tensor)]
         for use in kept.reads:
             changes += edits.replace(module, use, f"{kept.kind}({kept.name})")

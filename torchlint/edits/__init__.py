@@ -14,6 +14,7 @@ from torchlint.edits.calls import (
     unwrap,
 )
 from torchlint.edits.imports import import_module, insert_behind_imports, name_module, remove_imported_name
+from torchlint.edits.process_settings import insert_setting
 from torchlint.edits.statements import (
     decorate,
     delete_statement,
@@ -49,6 +50,7 @@ __all__ = [
     "insert_after",
     "insert_before",
     "insert_behind_imports",
+    "insert_setting",
     "name_argument",
     "name_module",
     "newline_of",

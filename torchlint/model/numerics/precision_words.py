@@ -16,9 +16,9 @@ from torchlint.model.training.grad_mode import GradMode, GradModes
 
 #: Words that speak of low precision wherever they stand in an identifier, a keyword, an import or a string.
 _WORDS = re.compile(
-    r"(?:^|[^a-z])(?:amp|fp8|f16|float16|precision|tf32)(?:[^a-z]|$)"
-    r"|(?:^|\.|\W)half(?:\W|$)|autocast|grad_?scaler|native_?scaler|loss_?scal|mixed_?prec|matmul_precision|fp16|bf16"
-    r"|bfloat16|half_?tensor|deepspeed|fsdp|parallelize"
+    r"(?<![a-z])(?:amp|fp8|f16|float16|precision|tf32)(?![a-z])"
+    r"|(?:^|\.|\W)half(?:\W|$)|autocast|grad_?scaler|native_?scaler|loss_?scal|mixed_?prec|(?:matmul|fp32)_precision"
+    r"|fp16|bf16|bfloat16|half_?tensor|deepspeed|fsdp|parallelize"
 )
 #: "amp" is also short for amplitude; and gradients may be compressed on their way between processes only.
 _OTHERS = re.compile(r"amp_to_|_to_amp(_|$)|to_amp_|(?:fp16|bf16)_(?:allreduce|compress)")
@@ -166,7 +166,8 @@ def _is_word(string: cst.SimpleString) -> bool:
 
 
 def _speaks(word: str, measured: bool) -> bool:
-    found = _WORDS.search(word)
-    if found is None or _OTHERS.search(word):
-        return False
-    return not (measured and "precision" in found.group() and "mixed" not in word)
+    """Whether ``word`` names a precision; ``measured``: "precision" alone is what a classifier is measured by."""
+    found = {match.group() for match in _WORDS.finditer(word)}
+    if measured and "mixed" not in word:
+        found.discard("precision")
+    return bool(found) and not _OTHERS.search(word)

@@ -1,0 +1,174 @@
+"""Tensors that a list keeps while a loop runs: whether their memory is written to again, and what shape they have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.dotted import called_name
+
+#: Methods and attributes whose result has the memory of the tensor.
+_VIEWS = frozenset({"view", "view_as", "reshape", "squeeze", "unsqueeze", "flatten", "detach", "data", "contiguous"})
+#: Methods that end like those that write to a tensor, and do not.
+_HARMLESS = frozenset({"requires_grad_", "share_memory_", "retain_grad_"})
+#: The modes of ``torch.compile`` whose results are overwritten by the next call.
+_GRAPH_MODES = ("reduce-overhead", "max-autotune")
+#: How many calls deep a tensor is followed into functions of the program.
+_DEPTH = 2
+
+
+def is_overwritten(module: Module, tensor: cst.BaseExpression, step: cst.CSTNode, loop: cst.CSTNode) -> bool:
+    """Whether the memory that ``tensor`` has at this place of the loop ``step`` is written to later in ``loop``."""
+    if any(_replays_graphs(module, call) for call in module.tree.calls):
+        return True
+    base = _base(tensor)
+    if not isinstance(base, (cst.Name, cst.Attribute, cst.Subscript)):
+        return False  # computed here: nothing else has its memory
+    bound = _first_bound(module, base, step)
+    if bound is None:
+        return True  # one tensor for all iterations, for all the loop shows
+    names = _aliases(module, {module.code(base)}, loop)
+    new = range(bound, module.tree.index(tensor))  # what is written here is part of what is kept
+    return _is_written(module, names, loop, new, _DEPTH)
+
+
+def is_number(module: Module, tensor: cst.BaseExpression) -> bool:
+    """Whether ``tensor`` is known to have no dimensions: the loss of a library, a mean or a sum of all elements."""
+    if isinstance(tensor, cst.Name):
+        bound = module.values.reaching.of(tensor)
+        return bool(bound) and all(
+            item.kind == "assign" and not item.path and item.value is not None and is_number(module, item.value)
+            for item in bound
+        )
+    if isinstance(tensor, cst.BinaryOperation):
+        return is_number(module, tensor.left) and is_number(module, tensor.right)
+    if isinstance(tensor, (cst.Integer, cst.Float)):
+        return True
+    if not isinstance(tensor, cst.Call):
+        return False
+    if any(item.keyword is not None and item.keyword.value == "reduction" for item in tensor.args):
+        return False
+    name = module.name_of(tensor.func) or ""
+    if called_name(tensor) in ("mean", "sum") and isinstance(tensor.func, cst.Attribute):
+        return len(tensor.args) == (1 if name.startswith("torch.") else 0)
+    if name.startswith("torch.nn.functional."):
+        return name.endswith(("_loss", "cross_entropy", "kl_div", "with_logits"))
+    criterion = module.value(tensor.func)
+    return (
+        criterion.kind is Kind.LOSS
+        and criterion.sure
+        and criterion.name.startswith("torch.nn.")
+        and not any(_is_unreduced(call) for call in criterion.origins)
+    )
+
+
+def _is_unreduced(call: cst.CSTNode) -> bool:
+    return isinstance(call, cst.Call) and any(
+        item.star or (item.keyword is not None and item.keyword.value in ("reduction", "reduce")) for item in call.args
+    )
+
+
+def _replays_graphs(module: Module, call: cst.Call) -> bool:
+    """Whether what ``call`` compiles returns tensors that its next call overwrites."""
+    if module.name_of(call.func) != "torch.compile":
+        return False
+    modes = [item.value for item in call.args if item.keyword is not None and item.keyword.value == "mode"]
+    return any(not isinstance(mode, cst.SimpleString) or mode.raw_value in _GRAPH_MODES for mode in modes)
+
+
+def _base(node: cst.BaseExpression) -> cst.BaseExpression:
+    """``x`` of ``x.view(-1).data``: the expression whose memory ``node`` has."""
+    while True:
+        if isinstance(node, cst.Attribute) and node.attr.value in _VIEWS:
+            node = node.value
+        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _VIEWS:
+            node = node.func.value
+        else:
+            return node
+
+
+def _first_bound(module: Module, base: cst.BaseExpression, loop: cst.CSTNode) -> int | None:
+    """Where ``loop`` gives ``base``, or the object that it is a part of, a new value before this place."""
+    texts = {module.code(base)}
+    while isinstance(base, (cst.Attribute, cst.Subscript)):
+        base = base.value
+        texts.add(module.code(base))
+    tree, here = module.tree, module.tree.index(base)
+    bound = [tree.index(node) for node, targets, _ in _assigned(module, loop) if not texts.isdisjoint(targets)]
+    if isinstance(base, cst.Name):
+        bound += [item.order for item in module.values.reaching.of(base) if item.kind in ("assign", "for", "with")]
+    return min((place for place in bound if tree.index(loop) < place < here), default=None)
+
+
+def _assigned(
+    module: Module, place: cst.CSTNode
+) -> Iterator[tuple[cst.Assign | cst.AnnAssign, list[str], cst.BaseExpression]]:
+    """The assignments in ``place``: each with its targets as they are written and the assigned expression."""
+    for node in module.tree.nodes_in(place):
+        if isinstance(node, cst.Assign):
+            yield node, [module.code(item.target) for item in node.targets], node.value
+        elif isinstance(node, cst.AnnAssign) and node.value is not None:
+            yield node, [module.code(node.target)], node.value
+
+
+def _aliases(module: Module, names: set[str], place: cst.CSTNode) -> set[str]:
+    """``names`` and those to which ``place`` assigns the same tensor: ``total = loss``."""
+    same = [{*targets, module.code(_base(value))} for _, targets, value in _assigned(module, place)]
+    found = set(names)
+    while more := {name for group in same if not found.isdisjoint(group) for name in group} - found:
+        found |= more
+    return found
+
+
+def _is_written(module: Module, names: set[str], place: cst.CSTNode, new: range, depth: int) -> bool:
+    """Whether ``place`` writes to a tensor of one of these names, other than where its indices are in ``new``."""
+    tree = module.tree
+
+    def is_meant(node: cst.BaseExpression) -> bool:
+        while isinstance(node, cst.Subscript) and module.code(node) not in names:
+            node = node.value
+        return module.code(_base(node)) in names
+
+    for node in tree.nodes_in(place):
+        if tree.index(node) in new:
+            continue
+        if isinstance(node, cst.AugAssign) and is_meant(node.target):
+            return True
+        if isinstance(node, cst.Assign) and any(
+            isinstance(item.target, cst.Subscript) and module.code(item.target) not in names and is_meant(item.target)
+            for item in node.targets
+        ):
+            return True
+        if isinstance(node, cst.Call) and _writes(module, node, names, depth):
+            return True
+    return False
+
+
+def _writes(module: Module, call: cst.Call, names: set[str], depth: int) -> bool:
+    """Whether ``call`` writes to a tensor of one of these names: a method, ``out=``, a function of the program."""
+    name = called_name(call)
+    in_place = name.endswith("_") and not name.endswith("__") and name not in _HARMLESS
+    if in_place and isinstance(call.func, cst.Attribute) and module.code(_base(call.func.value)) in names:
+        return True
+    given = [item for item in call.args if module.code(_base(item.value)) in names]
+    if not given:
+        return False
+    if in_place or (module.name_of(call.func) or "").startswith("torch.distributed."):
+        return True
+    if any(item.keyword is not None and item.keyword.value == "out" for item in given):
+        return True
+    if depth <= 0:
+        return False
+    for function in module.fact(Dispatch).run(call):
+        for param in (*function.params.posonly_params, *function.params.params, *function.params.kwonly_params):
+            passed = module.definitions.argument_of(call, function, param)
+            if passed is None or module.code(_base(passed)) not in names:
+                continue
+            inside = _aliases(module, {param.name.value}, function)
+            if _is_written(module, inside, function, range(0), depth - 1):
+                return True
+    return False
