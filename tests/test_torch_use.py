@@ -86,3 +86,30 @@ def test_a_file_that_uses_torch_itself_or_by_what_it_imports_is_checked(
     head: str, helpers: str, tmp_path: Path
 ) -> None:
     assert "TL407" in codes_of(tmp_path, head, helpers)
+
+
+def test_a_file_of_a_program_with_torch_is_checked(tmp_path: Path) -> None:
+    """It needs no import for what others hand it."""
+    main = "import torch\nfrom train import train\n\n\nif __name__ == '__main__':\n    train(torch.nn.Linear(2, 1))\n"
+    text = PROGRAM.format(head="FRAMEWORK = 'torch'")
+    path = write(tmp_path, main=main, train=text) / "train.py"
+    assert "TL407" in {item.code for item in check_text(text, str(path))}
+
+
+def test_reads_of_another_library_do_not_wait(tmp_path: Path) -> None:
+    text = """\
+import paddle
+BACKENDS = ("paddle", "torch")
+
+
+def train(model, loader, optimizer):
+    for images, labels in loader:
+        loss = model(images.cuda(), labels.cuda())
+        loss.backward()
+        optimizer.step()
+        print(loss.item())
+"""
+    path = write(tmp_path, train=text) / "train.py"
+    assert check_text(text, str(path)) == []
+    own = text.replace("import paddle", "import torch")
+    assert "TL201" in {item.code for item in check_text(own, str(path))}

@@ -99,7 +99,7 @@ class HostReads:
     @cached_property
     def _reads(self) -> list[HostRead]:
         """The reads at every training step of values that the network or the loss of the step gave, in order."""
-        if self._measures(self._module.path) or not self._on_gpu:
+        if self._measures(self._module.path) or not self._on_gpu or not self._module.uses_torch:
             return []
         found: dict[cst.CSTNode, HostRead] = {}
         for step in self._module.fact(Rounds).steps:

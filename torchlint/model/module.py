@@ -141,8 +141,8 @@ class Module(Forest):
 
     @cached_property
     def uses_torch(self) -> bool:
-        """Whether the file, or one that it imports, directly or not, imports torch or a library built on it."""
-        return any(map(self._names_torch, self.links.imported_by(self.root)))
+        """Whether the file, one that it imports, or one that imports it imports torch or a library built on it."""
+        return any(map(self._names_torch, self.related))
 
     def _names_torch(self, root: cst.CSTNode) -> bool:
         """Whether a file, given by its root, imports torch, also as a name of a star import."""

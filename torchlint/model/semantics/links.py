@@ -58,10 +58,6 @@ class Links:
         """A file, given by its root, the files it imports, and the files that import it, directly or not."""
         return frozenset(_reached(root, self._uses) | _reached(root, self._users))
 
-    def imported_by(self, root: cst.CSTNode) -> frozenset[cst.CSTNode]:
-        """A file, given by its root, and the files it imports, directly or not."""
-        return frozenset(_reached(root, self._uses))
-
     def is_imported(self, root: cst.CSTNode) -> bool:
         """Whether another file imports a file, given by its root."""
         return bool(self._users[root])
