@@ -19,11 +19,10 @@ from torchlint.source.source import Source
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = sorted(
-    [
-        *ROOT.glob("fixtures/*/before.py"),
-        *ROOT.glob("tests/programs/*.py"),
-        *ROOT.glob("validation/programs/*/before.py"),
-    ]
+    path
+    for pattern in ("fixtures/*/before.py", "tests/programs/*.py", "validation/programs/*/before.py")
+    for path in ROOT.glob(pattern)
+    if path.stem != "helper_autocast"  # its import stays, though unused: another file takes the name from it
 )
 #: Files of CPython that use all of its grammar, encodings, newlines and unusual characters; some are in new releases.
 GRAMMAR = [
@@ -94,7 +93,7 @@ def test_what_does_not_hold_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         return Source.from_text(text, self.path)
 
     monkeypatch.setattr(Source, "edited", edited)
-    text = "import torch\n\n# a note\nx = torch.zeros(3).cuda()\nprint(x)\n"
+    text = "import torch\n\nfor i in range(3):\n    # a note\n    print(torch.zeros(i).cuda())\n"
     told = examined(text.encode(), "a.py", "a.py").violations
     assert any("a comment is gone: # a note" in line for line in told)
     assert any("pyflakes says: UnusedImport" in line for line in told)
