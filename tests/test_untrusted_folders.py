@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from torchlint.output.text import write_diff
+from torchlint.settings.formats import FORMATS
 
 TESTS = Path(__file__).resolve().parent
 SHADOWED = (
@@ -92,6 +96,32 @@ def test_plugins_of_the_command_line_need_none(tmp_path: Path) -> None:
     assert outcome.returncode == 0, outcome.stderr.decode()
 
 
+@pytest.mark.parametrize("place", ["../home/.profile", "{home}/.profile", "inner/../../home/.profile"])
+def test_a_settings_file_names_no_baseline_outside_of_its_repository(tmp_path: Path, place: str) -> None:
+    repository, home = tmp_path / "repository", tmp_path / "home"
+    repository.mkdir()
+    home.mkdir()
+    (repository / "a.py").write_text("import torch\n\nfor i in range(3):\n    print(torch.zeros(i).cuda())\n")
+    (repository / "torchlint.toml").write_text(f'baseline = "{place.format(home=home)}"\n')
+    outcome = run_in(repository, "check", "--update-baseline", ".")
+    assert outcome.returncode == 2
+    assert outcome.stderr.decode().startswith("error: torchlint.toml: `baseline` leads out of ")
+    assert list(home.iterdir()) == []
+    given = run_in(repository, "check", "--update-baseline", "--baseline", "../home/known.json", ".")
+    assert given.returncode == 0, given.stderr.decode()
+    assert [path.name for path in home.iterdir()] == ["known.json"]
+
+
+def test_a_baseline_may_be_anywhere_in_the_repository(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "a.py").write_text("import torch\n\nfor i in range(3):\n    print(torch.zeros(i).cuda())\n")
+    (tmp_path / "inner" / "torchlint.toml").write_text('baseline = "../known.json"\n')
+    outcome = run_in(tmp_path / "inner", "check", "--update-baseline", ".")
+    assert outcome.returncode == 0, outcome.stderr.decode()
+    assert (tmp_path / "known.json").is_file()
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -114,3 +144,35 @@ def test_long_rows_of_blanks_take_no_time(tmp_path: Path, name: str, content: st
     outcome = run_in(tmp_path, "check", "--select", "ALL", ".")  # within the limit of `run_in`
     assert b"Traceback" not in outcome.stderr
     assert outcome.returncode in (0, 1)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="such names are not admitted")
+@pytest.mark.parametrize("output_format", FORMATS)
+def test_no_format_passes_on_what_acts_upon_a_terminal_or_a_workflow(tmp_path: Path, output_format: str) -> None:
+    name = "a\x1b[31m\n::error::x.py"
+    text = """import torch
+for i in range(3):
+    y = "\x1b[31m\x07 ::set-output name=x::y"; print(torch.zeros(i).cuda(), "\x1b]0;t\x07")
+"""
+    (tmp_path / name).write_text(text)
+    outcome = run_in(tmp_path, "check", "--output-format", output_format, ".")
+    assert outcome.returncode == 1
+    for stream in (outcome.stdout, outcome.stderr):
+        assert b"\x1b" not in stream
+        assert b"\x07" not in stream
+        assert not any(line.startswith((b"::error::", b"::set-output")) for line in stream.splitlines())
+
+
+def test_a_diff_is_exact_for_programs_and_harmless_on_a_terminal() -> None:
+    diff = "--- a.py\n+++ a.py\n-x = '\x1b[31m'\r\n+y = '\x07'\n"
+    piped = io.StringIO(newline="")
+    write_diff(diff, piped)
+    assert piped.getvalue() == diff
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    shown = Terminal(newline="")
+    write_diff(diff, shown)
+    assert shown.getvalue() == "--- a.py\n+++ a.py\n-x = '␛[31m'\r\n+y = '␇'\n"

@@ -14,7 +14,7 @@ from torchlint.engine.add_noqa import add_noqa
 from torchlint.engine.runner import Result
 from torchlint.findings.baseline import Baseline, BaselineError, CheckedFile, load, unknown, updated
 from torchlint.findings.codes import INVALID_SYNTAX, UNUSED_SUPPRESSION
-from torchlint.output.text import display_path, plural
+from torchlint.output.text import display_path, plural, write_diff
 from torchlint.settings.files import File, Found
 from torchlint.settings.formats import FOR_PEOPLE
 from torchlint.settings.resolver import Resolver
@@ -76,7 +76,7 @@ def _add_noqa(options: argparse.Namespace, results: Sequence[Result], out: TextI
     count = sum(added for _, added in done)
     for result, _ in done:
         if options.diff:
-            out.write(result.diff)
+            write_diff(result.diff, out)
     if not options.quiet:
         print(f"{'Would add' if options.diff else 'Added'} {plural(count, 'noqa directive')}.", file=sys.stderr)
     return [result for result, _ in done]

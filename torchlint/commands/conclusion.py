@@ -59,7 +59,7 @@ def report(options: argparse.Namespace, settings: Settings, mode: Mode, results:
 
     if mode is Mode.DIFF:
         for result in results:
-            out.write(result.diff)
+            text.write_diff(result.diff, out)
         count = sum(len(result.applied) for result in results)
         if not options.quiet:
             would = f"Would fix {text.plural(count, 'finding')}." if count else "No fixes to make."

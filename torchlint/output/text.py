@@ -26,6 +26,13 @@ def printable(text: str) -> str:
     return _UNPRINTABLE.sub(_picture, text)
 
 
+def write_diff(diff: str, out: TextIO) -> None:
+    """Write a diff as it is, for programs; on a terminal without characters that would act upon it."""
+    for line in diff.splitlines(keepends=True) if out.isatty() else [diff]:
+        end = len(line.rstrip("\r\n")) if out.isatty() else 0
+        out.write(printable(line[:end]) + line[end:])
+
+
 def _picture(match: re.Match[str]) -> str:
     code = ord(match[0])
     return chr(0x2400 + code) if code < 0x20 else "\ufffd"

@@ -17,6 +17,7 @@ from torchlint.settings.globs import Glob
 from torchlint.settings.keys import DEFAULT_EXCLUDE, TYPES
 from torchlint.settings.layers import Layer, SettingsError, displayed, suggestion
 from torchlint.settings.settings import PerFileIgnore, Settings, all_rules
+from torchlint.source.paths import repository_of
 
 #: The environment variable that allows the plugins of settings files, if it is "1".
 ALLOW_PLUGINS = "TORCHLINT_ALLOW_PLUGINS"
@@ -78,12 +79,21 @@ def _plugins(layers: Sequence[Layer], allowed: bool) -> tuple[str, ...]:
 
 
 def _baseline(layers: Sequence[Layer]) -> str:
-    """The absolute path of the baseline; an empty one takes back what a layer below has set."""
-    for layer in reversed(layers):
-        if "baseline" in layer.values:
-            given = layer.values["baseline"]
-            return os.path.abspath(os.path.join(layer.folder, os.path.expanduser(given))) if given else ""
-    return ""
+    """The absolute path of the baseline; an empty one takes back what a layer below has set.
+
+    Raises SettingsError for one that a checked repository has outside of it: ``--update-baseline`` would write there.
+    """
+    layer = next((layer for layer in reversed(layers) if "baseline" in layer.values), None)
+    if layer is None or not layer.values["baseline"]:
+        return ""
+    path = os.path.abspath(os.path.join(layer.folder, os.path.expanduser(layer.values["baseline"])))
+    root = os.path.realpath(repository_of(layer.folder) or layer.folder)
+    if not layer.trusted and not os.path.realpath(path).startswith(os.path.join(root, "")):
+        raise SettingsError(
+            f"{layer.where}: `baseline` leads out of {displayed(root)}; to use it all the same, pass "
+            f"--baseline {displayed(path)}"
+        )
+    return path
 
 
 def check_baseline(settings: Settings) -> None:

@@ -21,7 +21,7 @@ def in_project(path: str) -> str:
     if not path:
         return ""
     absolute = os.path.abspath(path)
-    root = _repository(os.path.dirname(absolute)) or os.getcwd()
+    root = repository_of(os.path.dirname(absolute)) or os.getcwd()
     inside = absolute.startswith(os.path.join(root, ""))
     return os.path.relpath(absolute, root).replace(os.sep, "/") if inside else os.path.basename(absolute)
 
@@ -81,13 +81,13 @@ def _has_install_settings(folder: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _repository(folder: str) -> str | None:
+def repository_of(folder: str) -> str | None:
     """The root of the git repository around a folder. A submodule is a part of the one around it."""
     marker = os.path.join(folder, ".git")
     if os.path.isdir(marker) or (os.path.isfile(marker) and _is_worktree(marker)):
         return folder
     above = os.path.dirname(folder)
-    return _repository(above) if above != folder else None
+    return repository_of(above) if above != folder else None
 
 
 def _is_worktree(marker: str) -> bool:
