@@ -1,0 +1,109 @@
+"""Whether pieces chosen on demand give the findings of whole files: ``python -m benchmarks.eager FOLDER...``.
+
+Each folder is checked twice: as always, and with every top-level statement loaded of all files of a program. A finding
+that only one of the two has is listed. Nothing that is checked is imported or run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from unittest import mock
+
+import torchlint
+from torchlint.engine.checker import InternalError, check
+from torchlint.model import forests
+from torchlint.model.syntax.context import Context, ContextFile
+from torchlint.project import context as contexts
+from torchlint.project.project import Project
+from torchlint.source import reading
+from torchlint.source.source import SourceError
+
+#: A finding: path, code, row and column.
+Found = tuple[str, str, int, int]
+
+
+def findings(folder: Path) -> set[Found]:
+    """The findings of all files of a folder, each within its program. Raises InternalError if a rule does."""
+    settings = torchlint.load_settings(overrides={"timeout": 0})
+    found: set[Found] = set()
+
+    def fail(crash: InternalError) -> None:
+        raise crash
+
+    for path in sorted(folder.rglob("*.py")):
+        try:
+            source = reading.read(str(path))
+        except (OSError, SourceError):
+            continue
+        for one in check(source, settings, on_crash=fail):
+            found.add((str(path), one.code, *source.location(one.start)))
+    return found
+
+
+@contextmanager
+def everything_loaded() -> Iterator[None]:
+    """Analyse each file with all statements of all files of its programs."""
+    choose = contexts._choose
+
+    def choose_all(files: Project, mains: Sequence[str], root: str, known: Mapping[object, ContextFile]) -> object:
+        chosen = choose(files, mains, root, {})
+        names = {file.path for file in chosen.context.files}
+        for main in mains:
+            names.update(files.companions(main))
+        found = []
+        for name in sorted(names):
+            text = files.text_of(name) or ""
+            starts = files.facts_of(name).pieces.starts
+            spans = tuple(zip(starts, [*starts[1:], len(text)], strict=True))
+            if spans and text:
+                found.append(ContextFile(name, text, spans, name in mains, partial(contexts._parsed, root)))
+        context = Context(root, tuple(found), files.find_module, files.configured, lambda: files.configs.read)
+        return contexts._Chosen(context, chosen.looked_at)
+
+    with mock.patch.object(contexts, "_choose", choose_all):
+        _forget()
+        yield
+    _forget()
+
+
+def _forget() -> None:
+    contexts.forget()
+    forests.forget()
+
+
+def differences(folder: Path) -> tuple[int, list[str]]:
+    """How many findings a folder has, and those that only one way of loading gives, a line each."""
+    _forget()
+    lazy = findings(folder)
+    with everything_loaded():
+        eager = findings(folder)
+    lines = [f"only on demand: {_told(one)}" for one in sorted(lazy - eager)]
+    return len(lazy), lines + [f"only with everything: {_told(one)}" for one in sorted(eager - lazy)]
+
+
+def _told(found: Found) -> str:
+    path, code, row, column = found
+    return f"{path}:{row}:{column}: {code}"
+
+
+def main() -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="+", type=Path)
+    total = different = 0
+    for folder in parser.parse_args().folders:
+        count, lines = differences(folder)
+        total, different = total + count, different + len(lines)
+        for line in lines:
+            print(line, flush=True)
+    print(f"{total:,} findings, {different:,} of only one way")
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
