@@ -12,7 +12,7 @@ from torchlint.project.context import context_around, forget
 
 MAIN = MAIN.format(data="data", engine="engine")
 GLOBAL = """\
-WORKERS = None
+WORKERS = 0
 
 
 def setup():
