@@ -10,8 +10,8 @@ Expected on an NVIDIA H200:
 
 from __future__ import annotations
 
-import os
 import logging
+import os
 import random
 import zlib
 

@@ -144,7 +144,7 @@ class Trainer:
             losses.append(loss.detach())
             if step % 10 == 0:
                 logger.info(f"step {step}: loss {loss.item():.4f}")
-        losses = torch.stack(losses).tolist()
+        losses = torch.stack(losses).flatten().tolist()
         return losses
 
     @torch.no_grad()
