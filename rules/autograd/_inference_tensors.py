@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.calls import changes_in_place
 from torchlint.model.syntax.dotted import called_name
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.syntax.suspension import suspension_in
@@ -86,7 +87,7 @@ def _changed_by(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         yield from (item.target for item in node.targets if isinstance(item.target, cst.Subscript))
     elif isinstance(node, cst.Call):
         method = called_name(node)
-        if isinstance(node.func, cst.Attribute) and method.endswith("_") and not method.endswith("__"):
+        if isinstance(node.func, cst.Attribute) and changes_in_place(method):
             yield node.func.value
         for argument in node.args:
             word = argument.keyword.value if argument.keyword is not None else ""

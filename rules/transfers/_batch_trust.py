@@ -12,7 +12,7 @@ from torchlint.model.data.loading import Loading
 from torchlint.model.data.placement import Move
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.calls import Call, changes_in_place
 from torchlint.model.syntax.dotted import called_name
 
 #: Kinds of items that the default collation makes into tensors, and kinds that nothing moves.
@@ -79,7 +79,7 @@ def _written(module: Module, place: cst.CSTNode) -> Iterator[cst.BaseExpression]
             yield _whole(node.target.value)
         elif isinstance(node, cst.Call):
             name = called_name(node)
-            if name[-1:] == "_" and name[-2:] != "__":
+            if changes_in_place(name):
                 if isinstance(node.func, cst.Attribute):
                     yield _whole(node.func.value)
                 yield from (_whole(item.value) for item in node.args[:1])

@@ -9,6 +9,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.calls import changes_in_place
 from torchlint.model.syntax.dotted import called_name
 
 #: Methods and attributes whose result has the memory of the tensor.
@@ -151,7 +152,7 @@ def _is_written(module: Module, names: set[str], place: cst.CSTNode, new: range,
 def _writes(module: Module, call: cst.Call, names: set[str], depth: int) -> bool:
     """Whether ``call`` writes to a tensor of one of these names: a method, ``out=``, a function of the program."""
     name = called_name(call)
-    in_place = name.endswith("_") and not name.endswith("__") and name not in _HARMLESS
+    in_place = changes_in_place(name) and name not in _HARMLESS
     if in_place and isinstance(call.func, cst.Attribute) and module.code(_base(call.func.value)) in names:
         return True
     given = [item for item in call.args if module.code(_base(item.value)) in names]

@@ -43,6 +43,11 @@ class Unpacking(Protocol):
         """What the dictionaries that ``call`` unpacks give for the parameter ``name``."""
 
 
+def changes_in_place(method: str) -> bool:
+    """Whether a method is named like those of tensors that change their tensor: ``mul_``, not ``__init__``."""
+    return method.endswith("_") and not method.endswith("__")
+
+
 def is_super_call(node: cst.Call, method: str) -> bool:
     """Whether ``node`` is ``super().__init__(...)``, for the method ``__init__``."""
     func = node.func
