@@ -11,6 +11,7 @@ from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import changes_in_place
 from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.parameters import parameters_of
 
 #: Methods and attributes whose result has the memory of the tensor.
 _VIEWS = frozenset({"view", "view_as", "reshape", "squeeze", "unsqueeze", "flatten", "detach", "data", "contiguous"})
@@ -165,7 +166,7 @@ def _writes(module: Module, call: cst.Call, names: set[str], depth: int) -> bool
     if depth <= 0:
         return False
     for function in module.fact(Dispatch).run(call):
-        for param in (*function.params.posonly_params, *function.params.params, *function.params.kwonly_params):
+        for param in parameters_of(function):
             passed = module.definitions.argument_of(call, function, param)
             if passed is None or module.code(_base(passed)) not in names:
                 continue
