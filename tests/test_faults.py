@@ -244,6 +244,29 @@ def test_an_interruption_ends_the_run_soon(tmp_path: Path, number: signal.Signal
         assert process.returncode == -signal.SIGTERM
 
 
+#: Gets a signal while the temporary file is there.
+KILLED = """\
+import os, signal
+from torchlint.source.replacing import replace_file
+
+sync = os.fsync
+def fsync(descriptor):
+    os.kill(os.getpid(), signal.{signal})
+    sync(descriptor)
+os.fsync = fsync
+replace_file("b.py", b"new", 0o644)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_a_signal_leaves_no_temporary_file(tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "b.py").write_text("old")
+    script = KILLED.format(signal=number.name)
+    process = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment(), timeout=60, check=False)
+    assert process.returncode == -number
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("b.py", "new")]
+
+
 def test_two_fixers_at_once(tmp_path: Path) -> None:
     first, second = start(tmp_path, 80), start(tmp_path, 0)
     for process in (first, second):

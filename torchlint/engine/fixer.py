@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import os
-import tempfile
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ from torchlint.findings.diagnostic import Applicability, Diagnostic
 from torchlint.settings.settings import Settings
 from torchlint.source.lexemes import lines
 from torchlint.source.parsing import ParseError, check_syntax, compiles
+from torchlint.source.replacing import replace_file
 from torchlint.source.source import Source, SourceError
 
 #: Real files settle in two or three rounds.
@@ -132,28 +132,13 @@ def write(before: Source, after: Source) -> None:
             if file.read() != original:
                 raise WriteError(f"{before.path}: not fixed: the file has changed since it was read")
             status = os.fstat(file.fileno())
-        _replace(path, content, status)
+        root = hasattr(os, "geteuid") and os.geteuid() == 0
+        owner = (status.st_uid, status.st_gid) if root else None
+        replace_file(path, content, stat.S_IMODE(status.st_mode), owner)
     except SourceError as error:
         raise WriteError(f"{before.path}: not fixed: {error}") from error
     except OSError as error:
         raise WriteError(f"{before.path}: not fixed: {error.strerror or error}") from error
-
-
-def _replace(path: str, content: bytes, status: os.stat_result) -> None:
-    descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".torchlint-", suffix=".tmp")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, status.st_mode & 0o7777)
-        if hasattr(os, "geteuid") and os.geteuid() == 0:
-            os.chown(temporary, status.st_uid, status.st_gid)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
 
 
 def _sound(source: Source, chosen: list[Diagnostic]) -> list[Diagnostic]:

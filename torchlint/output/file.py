@@ -6,9 +6,10 @@ import contextlib
 import io
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
 from typing import TextIO
+
+from torchlint.source.replacing import replace_file
 
 #: What makes rich colour text though it does not go to a terminal.
 _COLOUR_VARIABLES = ("FORCE_COLOR", "TTY_COMPATIBLE")
@@ -57,16 +58,7 @@ def _write(path: str, content: bytes) -> None:
             file.write(content)
         return
     target = os.path.realpath(path)
-    descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".torchlint-", suffix=".tmp")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        os.chmod(temporary, _mode(target))
-        os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+    replace_file(target, content, _mode(target))
 
 
 def _mode(target: str) -> int:
