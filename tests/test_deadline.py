@@ -27,12 +27,19 @@ def main(photos, model):
 """
 
 
-def slowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def compute(seconds: float) -> None:
+    """Keep the processor busy."""
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+
+def slowed(monkeypatch: pytest.MonkeyPatch, wait: Callable[[], None] = lambda: compute(0.05)) -> None:
     """Let each value of the program take a while."""
     evaluate: Callable[..., object] = Values._evaluate
 
     def slow(self: Values, node: object) -> object:
-        time.sleep(0.05)
+        wait()
         return evaluate(self, node)
 
     monkeypatch.setattr(Values, "_evaluate", slow)
@@ -46,9 +53,18 @@ def test_a_file_that_takes_too_long_is_left_out(monkeypatch: pytest.MonkeyPatch)
         assert check(Source.from_text(PROGRAM, "a.py"), settings, on_crash=crashes.append) == []
     (crash,) = crashes
     assert str(crash) == (
-        "a.py: left out: its analysis takes longer than `timeout`, 0.1 s and one more for every 20,000 characters"
+        "a.py: left out: its analysis takes longer than `timeout`, 0.1 s of CPU time and one more for every 20,000 "
+        "characters"
     )
     assert check(Source.from_text(PROGRAM, "a.py"), torchlint.load_settings()) != []
+
+
+def test_waiting_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    slowed(monkeypatch, lambda: time.sleep(0.05))  # as on a busy machine
+    settings = torchlint.load_settings(overrides={"timeout": 0.3, "select": ["TL101"]})
+    start = time.monotonic()
+    assert [one.code for one in check(Source.from_text(PROGRAM, "c.py"), settings)] == ["TL101"]
+    assert time.monotonic() - start > 0.3
 
 
 def test_without_a_limit_it_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,5 +88,5 @@ def test_what_is_no_time_is_refused(value: object) -> None:
 def test_the_command_line_has_it(tmp_path: Path, torchlint_in: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     (tmp_path / "a.py").write_text(PROGRAM)
     done = torchlint_in(tmp_path, "--timeout", "1e-9", "a.py")
-    assert "error: a.py: left out: its analysis takes longer than `timeout`, 1e-09 s" in done.stderr
+    assert "error: a.py: left out: its analysis takes longer than `timeout`, 1e-09 s of CPU time" in done.stderr
     assert done.returncode == 2

@@ -20,6 +20,7 @@ from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
 
 from ._sample_sizes import SampleSizes
+from ._sample_words import runs_on_images, runs_on_texts
 
 #: Methods and functions that give the same sample, elsewhere or in another form.
 _SAME = frozenset(
@@ -72,6 +73,8 @@ class Samples(ForestFact):
         self._module = module
         self._tree = module.tree
         self._sizes = module.fact(SampleSizes)
+        self._has_images, self._has_texts = runs_on_images(module.text), runs_on_texts(module.text)
+        self._callers: dict[cst.CSTNode, list[tuple[cst.Call, cst.For]]] = {}
 
     @cached_property
     def loops(self) -> list[SampleLoop]:
@@ -98,18 +101,29 @@ class Samples(ForestFact):
                 return None
             return SampleLoop(call, around, found.single, found.reason, found.evidence)
         function = self._module.function_of(call)
-        if function is None or self._is_one_by_one(function.body):
+        callers = self._looping_callers(function) if function is not None else []
+        if function is None or not callers or self._is_one_by_one(function.body):
             return None
         found = self._runs(call, given, function.body)
         if found is None and not self._is_handed_on(call, given):
             return None
-        for caller in self._module.callers(function).calls:
-            loop = next((item.node for item in self._module.fact(Loops).around(caller)), None)
-            if isinstance(loop, cst.For):
-                item = self._judge_caller(caller, loop, found, self._fed(caller, function, given))
-                if item is not None:
-                    return item
+        for caller, loop in callers:
+            item = self._judge_caller(caller, loop, found, self._fed(caller, function, given))
+            if item is not None:
+                return item
         return None
+
+    def _looping_callers(self, function: cst.FunctionDef) -> list[tuple[cst.Call, cst.For]]:
+        """The calls of a function that stand directly in a `for` loop, with that loop."""
+        known = self._callers.get(function)
+        if known is None:
+            around = self._module.fact(Loops).around
+            loops = [
+                (call, next((item.node for item in around(call)), None))
+                for call in self._module.callers(function).calls
+            ]
+            known = self._callers[function] = [(call, loop) for call, loop in loops if isinstance(loop, cst.For)]
+        return known
 
     def _judge_caller(
         self, caller: cst.Call, loop: cst.For, found: _Run | None, fed: list[cst.BaseExpression]
@@ -136,7 +150,7 @@ class Samples(ForestFact):
         reached = self._module.values.reaching.of(given)
         if not reached or any(item.kind != "param" for item in reached):
             return False
-        return self._module.fact(Networks).runs_network(call) and self._is_inference(call)
+        return self._has_images and self._runs_inference(call)
 
     def _fed(self, caller: cst.Call, function: cst.FunctionDef, given: cst.CSTNode) -> list[cst.BaseExpression]:
         """What ``caller`` passes for the parameters of ``function`` that the network's input is made from."""
@@ -155,23 +169,27 @@ class Samples(ForestFact):
 
     def _runs(self, call: cst.Call, given: cst.BaseExpression, body: cst.CSTNode) -> _Run | None:
         """Whether ``call`` runs a network on one sample that the statements of ``body`` make, of a known size."""
-        if self._is_pipeline(call):
+        if self._has_texts and self._is_pipeline(call):
             one = given if self._is_one(given, body) else None
             return _Run(one, None, "a pipeline makes batches of a list, with `batch_size=`", None) if one else None
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "generate":
+            if not self._has_texts:
+                return None
             model = self._module.value(call.func.value)
             named = last_name(call.func.value).lower()
             if model.kind is not Kind.MODULE or not (model.sure or named.endswith("model")):
                 return None
             text = self._tokenized(given, body)
             return _Run(text, None, "a tokenizer pads several texts to one length", None) if text else None
-        if not self._module.fact(Networks).runs_network(call) or not self._is_inference(call):
+        if not self._has_images or not self._runs_inference(call):
             return None
         single = self._single(given, body)
         evidence = self._same_size(single, given, body) if single is not None else None
         return _Run(given, single, *evidence) if evidence is not None else None
 
-    def _is_inference(self, call: cst.Call) -> bool:
+    def _runs_inference(self, call: cst.Call) -> bool:
+        if not self._module.fact(Networks).runs_network(call):
+            return False
         if self._module.fact(Gradients).reaches_backward(call):
             return False
         if self._module.fact(GradModes).of(call) in (GradMode.NO_GRAD, GradMode.INFERENCE):

@@ -1,36 +1,14 @@
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint.rule import Default, Diagnostic, Note, Rule
 
+from ._sample_words import LOOP, reads_images, runs_on_images, runs_on_texts
+
 if TYPE_CHECKING:
     from torchlint.model.module import Module
-
-
-_LOOP = re.compile(r"^[ \t]*(async )?for\b", re.MULTILINE)
-#: A batch of one, inference, and what makes samples equally large.
-_SINGLES = ("unsqueeze(0", "unsqueeze(dim=0", "torch.unsqueeze(", "[None", "expand_dims(")
-_INFERENCE = ("no_grad", "inference_mode", ".eval(")
-_SIZES = ("esize(", "Crop(", "crop(", "etterbox(", "Image.new(", "DataLoader")
-#: What reads an image that may be handed over to a function of another file.
-_READING = ("Image.open(", "imread(")
-
-
-def _of_images(text: str) -> bool:
-    return (
-        any(word in text for word in _SINGLES)
-        and any(word in text for word in _INFERENCE)
-        and (any(word in text for word in _SIZES) or ("torch.stack(" in text and ".eval(" in text))
-    )
-
-
-def _of_texts(text: str) -> bool:
-    if ".generate(" in text and "okenizer" in text:
-        return True
-    return "pipeline(" in text and ("transformers import" in text or "import transformers" in text)
 
 
 class PerSampleInference(Rule):
@@ -77,20 +55,18 @@ class PerSampleInference(Rule):
     code = "TL111"
     name = "per-sample-inference"
     default = Default.INFO
-    words = (" in ",)
+    words = (LOOP,)
     demo = ("GPU",)
 
     @classmethod
     def may_concern(cls, text: str) -> bool:
-        """Whether a loop of the file may run a network on one sample, or hand it over to a function that does."""
-        if not super().may_concern(text) or not _LOOP.search(text):
-            return False
-        return _of_texts(text) or _of_images(text) or any(word in text for word in _READING)
+        """Whether a file may hold a loop over samples, or a function that is given one."""
+        return super().may_concern(text) and (runs_on_texts(text) or runs_on_images(text) or reads_images(text))
 
     @classmethod
     def may_apply(cls, text: str) -> bool:
         """Whether the file and its context have all that a finding needs."""
-        return _of_texts(text) or _of_images(text)
+        return runs_on_texts(text) or runs_on_images(text)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._samples import Samples

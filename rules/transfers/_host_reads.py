@@ -81,6 +81,8 @@ class HostReads:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._tree = module.tree
+        #: by expression the depth up to which it was followed, and no output or loss was found
+        self._no_tensors: dict[cst.CSTNode, int] = {}
 
     @cached_property
     def steps(self) -> list[WaitingStep]:
@@ -222,13 +224,18 @@ class HostReads:
         return self._is_tensor_of_step(tensor)
 
     def _is_tensor_of_step(self, node: cst.CSTNode) -> bool:
-        return self._follow(node, _VALUE_DEPTH, set())
+        seen: dict[cst.CSTNode, int] = {}
+        if self._follow(node, _VALUE_DEPTH, seen):
+            return True
+        for part, depth in seen.items():
+            self._no_tensors[part] = max(depth, self._no_tensors.get(part, 0))
+        return False
 
-    def _follow(self, node: cst.CSTNode, depth: int, seen: set[cst.CSTNode]) -> bool:
+    def _follow(self, node: cst.CSTNode, depth: int, seen: dict[cst.CSTNode, int]) -> bool:
         """Whether ``node`` is computed on the device from an output of a network or from a loss."""
-        if node in seen or depth <= 0:
+        if depth <= self._no_tensors.get(node, 0) or node in seen:
             return False
-        seen.add(node)
+        seen[node] = depth
         for part in self._live_parts(node):
             if self._is_source(part):
                 return True

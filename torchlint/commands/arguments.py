@@ -78,7 +78,7 @@ def parser() -> Parser:
     files.add_argument("--respect-gitignore", action=switch, help="leave out what git ignores (default)")
     files.add_argument("--force-exclude", action=switch, help="leave out excluded files even if they are named")
     files.add_argument("--stdin-filename", metavar="FILE", help="the name of the file that standard input holds")
-    files.add_argument("--timeout", type=float, metavar="SECONDS", help="how long a file may take (default: 10)")
+    files.add_argument("--timeout", type=float, metavar="SECONDS", help="CPU time that a file may take (default: 10)")
     report = parser.add_argument_group("report")
     report.add_argument("--output-format", metavar="FORMAT", help=f"one of {', '.join(FORMATS)} (default: full)")
     report.add_argument("-o", "--output-file", metavar="FILE", help="write the report to a file")

@@ -52,7 +52,7 @@ _shtab_torchlint_check_options=(
   {--respect-gitignore,--no-respect-gitignore}"[leave out what git ignores (default)]"
   {--force-exclude,--no-force-exclude}"[leave out excluded files even if they are named]"
   "--stdin-filename[the name of the file that standard input holds]:FILE:_files"
-  "--timeout[how long a file may take (default\: 10)]:SECONDS:"
+  "--timeout[CPU time that a file may take (default\: 10)]:SECONDS:"
   "--output-format[one of full, concise, grouped, json, json-lines, sarif, github, gitlab, junit, pylint, rdjson (default\: full)]:FORMAT:(full concise grouped json json-lines sarif github gitlab junit pylint rdjson)"
   {-o,--output-file}"[write the report to a file]:FILE:_files"
   "--statistics[count the findings of each rule instead]"

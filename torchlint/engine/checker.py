@@ -175,8 +175,8 @@ def _answers(
     except deadline.DeadlineError:
         _forget_forests()
         raise InternalError(
-            f"{source.path}: left out: its analysis takes longer than `timeout`, {settings.timeout:g} s and one more "
-            f"for every {_CHARACTERS:,} characters"
+            f"{source.path}: left out: its analysis takes longer than `timeout`, {settings.timeout:g} s of CPU time "
+            f"and one more for every {_CHARACTERS:,} characters"
         ) from None
 
 
@@ -277,6 +277,7 @@ def _model(
     try:
         yield module
     finally:
+        module.release()
         forests.done(forest)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections import deque
@@ -18,6 +19,7 @@ from torchlint.project.context import forget
 from torchlint.settings.files import File
 from torchlint.settings.settings import Settings
 from torchlint.source import reading
+from torchlint.source.parsing import garbage_collection_paused
 from torchlint.source.source import Source, SourceError
 
 #: Below this much text a pool of processes costs more than it brings.
@@ -61,10 +63,11 @@ def run(
     """
     forget()  # files may have changed since the last run
     results: dict[int, Result] = {}
-    for index, result in _results(files, mode, executor):
-        results[index] = result
-        if progress is not None:
-            progress(len(results))
+    with garbage_collection_paused():
+        for index, result in _results(files, mode, executor):
+            results[index] = result
+            if progress is not None:
+                progress(len(results))
     return [results[index] for index in range(len(files))]
 
 
@@ -192,10 +195,12 @@ def _run_alone(files: Sequence[File], indices: Sequence[int], mode: Mode) -> Ite
 
 
 def _pool(workers: int, mode: Mode) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(workers, initializer=_on_interrupt, initargs=(mode,))
+    return ProcessPoolExecutor(workers, initializer=_prepare, initargs=(mode,))
 
 
-def _on_interrupt(mode: Mode) -> None:
+def _prepare(mode: Mode) -> None:
+    """What a new process does first."""
+    gc.disable()  # as `run` does
     # The parent reports an interruption; a child just ends, but not while it may be writing a file.
     signal.signal(signal.SIGINT, _interrupt if mode is Mode.FIX else signal.SIG_DFL)
 

@@ -109,7 +109,11 @@ class Forest:
 
     def release(self) -> None:
         """Give up all that is known: its parts refer to each other, and would wait for the garbage collector."""
-        vars(self).clear()
+        if not vars(self):
+            return
+        parts = (self.tree, self.links, self.names, self.definitions, self.values, self.written, self.keywords)
+        for part in (*self._facts.values(), *parts, self.tables, self):
+            vars(part).clear()
 
     # -- text
 

@@ -77,6 +77,11 @@ class Module(Forest):
             found = self._own_facts[kind] = make(self)
         return found  # type: ignore[no-any-return]
 
+    def release(self) -> None:
+        """Give up what is known of the file; the forest stays."""
+        for part in (*self._own_facts.values(), self):
+            vars(part).clear()
+
     # -- the file
 
     @property

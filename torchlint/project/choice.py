@@ -7,7 +7,7 @@ to their definitions, nearest first, until a budget is used up.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Protocol
 
@@ -56,6 +56,7 @@ class Choice:
         self._size = 0
         self._waiting: deque[tuple[str, int, bool]] = deque()
         self._containing: dict[str, dict[str, list[int]]] = {}  #: by file the pieces that contain each word
+        self._imported: dict[str, dict[str, list[int]]] = {}  #: by file the pieces that import each name
         self._assigned: dict[str, dict[int, list[str]]] = {}  #: by file what the statement in each row assigns
         self._seen: set[tuple[str, str]] = set()  #: names of files that were looked up
 
@@ -86,7 +87,7 @@ class Choice:
         return known
 
     def _add(self, file: str, index: int, *, is_caller: bool = False) -> None:
-        """Choose a piece, and the imports of its file."""
+        """Choose a piece, and the imports that it uses."""
         if file in self._mains or index in self._chosen.get(file, ()):
             return
         facts = self._facts(file)
@@ -95,18 +96,31 @@ class Choice:
         length = (starts[index + 1] if index + 1 < len(starts) else len(text)) - starts[index]
         if length > MAX_PIECE or self._size + length > BUDGET:
             return
-        self._add_imports(file)
+        self._add_imports(file, self._words(file, index))
         self._chosen[file].add(index)
         self._size += length
         self._waiting.append((file, index, is_caller))
 
-    def _add_imports(self, file: str) -> None:
-        if file in self._mains or file in self._chosen:
+    def _add_imports(self, file: str, words: Collection[str]) -> None:
+        """Choose the imports of a file that bind one of some words, or nobody knows what."""
+        if file in self._mains:
             return
-        facts = self._facts(file)
-        rows = {item.row for bound in facts.bindings.values() for item in bound if item.imported is not None}
-        rows |= {item.row for item in facts.stars}
-        self._chosen[file] = {facts.pieces.index_at(row) for row in rows}
+        imports = self._imports(file)
+        if file not in self._chosen:
+            self._chosen[file] = set(imports[""])
+        self._chosen[file].update(index for name in imports.keys() & words for index in imports[name])
+
+    def _imports(self, file: str) -> Mapping[str, Collection[int]]:
+        """By name the pieces of a file that import it; under "" those with star imports."""
+        known = self._imported.get(file)
+        if known is None:
+            facts = self._facts(file)
+            known = self._imported[file] = {"": [facts.pieces.index_at(item.row) for item in facts.stars]}
+            for name, bindings in facts.bindings.items():
+                rows = [item.row for item in bindings if item.imported is not None]
+                if rows:
+                    known[name] = [facts.pieces.index_at(row) for row in rows]
+        return known
 
     def _needs(self, file: str, words: Collection[str]) -> None:
         """Choose the definitions of the names in `words`, as the top level of a file sees them."""
@@ -117,7 +131,7 @@ class Choice:
             self._seen.add((file, name))
             for binding in facts.bindings[name]:
                 if binding.imported is not None:
-                    self._add_imports(file)
+                    self._add_imports(file, {name})
                     self._follow(file, binding.imported, words)
                 else:
                     self._add(file, facts.pieces.index_at(binding.row))
@@ -133,7 +147,7 @@ class Choice:
             asked = {name for name in words if (target, f"*{file}:{name}") not in self._seen}
             if asked:
                 self._seen.update((target, f"*{file}:{name}") for name in asked)
-                self._add_imports(file)
+                self._add_imports(file, ())
                 self._needs(target, asked)
 
     def _add_uses(self, file: str, name: str) -> None:
@@ -184,10 +198,11 @@ class Choice:
                 self._unmentioning.add(importer)
                 continue
             bound, modules = self._bound(importer, file, names)
+            imports = {index for pieces in self._imports(importer).values() for index in pieces}
             for index in range(len(self._facts(importer).pieces.starts)):
                 words = self._words(importer, index)
                 if not words.isdisjoint(bound) or (not words.isdisjoint(modules) and not words.isdisjoint(names)):
-                    if not self._is_import(importer, index):
+                    if index not in imports:
                         self._add(importer, index, is_caller=True)
 
     def _users(self, file: str, index: int) -> None:
@@ -235,10 +250,6 @@ class Choice:
                 if self._find_module(f"{item.module}{separator}{item.name}", importer) == file:
                     modules.add(item.bound)
         return bound, modules
-
-    def _is_import(self, file: str, index: int) -> bool:
-        self._add_imports(file)
-        return index in self._chosen.get(file, ())
 
     def _defined(self, file: str, index: int | None = None) -> set[str]:
         """The functions and classes that a file, or one of its pieces, defines."""

@@ -28,12 +28,10 @@ Result = TypeVar("Result")
 
 _STACK_BYTES = 64 * 1024 * 1024
 _IDLE_SECONDS = 0.1
-#: How many objects may be made until garbage is collected nevertheless. An analysis leaves some 10,000.
-_GARBAGE_LIMIT = 300_000
 
 
 class Worker:
-    """One thread that does what it is given, in order, and collects garbage when there is nothing to do.
+    """One thread that does what it is given, in order, and collects garbage only when there is nothing to do.
 
     It is a daemon, so that an analysis under way never holds up the end of the server.
     """
@@ -64,13 +62,14 @@ class Worker:
         return future
 
     def _work(self) -> None:
-        gc.set_threshold(_GARBAGE_LIMIT)
+        gc.disable()
         _warm_up()
         while True:
             try:
                 job = self._jobs.get(timeout=_IDLE_SECONDS)
             except queue.Empty:
-                gc.collect()
+                gc.collect()  # little: an analysis takes what it has made apart
+                gc.freeze()
                 job = self._jobs.get()
             job()
             del job  # with what it knows of the document

@@ -205,8 +205,8 @@ KEYS: Mapping[str, Key] = {
     "timeout": Key(
         Kind.NUMBER,
         "10",
-        "How many seconds the analysis of a file may take, and one more for every 20,000 characters of the files that "
-        "are analysed with it. A file that takes longer is left out with an error. 0 means no limit.",
+        "How many seconds of CPU time the analysis of a file may take, and one more for every 20,000 characters of the "
+        "files that are analysed with it. A file that takes longer is left out with an error. 0 means no limit.",
         "timeout = 60",
     ),
     "unsafe-fixes": Key(

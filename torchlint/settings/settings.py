@@ -40,7 +40,8 @@ class Settings:
     fix: bool = False
     unsafe_fixes: bool = False
     show_fixes: bool = False
-    timeout: float = 10.0  #: seconds that the analysis of a file may take, and one more for its size; 0 for no limit
+    #: CPU seconds that the analysis of a file may take, and some more for its size; 0 for no limit
+    timeout: float = 10.0
     isolated_files: bool = False  #: whether each file is analysed by itself, without its project
     ignore_noqa: bool = False
     baseline: str = ""  #: the path of the file whose findings are not reported, if there is one

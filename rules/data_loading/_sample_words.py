@@ -1,0 +1,37 @@
+"""Words without which a text runs no network on single samples; no heavy imports."""
+
+from __future__ import annotations
+
+import re
+
+LOOP = re.compile(r"^[ \t]*(async )?for\b", re.MULTILINE)
+#: A batch of one, inference, and what makes samples equally large.
+_SINGLES = ("unsqueeze(0", "unsqueeze(dim=0", "torch.unsqueeze(", "[None", "expand_dims(")
+_INFERENCE = ("no_grad", "inference_mode", ".eval(")
+_SIZES = ("esize(", "Crop(", "crop(", "etterbox(", "Image.new(", "DataLoader")
+#: What reads an image that may be handed over to a function of another file.
+_READING = ("Image.open(", "imread(")
+#: `pipeline` of transformers
+_PIPELINE = re.compile(
+    r"transformers\.pipeline\(|import transformers +as\b"
+    r"|from transformers(?:\.\w+)* import *(?:\([^)]*\bpipeline\b|[^\n(]*\bpipeline\b|\*)"
+)
+
+
+def runs_on_images(text: str) -> bool:
+    """Whether a text may run a network on one image, and make all images equally large."""
+    return (
+        any(word in text for word in _SINGLES)
+        and any(word in text for word in _INFERENCE)
+        and (any(word in text for word in _SIZES) or ("torch.stack(" in text and ".eval(" in text))
+    )
+
+
+def runs_on_texts(text: str) -> bool:
+    """Whether a text may run a language model, or a pipeline, on one text."""
+    return (".generate(" in text and "okenizer" in text) or _PIPELINE.search(text) is not None
+
+
+def reads_images(text: str) -> bool:
+    """Whether a text reads images, which it may hand over to a function of another file."""
+    return any(word in text for word in _READING)
