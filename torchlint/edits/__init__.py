@@ -35,6 +35,7 @@ from torchlint.edits.text import (
     replace,
     statement_end,
 )
+from torchlint.edits.unused_imports import with_unused_imports
 
 __all__ = [
     "Edits",
@@ -63,5 +64,6 @@ __all__ = [
     "statement_end",
     "statement_of_call",
     "unwrap",
+    "with_unused_imports",
     "wrap_in_with",
 ]
