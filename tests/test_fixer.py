@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import tokenize
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import torchlint
+from torchlint.engine import fixer
 from torchlint.engine.fixer import WriteError, fix, unified_diff, write
 from torchlint.findings.conflicts import edits_of, without_conflicts
 from torchlint.rule import Applicability, Diagnostic, Edit, Fix
@@ -119,6 +121,38 @@ def test_a_fix_whose_result_is_not_python_is_left_out_and_told(demo: MakeSetting
     assert result.source.text == "a = loud\nb = BREAK\nc = loud\n"
     assert [one.code for one in result.diagnostics] == ["ZZ104"]
     assert result.errors == ("a.py: the fix of ZZ104 on line 2 was left out: its result is not Python",)
+
+
+def renamed(names: Callable[[str], dict[str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let fixes of one rule rename what ``names`` says of a text."""
+
+    def check(source: Source, *_: object, **__: object) -> list[Diagnostic]:
+        found = [(match, to) for one, to in names(source.text).items() for match in re.finditer(one, source.text)]
+        found.sort(key=lambda item: item[0].start())
+        return [
+            Diagnostic("ZZ1", "rename", "", *match.span(), fix=Fix("", (Edit(*match.span(), to),), Applicability.SAFE))
+            for match, to in found
+        ]
+
+    monkeypatch.setattr(fixer, "check", check)
+
+
+def test_fixes_that_are_only_wrong_together_are_made_one_after_the_other(
+    demo: MakeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Both rename their argument to `k`; once the first one did, `k` is renamed to `j`.
+    renamed(lambda text: {"A": "k", "B": "k", **({"k": "j"} if "B" in text else {})}, monkeypatch)
+    result = fix(Source.from_text("f(A=1, B=2)\n", "a.py"), demo())
+    assert (result.source.text, result.errors) == ("f(j=1, k=2)\n", ())
+
+
+def test_a_fix_that_stays_wrong_beside_another_is_left_out_and_told_once(
+    demo: MakeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renamed(lambda text: {"A": "k", "B": "k"}, monkeypatch)
+    result = fix(Source.from_text("f(A=1, B=2)\n", "a.py"), demo())
+    assert result.source.text == "f(k=1, B=2)\n"
+    assert result.errors == ("a.py: the fix of ZZ1 on line 1 was left out: its result is not Python",)
 
 
 def test_an_import_may_not_come_before_future_imports(demo: MakeSettings) -> None:

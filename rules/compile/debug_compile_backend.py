@@ -47,7 +47,8 @@ class DebugCompileBackend(Rule):
 
     ## Fix safety
     Unsafe: the code is then really compiled. The first call takes longer, results may round differently, a C++
-    compiler or Triton must be there, and an error that was hidden so far appears.
+    compiler or Triton must be there, and an error that was hidden so far appears. What only the deleted statement uses
+    of a package (`from torch._dynamo import config`) is no longer imported.
 
     ## When to ignore
     When the program cannot be compiled on purpose: a library that it uses breaks under the compiler.
@@ -110,23 +111,28 @@ class DebugCompileBackend(Rule):
                     f"compiled with {module.code(call.node.args[0].value)}, which leaves the code as it is",
                     label="for debugging only",
                 )
-        for switch, effect in switches(module):
+        found = list(switches(module))
+        nodes = [switch.node for switch, _ in found]
+        for switch, effect in found:
             yield self.diagnostic(
                 module,
                 switch.node,
                 f"`{switch.name}` is on for the whole program",
                 label=effect,
-                fix=_fix("remove it", edits.delete_statement(module, switch.node) if _sets_one(switch.node) else None),
+                fix=_fix("remove it", _deleted(module, switch.node, nodes)),
             )
 
 
-def _sets_one(statement: cst.CSTNode) -> bool:
-    """Whether a statement sets the switch and nothing else."""
+def _deleted(module: Module, statement: cst.CSTNode, switches: list[cst.CSTNode]) -> edits.Edits | None:
+    """Delete a statement that sets one of the switches and nothing else, with an import that only they use."""
     import libcst as cst
 
     if not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
-        return False
-    return isinstance(statement.targets[0].target, (cst.Attribute, cst.Subscript))
+        return None
+    target = statement.targets[0].target
+    used = target.value if isinstance(target, cst.Subscript) else target
+    deleted = edits.delete_statement(module, statement) if isinstance(used, (cst.Attribute, cst.Name)) else None
+    return None if deleted is None else edits.with_unused_imports(module, deleted, used, switches)
 
 
 def _fix(message: str, edited: edits.Edits | None) -> Fix | None:

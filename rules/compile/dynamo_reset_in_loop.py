@@ -47,7 +47,8 @@ class DynamoResetInLoop(Rule):
 
     ## Fix safety
     Unsafe: compiled code and what it holds on to stay in memory, and code that was compiled for one case is used again
-    for the next. An `if` or `for` that only contains the reset is deleted with it. No fix is offered where the reset is
+    for the next. An `if` or `for` that only contains the reset is deleted with it, and what only
+    the reset uses (`import torch._dynamo`) is no longer imported. No fix is offered where the reset is
     a part of a larger statement, or where the condition or the iterable may change something.
 
     ## When to ignore
@@ -67,12 +68,16 @@ class DynamoResetInLoop(Rule):
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._resets import loop_that_needs_it
 
-        for call in module.own_calls(*_RESETS):
+        resets = list(module.own_calls(*_RESETS))
+        nodes = [call.node for call in resets]
+        for call in resets:
             loop = loop_that_needs_it(module, call.node)
             if loop is None:
                 continue
             statement = edits.statement_of_call(module, call.node)
             edited = edits.delete_with_block(module, statement) if statement is not None else None
+            if edited is not None:
+                edited = edits.with_unused_imports(module, edited, call.node.func, nodes)
             yield self.diagnostic(
                 module,
                 call.node,

@@ -111,12 +111,15 @@ class SingleProcessDataloader(Rule):
         if not can_have_workers(module, call):
             return None
         value = str(module.option(self.name, "num-workers") or self.options["num-workers"])
-        imported = edits.import_module(module, "os", call.node) if re.search(r"\bos\.", value) else ()
+        named = edits.name_module(module, "os", call.node) if re.search(r"\bos\.", value) else ("os", ())
+        if named is None:
+            return None
+        value = re.sub(r"\bos\.", f"{named[0]}.", value)
         passed = edits.set_argument(module, call.node, "num_workers", workers, value)
-        if imported is None or passed is None:
+        if passed is None:
             return None
         message = f"{'add' if workers.absent else 'pass'} `num_workers={value}`"
         caution = "random augmentation, and the order of items from the second epoch on"
         if may_be_iterable(module, call):
             caution += "; every worker would yield all items of an unsharded `IterableDataset`"
-        return Fix(message, (*imported, *passed), Applicability.UNSAFE, caution)
+        return Fix(message, (*named[1], *passed), Applicability.UNSAFE, caution)

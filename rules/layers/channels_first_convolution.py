@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 #: A file without these shows no convolutional network.
 _NETWORKS = ("Conv2d", "ConvTranspose2d", "torchvision", "timm", "segmentation_models")
-_FORMAT = "memory_format=torch.channels_last"
+_FORMAT = "memory_format={torch}.channels_last"
 
 
 class ChannelsFirstConvolution(Rule):
@@ -99,8 +99,11 @@ def _fix(module: Module, call: cst.Call, network: cst.BaseExpression) -> Fix | N
         return None
     site = InferenceSite(call, network, module.function_of(call) or module.root, ("", None))
     place = first_statement(module, site)
-    changed = edits.insert_before(module, place, f"{module.code(network)}.to({_FORMAT})") if place is not None else None
-    if not changed or edits.import_module(module, "torch", call) != ():
+    named = edits.name_module(module, "torch", call)
+    if place is None or named is None or named[1]:
+        return None
+    changed = edits.insert_before(module, place, f"{module.code(network)}.to({_FORMAT.format(torch=named[0])})")
+    if not changed:
         return None
     return Fix(
         "put the channels last in the network",

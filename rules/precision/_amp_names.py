@@ -187,11 +187,11 @@ def _without_device(module: Module, node: cst.CSTNode) -> Edits | None:
 
 def _spelled_out(module: Module, use: Use) -> Edits | None:
     """`torch.amp.autocast("cuda")` in full."""
-    return _joined(
-        edits.import_module(module, "torch", use.target),
-        edits.replace(module, use.target, use.successor),
-        _arguments(module, use),
-    )
+    named = edits.name_module(module, "torch", use.target)
+    if named is None:
+        return None
+    successor = use.successor.replace("torch", named[0], 1)
+    return _joined(named[1], edits.replace(module, use.target, successor), _arguments(module, use))
 
 
 def _movable(module: Module, binding: Binding, users: list[Use]) -> bool:

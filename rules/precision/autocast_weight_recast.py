@@ -112,8 +112,11 @@ def _fix(module: Module, recast: Recast) -> Fix | None:
         if found is None:
             return None
         name, place = found
-    changed = edits.insert_after(module, place, f"{name}.to({dtype})")
-    if not changed or edits.import_module(module, "torch", place) != ():
+    named = edits.name_module(module, "torch", place)
+    if named is None or named[1]:
+        return None
+    changed = edits.insert_after(module, place, f"{name}.to({dtype.replace('torch', named[0], 1)})")
+    if not changed:
         return None
     return Fix(
         f"put the network into {dtype.rpartition('.')[2]} once",

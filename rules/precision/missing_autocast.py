@@ -16,7 +16,7 @@ _PROBABILITIES = (
 )
 #: The note on writes by index.
 _MIXED = "a write by index raises an error under autocast: cast what is written with `.to(out.dtype)` first"
-_HEADER = 'torch.autocast(device_type="cuda", dtype=torch.bfloat16)'
+_HEADER = '{torch}.autocast(device_type="cuda", dtype={torch}.bfloat16)'
 
 
 class MissingAutocast(Rule):
@@ -124,10 +124,11 @@ class MissingAutocast(Rule):
         if module.fact(MixedWrites).first is not None:
             return None
         statements = module.fact(Steps).forward_and_loss(step)
-        imported = edits.import_module(module, "torch", step.forward)
-        if statements is None or imported is None:
+        named = edits.name_module(module, "torch", step.forward)
+        if statements is None or named is None:
             return None
-        wrapped = edits.wrap_in_with(module, statements, _HEADER)
+        torch, imported = named
+        wrapped = edits.wrap_in_with(module, statements, _HEADER.format(torch=torch))
         if wrapped is None:
             return None
         return Fix(

@@ -135,16 +135,19 @@ class HostReadInLoop(Rule):
 
         tensor = module.code(read.tensor) if kept.kind == "int" else f"{module.code(read.tensor)}.detach()"
         if kept.is_list:
-            torch = edits.import_module(module, "torch", kept.loop)
+            named = edits.name_module(module, "torch", kept.loop)
+            if named is None:
+                return None
+            torch, imported = named
             numbers = "tolist()" if is_number(module, read.tensor) else "flatten().tolist()"
-            after = edits.insert_after(module, kept.loop, f"{kept.name} = torch.stack({kept.name}).{numbers}")
+            after = edits.insert_after(module, kept.loop, f"{kept.name} = {torch}.stack({kept.name}).{numbers}")
             tensor += ".clone()" if is_overwritten(module, read.tensor, read.step, kept.loop) else ""
         else:
-            torch = ()
+            imported = ()
             after = edits.insert_after(module, kept.loop, f"{kept.name} = {kept.kind}({kept.name})")
-        if torch is None or after is None:
+        if after is None:
             return None
-        changes = [*torch, *edits.replace(module, read.call, tensor)]
+        changes = [*imported, *edits.replace(module, read.call, tensor)]
         for use in kept.reads:
             changes += edits.replace(module, use, f"{kept.kind}({kept.name})")
         return changes, after[0]

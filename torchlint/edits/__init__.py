@@ -13,7 +13,7 @@ from torchlint.edits.calls import (
     set_argument,
     unwrap,
 )
-from torchlint.edits.imports import import_module, insert_behind_imports, name_module, remove_imported_name
+from torchlint.edits.imports import insert_behind_imports, name_module, remove_imported_name
 from torchlint.edits.process_settings import insert_setting
 from torchlint.edits.statements import (
     decorate,
@@ -35,6 +35,7 @@ from torchlint.edits.text import (
     replace,
     statement_end,
 )
+from torchlint.edits.unused_imports import with_unused_imports
 
 __all__ = [
     "Edits",
@@ -43,7 +44,6 @@ __all__ = [
     "delete_statement",
     "delete_with_block",
     "drop_method_call",
-    "import_module",
     "indent_under",
     "indentation_at",
     "insert_above_comments",
@@ -64,5 +64,6 @@ __all__ = [
     "statement_end",
     "statement_of_call",
     "unwrap",
+    "with_unused_imports",
     "wrap_in_with",
 ]

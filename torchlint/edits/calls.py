@@ -33,7 +33,8 @@ def add_keyword(module: Module, call: cst.Call, name: str, value: str) -> Edits 
         _argument_start(module, call.args[-2]) if len(call.args) > 1 else module.span(call)[0]
     )
     if not own_row or ("\n" not in tail and "\r" not in tail):
-        return (Edit(after, after, f" {text}" if comma else f", {text}"),)
+        between = _break_before(module, call, last, len(text)) or " "
+        return (Edit(after, after, f"{between}{text}" if comma else f",{between}{text}"),)
     newline = newline_of(module)
     indent = indentation_at(module, _argument_start(module, last))
     row_end = end_of_row(module, after)
@@ -123,6 +124,21 @@ def unwrap(module: Module, call: cst.Call, argument: cst.BaseExpression) -> Edit
     if "#" in module.text[start:first] or "#" in module.text[last:end]:
         return None
     return Edit(start, first, before), Edit(last, end, after)
+
+
+def _break_before(module: Module, call: cst.Call, last: cst.Arg, length: int) -> str:
+    """The newline and indentation before an argument of some length behind ``last``; empty if it fits into the row.
+
+    It fits if the row gets no longer than others of the file. Only a call that is spread over rows gets one more.
+    """
+    start = _argument_start(module, last)
+    begin, end = module.line_start(start), end_of_row(module, start)
+    indent = indentation_at(module, start)
+    longest = max(79, *map(len, module.own_text.splitlines()))
+    if end - begin + len(", ") + length <= longest or "#" in module.text[start:end]:
+        return ""
+    starts = {_argument_start(module, argument) for argument in call.args[1:]}
+    return newline_of(module) + indent if begin + len(indent) in starts else ""
 
 
 def _argument_start(module: Module, argument: cst.Arg) -> int:

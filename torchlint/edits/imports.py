@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _OPENING_COMMENTS = re.compile(r"(?:[ \t\f]*(?:\r\n|\n|\r)(?=[ \t\f]*#))?(?:[ \t\f]*#[^\r\n]*(?:\r\n|\n|\r))*")
 
 
-def import_module(module: Module, name: str, at: cst.CSTNode) -> Edits | None:
+def _import_module(module: Module, name: str, at: cst.CSTNode) -> Edits | None:
     """Edits after which ``name`` (a top-level module such as ``os``) can be used at ``at``; empty if it already can.
 
     None where an import might change what the program does: it would load a module that the program does not load
@@ -49,7 +49,7 @@ def name_module(module: Module, name: str, at: cst.CSTNode) -> tuple[str, Edits]
     """The name under which a top-level module can be used at ``at``, an alias if it has one, and the edits for that."""
     from torchlint.edits.loaded import is_unconditional
 
-    edited = import_module(module, name, at)
+    edited = _import_module(module, name, at)
     if edited == ():
         return name, ()
     for alias, bindings in module.scope.bindings.items():

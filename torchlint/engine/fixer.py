@@ -74,8 +74,8 @@ def fix(
         if not wanted:
             return Fixed(current, found, tuple(applied), tuple(errors))
         chosen = without_conflicts(wanted, len(current.text))
-        sound = _sound(current, chosen)
-        for culprit in (diagnostic for diagnostic in wanted if diagnostic in chosen and diagnostic not in sound):
+        sound, unsound = _sound(current, chosen)
+        for culprit in unsound:
             refused.add(_identity(current, culprit))
             cell, row, _ = current.position(culprit.start)
             place = f"line {row}" if cell is None else f"line {row} of cell {cell}"
@@ -141,8 +141,11 @@ def write(before: Source, after: Source) -> None:
         raise WriteError(f"{before.path}: not fixed: {error.strerror or error}") from error
 
 
-def _sound(source: Source, chosen: list[Diagnostic]) -> list[Diagnostic]:
-    """Those of ``chosen`` that leave the text Python: all of them, or else what can be kept one by one."""
+def _sound(source: Source, chosen: list[Diagnostic]) -> tuple[list[Diagnostic], list[Diagnostic]]:
+    """Those of ``chosen`` that together leave the text Python, as many as can be; and those that do not even alone.
+
+    The others wait for a round in which the rules have seen what the first ones did.
+    """
     # An older interpreter than the project's may not know its grammar.
     units = [(unit, compiles(unit)) for unit in source.units]
 
@@ -154,12 +157,15 @@ def _sound(source: Source, chosen: list[Diagnostic]) -> list[Diagnostic]:
         )
 
     if valid(chosen):
-        return chosen
+        return chosen, []
     sound: list[Diagnostic] = []
+    unsound: list[Diagnostic] = []
     for diagnostic in chosen:
         if valid([*sound, diagnostic]):
             sound.append(diagnostic)
-    return sound
+        elif not valid([diagnostic]):
+            unsound.append(diagnostic)
+    return sound, unsound
 
 
 def _parses(text: str) -> bool:
