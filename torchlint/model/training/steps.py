@@ -24,6 +24,8 @@ from torchlint.model.training.purpose import Purposes
 _CALL_DEPTH = 4
 #: ... and how many functions are looked into for it.
 _MAX_FUNCTIONS = 60
+#: What a check asks that autocast changes.
+_FORMAT_QUESTIONS = frozenset({"dtype", "type", "numpy", "is_floating_point"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,7 +232,7 @@ class Steps(ForestFact):
             if self._is_part_of_loss(statement):
                 chosen += [*pending, statement]
                 pending = []
-            elif self._is_zero_grad(statement):
+            elif self._is_zero_grad(statement) or self._only_names_or_checks(statement):
                 pending.append(statement)
             else:
                 break
@@ -251,6 +253,18 @@ class Steps(ForestFact):
         return isinstance(statement, cst.SimpleStatementLine) and any(
             isinstance(call.func, cst.Attribute) and call.func.attr.value == "zero_grad" for call in calls
         )
+
+    def _only_names_or_checks(self, statement: cst.CSTNode) -> bool:
+        """``loss = raw_loss``, or an `assert` that does not ask for a number format."""
+        if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) > 1:
+            return False
+        inner = statement.body[0]
+        if isinstance(inner, cst.Assert):
+            return not any(
+                isinstance(node, cst.Attribute) and node.attr.value in _FORMAT_QUESTIONS
+                for node in self._module.tree.nodes_in(inner)
+            )
+        return isinstance(inner, cst.Assign) and isinstance(inner.value, cst.Name)
 
     def _meets_numpy(self, statements: Sequence[cst.CSTNode], block: cst.CSTNode) -> bool:
         """Whether an output of ``statements`` is turned into an array: numpy has no bfloat16."""
