@@ -21,8 +21,8 @@ _PIPELINE = re.compile(
 def runs_on_images(text: str) -> bool:
     """Whether a text may run a network on one image, and make all images equally large."""
     return (
-        any(word in text for word in _SINGLES)
-        and any(word in text for word in _INFERENCE)
+        any(word in text for word in _INFERENCE)
+        and any(word in text for word in _SINGLES)
         and (any(word in text for word in _SIZES) or ("torch.stack(" in text and ".eval(" in text))
     )
 

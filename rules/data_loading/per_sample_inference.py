@@ -61,7 +61,8 @@ class PerSampleInference(Rule):
     @classmethod
     def may_concern(cls, text: str) -> bool:
         """Whether a file may hold a loop over samples, or a function that is given one."""
-        return super().may_concern(text) and (runs_on_texts(text) or runs_on_images(text) or reads_images(text))
+        has_samples = runs_on_images(text) or runs_on_texts(text) or reads_images(text)
+        return has_samples and super().may_concern(text)
 
     @classmethod
     def may_apply(cls, text: str) -> bool:

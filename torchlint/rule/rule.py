@@ -51,15 +51,27 @@ class Page:
 Words = tuple[str | tuple[str, ...] | re.Pattern[str], ...]
 
 
+#: The last text, and whether it contains the words that rules asked for: rules share most of their words.
+_asked: tuple[str, dict[str | tuple[str, ...] | re.Pattern[str], bool]] = ("", {})
+
+
 def _contains(text: str, words: Words) -> bool:
-    return all(
-        word in text
-        if isinstance(word, str)
-        else any(alternative in text for alternative in word)
-        if isinstance(word, tuple)
-        else word.search(text) is not None
-        for word in words
-    )
+    global _asked
+    asked = _asked
+    if asked[0] is not text:
+        asked = _asked = (text, {})
+    known = asked[1]
+    for word in words:
+        found = known.get(word)
+        if found is None:
+            if isinstance(word, tuple):
+                found = any(_contains(text, (alternative,)) for alternative in word)
+            else:
+                found = word in text if isinstance(word, str) else word.search(text) is not None
+            known[word] = found
+        if not found:
+            return False
+    return True
 
 
 class Rule:
