@@ -57,11 +57,13 @@ class Recasts:
     def all(self) -> list[Recast]:
         """Such forwards, of networks that are made here in float32 and never trained; one for each autocast."""
         module = self._module
+        if module.fact(Gradients).backwards:
+            return []
         around = [(call, module.fact(Autocasts).around(call)) for call in module.tree.calls]
         entered = [
             (call, item) for call, item in around if item is not None and item.enabled is True and item.dtype in _LOW
         ]
-        if not entered or module.fact(Gradients).backwards or self._casts_networks:
+        if not entered or self._casts_networks:
             return []
         if any(module.value(call).kind is Kind.OPTIMIZER for call in module.tree.calls):
             return []

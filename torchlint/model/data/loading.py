@@ -153,9 +153,9 @@ class Loading(ForestFact):
         """For each loader the forward calls that are given its batches."""
         found: dict[cst.CSTNode, list[cst.Call]] = defaultdict(list)
         for call in self._tree.calls:
-            for argument in call.args:
-                for origin in batch_origins(self._module.value(argument.value)):
-                    if self._module.fact(Networks).is_forward(call) or self._asks_network(call):
+            if call.args and (self._module.fact(Networks).is_forward(call) or self._asks_network(call)):
+                for argument in call.args:
+                    for origin in batch_origins(self._module.value(argument.value)):
                         found[origin].append(call)
         return found
 

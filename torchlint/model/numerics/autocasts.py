@@ -48,6 +48,10 @@ class Autocasts(ForestFact):
         return [self._described(call) for call in self._module.calls(*knowledge.AUTOCASTS)]
 
     @cached_property
+    def _by_call(self) -> dict[cst.CSTNode, Autocast]:
+        return {found.call.node: found for found in self.all}
+
+    @cached_property
     def others(self) -> bool:
         """Whether the file may enter an autocast that is not among ``all``: another file's, or one in a variable."""
         module = self._module
@@ -65,9 +69,10 @@ class Autocasts(ForestFact):
 
     def around(self, node: cst.CSTNode) -> Autocast | None:
         """The innermost of them around ``node``: entered by a ``with``, or on its function."""
-        tree = self._module.tree
-        known: dict[cst.CSTNode, Autocast] = {found.call.node: found for found in self.all}
-        for above, child in climb(tree, node):
+        known = self._by_call
+        if not known:
+            return None
+        for above, child in climb(self._module.tree, node):
             managers: list[cst.CSTNode] = []
             if isinstance(above, cst.With) and child is above.body:
                 managers = [item.item for item in reversed(above.items)]

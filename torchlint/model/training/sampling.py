@@ -30,7 +30,11 @@ class Sampling(ForestFact):
     @cached_property
     def all(self) -> list[cst.Call]:
         """The forwards that are repeated on the same input, with the outputs collected: Monte Carlo dropout."""
-        return [call for call in self._tree.calls if self._round_of(call) is not None]
+        loops = [node for node in self._tree.loops if isinstance(node, cst.For) and self._counts(node.iter)]
+        inner = [node for node in self._tree.scopes if isinstance(node, COMPREHENSIONS)]
+        rounds = [*loops, *(node for node in inner if self._counts(node.for_in.iter))]
+        repeated = dict.fromkeys(call for node in rounds for call in self._tree.calls_in(node))
+        return [call for call in repeated if self._round_of(call) is not None]
 
     def _round_of(self, call: cst.Call) -> cst.CSTNode | None:
         """The comprehension or loop over a ``range`` that repeats a forward on the same input."""
