@@ -115,7 +115,7 @@ def _as_one(module: Module, site: Compile) -> Edits | None:
             inner = edits.unwrap(module, site.node, site.target)
             if inner is None or len(above.args) != 1 or is_taken_apart(module, above):
                 return None
-            return (Edit(start, start, "torch.compile("), *inner, Edit(end, end, f"{options})"))
+            return (Edit(start, start, f"{module.code(site.call.func)}("), *inner, Edit(end, end, f"{options})"))
         elif not isinstance(above, cst.Arg):
             return None
     return None
