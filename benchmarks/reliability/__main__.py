@@ -1,4 +1,4 @@
-"""``python -m benchmarks.reliability FOLDER...``: what must hold of every file, asked of real code and made-up programs.
+"""``python -m benchmarks.reliability FOLDER...``: what must hold of every file, asked of real and made-up ones.
 
     python -m benchmarks.reliability wheels/ $(python -c "import test; print(test.__path__[0])")
     python -m benchmarks.reliability --mutations 50000 wheels/

@@ -19,7 +19,11 @@ _COMPOUND = re.compile(r"(async|class|def|elif|else|except|finally|for|if|match|
 #: Rows around a whole program.
 _WRAPPERS = (
     *("if True:", "def main(*, n: int = 1):", "async def main():", "class Body:", "while True:", "for _ in range(3):"),
-    *("with open('a') as f, open('b') as g:", "if __name__ == '__main__':", "match mode:\n    case {'a': [1, *_]} | None:"),
+    *(
+        "with open('a') as f, open('b') as g:",
+        "if __name__ == '__main__':",
+        "match mode:\n    case {'a': [1, *_]} | None:",
+    ),
     *("if (n := 10) > 5:", "try:", "def outer():\n    def inner():", "@keep\n@(lambda f: f)\nclass A(B, metaclass=C):"),
 )
 _DECORATORS = ("@keep", "@keep(1)  # kept", "@functools.wraps(print)", "@(lambda f: f)")
@@ -59,7 +63,7 @@ def _gaps(text: str) -> list[_Gap]:
     starts = [0]
     for match in re.finditer("\n", text):
         starts.append(match.end())
-    gaps = []
+    gaps: list[_Gap] = []
     depth = strings = 0
     tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
     for before, token in pairwise(tokens):
@@ -212,7 +216,9 @@ def _parenthesized(text: str, random: Random) -> str:
             assert node.end_lineno is not None and node.end_col_offset is not None
             spans.append((starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset))
     for start, end in sorted(spans, reverse=True)[:40]:
-        opening, closing = random.choice([(b"(", b")"), (b"( ", b" )"), (b"(\n", b"\n)"), (b"((", b"))"), (b"(# o\n", b")")])
+        opening, closing = random.choice(
+            [(b"(", b")"), (b"( ", b" )"), (b"(\n", b"\n)"), (b"((", b"))"), (b"(# o\n", b")")]
+        )
         changed = data[:start] + opening + data[start:end] + closing + data[end:]
         try:
             ast.parse(changed)
@@ -224,7 +230,9 @@ def _parenthesized(text: str, random: Random) -> str:
 
 def _edges(text: str, random: Random) -> str:
     """What is above, behind and at the end of rows."""
-    above = random.choice(["", "#!/usr/bin/python\n# -*- coding: utf-8 -*-\n", "\n\n\f\n", '"""Doc."""\n', "# noqa: TL101\n"])
+    above = random.choice(
+        ["", "#!/usr/bin/python\n# -*- coding: utf-8 -*-\n", "\n\n\f\n", '"""Doc."""\n', "# noqa: TL101\n"]
+    )
     text = re.sub(r"(?m)$", lambda _: random.choice(["", "", "", " ", "\t"]), text) if random.random() < 0.3 else text
     return above + (text.rstrip("\n") if random.random() < 0.5 else text + random.choice(["", "\n\n", "\f", "#"]))
 

@@ -4,38 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-#: How a program names what it imports.
-IMPORTS: Sequence[Mapping[str, str]] = (
-    {
-        "imports": "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
-        "from torch.utils.data import DataLoader, Dataset",
-        **{"torch": "torch", "nn": "nn", "functional": "F", "data_loader": "DataLoader", "dataset": "Dataset"},
-    },
-    {
-        "imports": "import torch as th\nfrom torch import nn\nfrom torch.nn import functional\n"
-        "from torch.utils import data",
-        **{"torch": "th", "nn": "nn", "functional": "functional"},
-        **{"data_loader": "data.DataLoader", "dataset": "data.Dataset"},
-    },
-    {
-        "imports": "import torch, time, os\nfrom torch.utils.data import *\nfrom torch import nn as layers",
-        **{"torch": "torch", "nn": "layers", "functional": "layers.functional"},
-        **{"data_loader": "DataLoader", "dataset": "Dataset"},
-    },
-    {
-        "imports": "import torch\nimport torch.utils.data",
-        **{"torch": "torch", "nn": "torch.nn", "functional": "torch.nn.functional"},
-        **{"data_loader": "torch.utils.data.DataLoader", "dataset": "torch.utils.data.Dataset"},
-    },
-    {
-        "imports": "from __future__ import annotations\nimport torch; import torch.nn as nn\n"
-        "from torch.utils.data import (\n    DataLoader as Loader,\n    Dataset as Base,\n)\n"
-        "try:\n    import torch.nn.functional as F\nexcept ImportError:\n    F = None",
-        **{"torch": "torch", "nn": "nn", "functional": "F", "data_loader": "Loader", "dataset": "Base"},
-    },
-)
+from benchmarks.reliability.idiom_definitions import DEFINITIONS
 
 GRAMMAR: Mapping[str, Sequence[str]] = {
+    **DEFINITIONS,
     "program": (
         "<imports>\n<more_imports>\n<global_setting>\n\n\n<definitions>\n\n\n<wrapped>",
         '"""A program."""\n<imports>\n<more_imports>\n<global_setting>\n<global_setting>\n\n<definitions>\n\n<wrapped>',
@@ -120,7 +92,11 @@ GRAMMAR: Mapping[str, Sequence[str]] = {
     "grad_context": ("with <torch>.no_grad():", "with <torch>.inference_mode(): # no gradients", "if True:"),
     "clock": ("time.time()", "time.perf_counter()", "time.monotonic()"),
     "any_scaler": (
-        *("<torch>.amp.GradScaler('cuda')", "<torch>.cuda.amp.GradScaler()", "<torch>.amp.GradScaler('cuda', enabled=True)"),
+        *(
+            "<torch>.amp.GradScaler('cuda')",
+            "<torch>.cuda.amp.GradScaler()",
+            "<torch>.amp.GradScaler('cuda', enabled=True)",
+        ),
         "<torch>.cuda.amp.GradScaler(\n    init_scale=1024.0,\n)",
     ),
     "bfloat": ("<torch>.autocast('cuda', dtype=<torch>.bfloat16)", "<torch>.cuda.amp.autocast(dtype=<torch>.bfloat16)"),
@@ -146,124 +122,6 @@ GRAMMAR: Mapping[str, Sequence[str]] = {
         "<function>\n\n\n<network>\n\n\n<network>\n\n\n<data_set>\n\n\n<function>",
     ),
     "n": ("0", "2", "4", "8", "args.workers", "min(8, os.cpu_count() or 1)"),
-    # -- data
-    "data_set": (
-        """
-        <decorator>
-        class Data(<dataset>):
-            def __init__(self, root=None, *args, **kwargs):
-                self.items = torch.rand(100, 3, 32, 32)
-            def __len__(self): return len(self.items)
-            def __getitem__(self, index):
-                item = <item>
-                return item, index % 10
-        """,
-        """
-        class Data(<dataset>):
-            def __len__(self) -> int:
-                return 100
-            def __getitem__(self, i: int):
-                image = <item>
-                <getitem_statement>
-                return image, <item>
-        """,
-        "Data = lambda root=None: <torch>.utils.data.TensorDataset(<torch>.rand(64, 3, 8, 8), <torch>.arange(64))",
-    ),
-    "item": (
-        *("self.items[index]", "<torch>.rand(3, 32, 32)", "<torch>.rand(3, 32, 32).cuda()"),
-        *("<torch>.tensor([1.0, 2.0]).to(<device>)", "<torch>.zeros(3, device='cuda')"),
-        "(<torch>.ones(3, 32)\n    .float()\n    .to('cuda'))",
-    ),
-    "getitem_statement": ("image = image.cuda()", "self.count = i", "", "image = image.to(<device>); i += 1"),
-    "loader_call": (
-        *("<data_loader>(Data(), batch_size=32, shuffle=True)", "<data_loader>(Data(root='.'), 32, True)"),
-        *("<data_loader>(Data(), <loader_options>)", "<data_loader>(\n    Data(),\n    <loader_options>,\n)"),
-        *("<data_loader>(dataset=Data(), num_workers=<n>, pin_memory=True)", "<data_loader>(Data(), **options)"),
-        "<data_loader>(*[Data()], <loader_options>)",
-        "<data_loader>(Data(), batch_size=8, num_workers=<n>, pin_memory=True, <loader_options_end>)",
-        "<data_loader>(\n    Data(), batch_size=64,\n    num_workers=<n>, pin_memory=<bool>\n    )",
-        "<data_loader>(Data(), batch_size=64, collate_fn=lambda rows: <torch>.stack([row.cuda() for row, _ in rows]))",
-    ),
-    "loader_options": (
-        *("batch_size=16", "num_workers=<n>", "num_workers=<n>, pin_memory=<bool>", "batch_size=4, pin_memory=True"),
-        *("num_workers=<n>, persistent_workers=<bool>", "num_workers=0, prefetch_factor=1", "shuffle=not False"),
-        "num_workers=4, prefetch_factor=1, drop_last=True",
-    ),
-    "loader_options_end": ("drop_last=True", "persistent_workers=False", "shuffle=(lambda: True)()", "timeout=0"),
-    "bool": ("True", "False", "<torch>.cuda.is_available()"),
-    # -- networks
-    "network": (
-        """
-        class Net(<nn>.Module):
-            def __init__(self, width=<width>):
-                super().__init__()
-                self.conv = <nn>.Conv2d(3, width, 3); self.norm = <nn>.BatchNorm2d(width)
-                self.drop = <nn>.Dropout(0.5)
-                self.head = <layer>
-                self.step = 0
-            <decorator>
-            def forward(self, x):
-                <forward_statement>
-                <forward_statement>
-                return self.head(<torch>.relu(self.norm(self.conv(x))).mean((2, 3)))
-        """,
-        """
-        class Net(<nn>.Module):
-            def __init__(self): super().__init__(); self.layers = <nn>.Sequential(<layer>, <nn>.ReLU(), <layer>)
-            def forward(self, x): return self.layers(x)
-        """,
-        """
-        @<torch>.compile
-        class Net(<nn>.Module):
-            def __init__(self, *sizes, **options):
-                super(Net, self).__init__()
-                self.blocks = <nn>.ModuleList([<layer> for _ in range(12)])
-                self.history = []
-            def forward(self, x):
-                for block in self.blocks:
-                    x = <checkpoint>
-                <forward_statement>
-                return x
-        """,
-        "def Net():\n    return <nn>.Sequential(<nn>.Conv2d(3, 64, 3), <nn>.BatchNorm2d(64), <nn>.Flatten(), <layer>)",
-    ),
-    "checkpoint": (
-        *("<torch>.utils.checkpoint.checkpoint(block, x)", "block(x)"),
-        *("<torch>.utils.checkpoint.checkpoint(block, x, use_reentrant=True)", "block(x) + x"),
-        "<torch>.utils.checkpoint.checkpoint(\n    block,\n    x,\n)",
-        "<torch>.utils.checkpoint.checkpoint_sequential(self.blocks, 2, x)",
-    ),
-    "width": ("64", "1024", "2048"),
-    "layer": ("<nn>.Linear(<width>, <width>)", "<nn>.Linear(2048, 2048)", "<nn>.Conv2d(64, 64, 3, padding=1)"),
-    "decorator": ("", "", "@<torch>.compile", "@keep", "@functools.lru_cache(maxsize=None)", "@<torch>.no_grad()"),
-    "forward_statement": (
-        *("self.step += 1", "noise = <created>.to(x.device)", "noise = <created>.cuda()", "print(x)"),
-        *("if x.sum() > 0: x = x * 2", "scale = x.max().item()", "mask = x[x > 0]", "self.history.append(x)"),
-        *("with <torch>.cuda.amp.autocast(): x = x * 2", "x = x.to(self.conv.weight.device)", "pass", "pass"),
-        *("state = <created>\nstate = state.to(x.device)", "x = <created>.type_as(x) + x", "global COUNT; COUNT = 1"),
-        "index = <torch>.arange(x.size(0), dtype=<torch>.long).to(x.device)",
-    ),
-    "created": (
-        *("<torch>.zeros(4, 4)", "<torch>.randn(x.shape[0], 8)", "<torch>.full((2, 2), 1.0)", "<torch>.ones(3)"),
-        *("<torch>.arange(10)", "<torch>.FloatTensor(3, 4).normal_()", "<torch>.zeros(\n    2,\n    3,\n)"),
-        *("<torch>.eye(*shape)", "<torch>.rand(size=(2, 3)).float()", "<torch>.empty([1, 2], dtype=<torch>.float16)"),
-        *("(<torch>.zeros(1) + 1)", "<torch>.tensor([1, 2])", "<torch>.zeros(2, device=None)"),
-    ),
-    # -- functions
-    "function": (
-        "<decorator>\ndef evaluate(<model>, <loader>, device='cuda', /, *, n=1):\n    <inference>\n    return None",
-        "<grad_decorator>\ndef predict(<model>, <loader>):\n    <model>.eval()\n    <inference>",
-        "async def serve(<model>, x):\n    async with lock:\n        <inference_statement>\n    return <model>(x).cpu()",
-        "def zero(<model>):\n    for p in <model>.parameters():\n        if p.grad is not None:\n"
-        "            p.grad.detach_()\n            p.grad.zero_()",
-        "def collate(rows):\n    texts = [row[0] for row in rows]\n"
-        "    return tokenizer(texts, padding='max_length', max_length=512, return_tensors='pt').to('cuda')",
-        "keep = lambda f, *a, **k: f",
-        "@<torch>.cuda.amp.custom_fwd\ndef forward(ctx, x):\n    return x",
-        "class Trainer:\n    <decorator>\n    def fit(self, <model>, <loader>):\n        <work>\n        return self\n\n"
-        "    @staticmethod\n    def check(<model>, <loader>, **options):\n        <inference>",
-    ),
-    "grad_decorator": ("@<torch>.no_grad()", "@<torch>.inference_mode()", "@<torch>.no_grad", "@keep\n@<torch>.no_grad()"),
     # -- what runs
     "wrapped": (
         *("<work>", "def main(args=None):\n    <work>\n\n\nif __name__ == '__main__':\n    main()"),
@@ -293,7 +151,11 @@ GRAMMAR: Mapping[str, Sequence[str]] = {
         "<optimizer> = <torch>.optim.AdamW([p for p in <model>.parameters() if p.requires_grad])\n"
         "criterion, scaler = <functional>.cross_entropy, <scaler>",
     ),
-    "device_value": ("'cuda'", "<torch>.device('cuda')", "<torch>.device('cuda' if <torch>.cuda.is_available() else 'cpu')"),
+    "device_value": (
+        "'cuda'",
+        "<torch>.device('cuda')",
+        "<torch>.device('cuda' if <torch>.cuda.is_available() else 'cpu')",
+    ),
     "model_value": (
         *("Net().cuda()", "Net().to(device)", "<torch>.compile(Net().to('cuda'))", "<nn>.DataParallel(Net()).cuda()"),
         *("Net(*[], **{}).to(device)", "<torch>.jit.script(Net().cuda())", "(Net()).to(\n    device,\n)"),
@@ -301,7 +163,14 @@ GRAMMAR: Mapping[str, Sequence[str]] = {
         "<torch>.compile(\n    Net().cuda(),\n    mode='max-autotune',\n    disable=True,\n)",
     ),
     "compile_statement": (
-        *("", "", "", "<model> = <torch>.compile(<model>)", "<model>.compile()", "<model> = <nn>.DataParallel(<model>)"),
+        *(
+            "",
+            "",
+            "",
+            "<model> = <torch>.compile(<model>)",
+            "<model>.compile()",
+            "<model> = <nn>.DataParallel(<model>)",
+        ),
         "for block in <model>.children():\n    block.compile()",
         "<model>.layers = <torch>.compile(<model>.layers)\n<model> = <torch>.compile(<model>)",
         "<model>.load_state_dict(<torch>.load('w.pt'))",
@@ -315,7 +184,10 @@ GRAMMAR: Mapping[str, Sequence[str]] = {
     "context": (
         *("<torch>.cuda.amp.autocast()", "<torch>.autocast('cuda', dtype=<torch>.bfloat16)", "<torch>.no_grad()"),
         *("<torch>.inference_mode()", "<torch>.profiler.profile() as prof", "open('log.txt', 'w') as file"),
-        *("<torch>.cuda.amp.autocast(enabled=True), open('a') as b", "<torch>.autograd.profiler.profile(use_cuda=True)"),
+        *(
+            "<torch>.cuda.amp.autocast(enabled=True), open('a') as b",
+            "<torch>.autograd.profiler.profile(use_cuda=True)",
+        ),
         *("(\n    <torch>.cuda.amp.autocast(dtype=<torch>.float16)\n)", "<torch>.enable_grad()"),
         *("<torch>.autograd.set_detect_anomaly(True)", "<torch>.cuda.amp.autocast(), <torch>.no_grad()"),
     ),
@@ -413,9 +285,19 @@ GRAMMAR: Mapping[str, Sequence[str]] = {
         *("<total> += <loss>.item()", "<total> += <loss>.item() * <images>.size(0)", "losses.append(<loss>.item())"),
         *("<total> = <total> + float(<loss>)", "print(f'{<loss>.item():.3f}')", "<total> += float(<loss>.detach())"),
         *("losses += [<loss>.item()]", "pass", "<total> += <loss>.data.cpu().numpy()", "losses.append(float(<loss>))"),
-        *("<total> += (\n    <loss>\n    .item()\n)", "if (value := <loss>.item()) > 3: break", "assert <loss>.item() < 9"),
+        *(
+            "<total> += (\n    <loss>\n    .item()\n)",
+            "if (value := <loss>.item()) > 3: break",
+            "assert <loss>.item() < 9",
+        ),
     ),
-    "after": ("print(<total>)", "print(sum(losses) / len(losses))", "", "<total> = <total> / len(<loader>)", "del losses"),
+    "after": (
+        "print(<total>)",
+        "print(sum(losses) / len(losses))",
+        "",
+        "<total> = <total> / len(<loader>)",
+        "del losses",
+    ),
     "inference": (
         """
         with <torch>.no_grad():
@@ -455,7 +337,10 @@ GRAMMAR: Mapping[str, Sequence[str]] = {
     "inference_statement": (
         *("print(<model>(<images>.cuda()).argmax(1))", "<model>(<images>.to(<device>)).cpu().numpy()"),
         *("with <context>:\n    out = <model>(<images>.cuda())\n    print(out.cpu())", "pass"),
-        *("scores = <model>(<images>.cuda()); print(scores.sum().item())", "x = <created>.to('cuda'); print(<model>(x))"),
+        *(
+            "scores = <model>(<images>.cuda()); print(scores.sum().item())",
+            "x = <created>.to('cuda'); print(<model>(x))",
+        ),
     ),
     "decoding": (
         """

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from textwrap import dedent
 
-from benchmarks.reliability.idiom_grammar import GRAMMAR, IMPORTS
+from benchmarks.reliability.idiom_definitions import IMPORTS
+from benchmarks.reliability.idiom_grammar import GRAMMAR
 
 _SYMBOL = re.compile(r"<([a-z_]+)>")
 #: Symbols that mean the same everywhere in a program.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -17,6 +18,10 @@ from benchmarks.reliability.mutations import mutated
 _SMALL = 20_000
 #: Files without any of these words concern hardly any rule.
 _WORDS = (b".cuda", b".to(", b"DataLoader", b"no_grad", b"compile")
+
+
+#: The project of made-up files: a folder that is not there, so that nothing else is in it.
+FOLDER = os.path.join(os.path.abspath(os.sep), "made-up", "")
 
 
 class Kind(Enum):
@@ -56,7 +61,7 @@ class Input:
 
     def outcome(self) -> Outcome:
         """What comes of it. The content is kept if it cannot be read from a file and something does not hold."""
-        path = str(self.path) if self.kind is Kind.FILE else f"changed{self.path.suffix}"
+        path = str(self.path) if self.kind is Kind.FILE else f"{FOLDER}changed{self.path.suffix}"
         outcome = examined(self.content(), path, self.name)
         if self.kind is Kind.FILE or not outcome.violations:
             outcome.content = b""

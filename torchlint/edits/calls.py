@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.edits.text import (
     Edits,
-    apart,
+    blanks_around,
     end_of_row,
     end_with_parentheses,
     indentation_at,
@@ -29,9 +29,10 @@ def add_keyword(module: Module, call: cst.Call, name: str, value: str) -> Edits 
     import libcst as cst
 
     text = f"{name}={value}"
+    if not call.args:  # where `prepend_argument` inserts too, so that two fixes are not made at once
+        opening = _opening(module, call)
+        return (Edit(opening, opening, text),)
     close = module.span(call)[1] - 1
-    if not call.args:
-        return (Edit(close, close, text),)
     last = call.args[-1]
     if last.star == "**" or (isinstance(last.value, cst.GeneratorExp) and not last.value.lpar):
         return None
@@ -111,10 +112,11 @@ def remove_method_call(module: Module, call: cst.Call) -> Edits | None:
     """Leave ``x`` of ``x.method(...)``; None where a comment would go with the rest."""
     import libcst as cst
 
-    if not isinstance(call.func, cst.Attribute):
+    if not isinstance(call.func, cst.Attribute) or call.func.lpar:
         return None
     start, end = end_with_parentheses(module, call.func.value), module.span(call)[1]
-    return None if "#" in module.text[start:end] else (Edit(start, end, ""),)
+    after = blanks_around(module, start, end, module.text[start - 1])[1]
+    return None if "#" in module.text[start:end] else (Edit(start, end, after),)
 
 
 def unwrap(module: Module, call: cst.Call, argument: cst.BaseExpression) -> Edits | None:
@@ -126,13 +128,11 @@ def unwrap(module: Module, call: cst.Call, argument: cst.BaseExpression) -> Edit
         return None
     start, end = module.span(call)
     first, last = module.span(argument)[0], module.span(argument)[1]
-    before, after = "", ""
-    if not isinstance(argument, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)):
+    code = module.text[first:last]
+    before, after = blanks_around(module, start, end, code)
+    plain = isinstance(argument, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
+    if not plain or unbracketed(code) != code:
         before, after = "(", ")"
-    elif unbracketed(code := module.text[first:last]) != code:
-        before, after = "(", ")"
-    else:
-        before = apart(module, start, module.text[first])[:-1]
     if "#" in module.text[start:first] or "#" in module.text[last:end]:
         return None
     return Edit(start, first, before), Edit(last, end, after)

@@ -23,12 +23,15 @@ _BLANKS = re.compile(r"(?:[ \t\f]|\\?(?:\r\n|\r|\n)|#[^\r\n]*)*")
 def replace(module: Module, node: cst.CSTNode, text: str) -> Edits:
     """Put ``text`` in the place of ``node`` (parentheses around it stay)."""
     start, end = module.span(node)
-    return (Edit(start, end, apart(module, start, text)),)
+    before, after = blanks_around(module, start, end, text)
+    return (Edit(start, end, before + text + after),)
 
 
-def apart(module: Module, start: int, text: str) -> str:
-    """``text`` as it can be put at ``start``: with a blank before it, where a word such as `with` ends there."""
-    return f" {text}" if _WORD.match(text) and _WORD.match(module.text[start - 1 : start]) else text
+def blanks_around(module: Module, start: int, end: int, text: str) -> tuple[str, str]:
+    """What keeps ``text`` apart from the words that it would touch in place of ``[start, end)``: ``with(a).b():``."""
+    before = " " if _WORD.match(text) and _WORD.match(module.text[start - 1 : start]) else ""
+    after = " " if _WORD.match(text[-1:]) and _WORD.match(module.text, end) else ""
+    return before, after
 
 
 def unbracketed(text: str) -> str:
