@@ -28,6 +28,8 @@ from torchlint.source.source import Source, SourceError
 #: Seconds that a check may take, and characters that give it one second more.
 LIMIT, CHARACTERS = 10.0, 20_000
 _NEWLINES = re.compile(r"\r\n|\r|\n")
+#: Messages of pyflakes about a name that is bound and not used.
+_BOUND = ("UnusedImport", "UnusedVariable", "RedefinedWhileUnused", "ImportShadowedByLoopVar")
 #: A form feed that begins a row. Within an expression it is a blank like any other.
 _PAGE = re.compile(r"(?m)(?:^|(?<=\r))[ \t]*\f")
 
@@ -130,7 +132,7 @@ def _broken(before: Source, fixed: Fixed, unsafe: bool) -> Iterator[str]:
 def _comments(text: str) -> Counter[str]:
     """The comments of a text but for suppressions, which TL001 removes; none if Python cannot tokenize it."""
     try:
-        tokens = list(tokenize.generate_tokens(io.StringIO(text, newline="").readline))
+        tokens = list(tokenize.generate_tokens(io.StringIO(_NEWLINES.sub("\n", text)).readline))
     except (tokenize.TokenError, SyntaxError):
         return Counter()
     comments = (token.string.rstrip() for token in tokens if token.type == tokenize.COMMENT)
@@ -141,7 +143,7 @@ def _new_messages(before: str, after: str) -> list[str]:
     """What pyflakes says of a text after fixes that is their doing.
 
     A fix may repeat an expression of the program, with its undefined names. What a fix removes may be the only use of a
-    name that the program binds.
+    name that the program binds. An import that the program makes under a condition may be needed above it as well.
     """
     known = _pyflakes(before)
     words = set(re.findall(r"\w+", before))
@@ -149,7 +151,7 @@ def _new_messages(before: str, after: str) -> list[str]:
     for message in _pyflakes(after) - known:
         kind, _, name = message.partition(" ")
         is_repeated = kind == "UndefinedName" and message in known
-        is_left = kind in ("UnusedImport", "UnusedVariable") and words.issuperset(re.findall(r"\w+", name))
+        is_left = kind in _BOUND and words.issuperset(re.findall(r"\w+", name))
         if not (is_repeated or is_left):
             new.append(message)
     return new

@@ -27,12 +27,16 @@ def insert_before(module: Module, statement: cst.CSTNode, *lines: str) -> Edits 
 
 
 def insert_after(module: Module, statement: cst.CSTNode, line: str) -> Edits | None:
-    """Put ``line`` on a row of its own after ``statement`` and its comment, at its indentation."""
+    """Put ``line`` on a row of its own after ``statement``, what shares its row, and its comment, at its indentation."""
+    import libcst as cst
+
     start = module.span(statement)[0]
     indent = module.text[module.line_start(start) : start]
     if indent.strip():
         return None
-    end = end_of_row(module, statement_end(module, statement))
+    row = module.tree.parent(statement)
+    last = row.body[-1] if isinstance(row, cst.SimpleStatementLine) else statement
+    end = end_of_row(module, statement_end(module, last))
     return (Edit(end, end, f"{newline_of(module)}{indent}{line}"),)
 
 
