@@ -48,8 +48,9 @@ class _Wrapper(MetadataWrapper):
 def _offsets(tree: cst.Module, text: str) -> list[int]:
     """For each byte of what libcst makes of the tree, and for the end, the offset of its character in the text.
 
-    The two differ before the colon of ``except A :``, where libcst forgets blanks and joined rows, and at form feeds:
-    it forgets some, and blank lines before them, and repeats one that is in the indentation of a block on all its lines.
+    The two differ before the colon of ``except A :``, where libcst forgets blanks and joined rows. And at form feeds:
+    libcst forgets some, and blank lines before them, and repeats one that is in the indentation of a block on all its
+    lines.
     """
     offsets, position = [], 0
     for character in tree.code:
