@@ -13,6 +13,7 @@ from torchlint.source.source import Source
 
 LOADER = "import torch\nfrom torch.utils.data import DataLoader\n\noptions = dict(batch_size=4, num_workers=2)\n"
 MOVES = "\nfor images in loader:\n    images.cuda()\n"
+FORWARD = "import torch\n\n\nclass Net(torch.nn.Module):\n    def forward(self, x):\n"
 NET = "import torch\nnet = torch.nn.Linear(9, 9).cuda().eval()\n"
 
 
@@ -49,8 +50,8 @@ def fixed(text: str, *codes: str) -> str:
         ),
         pytest.param(
             "TL407",
-            "import torch\nopt = torch.optim.SGD(w)\n(opt.zero_grad  # it (really) fills\n )(set_to_none=False)\n",
-            "import torch\nopt = torch.optim.SGD(w)\n(opt.zero_grad  # it (really) fills\n )()\n",
+            "import torch\nopt = torch.optim.SGD(w)\n(opt.zero_grad  # it fills) and (waits\n )(set_to_none=False)\n",
+            "import torch\nopt = torch.optim.SGD(w)\n(opt.zero_grad  # it fills) and (waits\n )()\n",
             id="parentheses in a comment before the parentheses",
         ),
         pytest.param(
@@ -79,8 +80,8 @@ def fixed(text: str, *codes: str) -> str:
         ),
         pytest.param(
             "TL206",
-            "import torch\n\n\ndef f():\n    return (torch.zeros(3).to)('cuda')\n",
-            "import torch\n\n\ndef f():\n    return (torch.zeros(3).to)('cuda')\n",
+            f"{FORWARD}        return (torch.zeros(3).to)(x.device)\n",
+            f"{FORWARD}        return (torch.zeros(3).to)(x.device)\n",
             id="parentheses around a method: no fix",
         ),
     ],
