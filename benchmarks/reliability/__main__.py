@@ -63,7 +63,7 @@ def _report(outcomes: Iterable[Outcome], keep: Path | None) -> int:
             if keep and outcome.content:
                 keep.mkdir(parents=True, exist_ok=True)
                 (keep / f"{wrong}.py").write_bytes(outcome.content)
-        if count % 1_000 == 0:
+        if count % 200 == 0:
             print(f"... {count:,} inputs, {findings:,} findings, {fixes:,} fixes in {fixed:,}", flush=True)
     print(f"{count:,} inputs, {findings:,} findings, {fixes:,} fixes in {fixed:,} of them")
     print(f"slowest: {slowest.seconds:.1f} s, {slowest.name}")

@@ -21,6 +21,9 @@ for images, labels in DataLoader(data):
     total += loss.item()
 """
 
+#: Programs that are made before they are reported.
+_AT_ONCE = 200
+
 #: By itself, below code for PyTorch, or with code for PyTorch around it.
 PROGRAMS: st.SearchStrategy[str] = st.builds(
     lambda around, code: around[0] + code + around[1],
@@ -52,12 +55,13 @@ def outcomes(count: int, number: int) -> Iterator[Outcome]:
     found: list[Outcome] = []
 
     def ask(code: str) -> None:
-        outcome = examined(
-            code.encode("utf-8", "surrogatepass"), f"{FOLDER}changed.py", f"hypothesmith {number}.{len(found)}"
-        )
+        outcome = examined(code.encode("utf-8", "surrogatepass"), f"{FOLDER}changed.py", f"hypothesmith {number}")
         if not outcome.violations:
             outcome.content = b""
         found.append(outcome)
 
-    asked_of(count, number, ask)
-    yield from found
+    while count > 0:
+        asked_of(min(count, _AT_ONCE), number, ask)
+        yield from found
+        count, number = count - len(found), number + 1
+        found.clear()
