@@ -106,6 +106,16 @@ def test_a_row_goes_behind_all_that_shares_the_row_of_a_statement() -> None:
     assert apply(text, edited) == "a = 1; b = f(\n    2)\nd = 4\nc = 3\n"
 
 
+def test_a_block_with_tabs_in_a_file_with_blanks() -> None:
+    text = "def f():\n    a()\n    b()\nif c:\n\td(\n 1)\n\tif e:\n\t\tg()\n"
+    module = Module.parse(text)
+    block = [module.tree.statement_of(module.tree.names["d"][0]), module.tree.parent(module.tree.names["e"][0])]
+    edited = edits.wrap_in_with(module, [one for one in block if one is not None], "h")
+    assert edited is not None
+    wrapped = "\twith h:\n\t\td(\n\t 1)\n\t\tif e:\n\t\t\tg()\n"
+    assert apply(text, edited) == text[: text.index("\td")] + wrapped
+
+
 def test_an_import_in_the_same_block_serves_what_is_behind_it() -> None:
     module = Module.parse("if a:\n    import os\n    b = f()\n")
     assert edits.import_module(module, "os", module.tree.calls[0]) == ()

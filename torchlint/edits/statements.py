@@ -53,13 +53,16 @@ def indent_under(module: Module, statements: Sequence[cst.CSTNode], header: str)
     if indent.strip() or module.text[last : end_of_row(module, last)].split("#")[0].strip():
         return None
     inside = _rows_inside_strings(module, statements)
-    edits = [Edit(begin, begin, f"{indent}{header}{newline_of(module)}{module.root.default_indent}")]
+    unit = module.root.default_indent
+    if unit + indent != indent + unit:  # a block with tabs in a file with blanks
+        unit = indent
+    edits = [Edit(begin, begin, f"{indent}{header}{newline_of(module)}{unit}")]
     row = module.row_at(first) + 1
     while row <= module.row_at(max(first, last - 1)):
         start = module.row_start(row)
         line = module.text[start : end_of_row(module, start)]
         if line.strip() and row not in inside:
-            edits.append(Edit(start, start, module.root.default_indent))
+            edits.append(Edit(start, start, unit))
         row += 1
     return tuple(edits)
 
