@@ -54,6 +54,31 @@ def test_form_feeds_move_nothing(before: str) -> None:
     assert text[start:end] == "last(1)"
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        "try:\n    pass\nexcept A :\n    ",
+        "try:\n    pass\nexcept A \\\n  :\n    ",
+        "try:\n    pass\nexcept (A)\t:\n    é\n    ",
+    ],
+)
+def test_blanks_that_libcst_drops_move_nothing(before: str) -> None:
+    text = before + "last(1)\n"
+    module = Module.parse(text)
+    start, end = module.span(module.tree.calls[0])
+    assert text[start:end] == "last(1)"
+
+
+def test_what_only_our_parser_cannot_read_is_not_called_invalid(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(text: str) -> cst.Module:
+        raise cst.ParserSyntaxError("parser error: expected one of (", lines=[text], raw_line=1, raw_column=2)
+
+    monkeypatch.setattr(cst, "parse_module", refuse)
+    with pytest.raises(ParseError) as caught:
+        parse_pieces("never_seen_before = 1\n")
+    assert caught.value.reason == "Python can read it, but torchlint's parser cannot"
+
+
 def test_a_decorated_function_is_one_piece() -> None:
     pieces = parse_pieces("import os\n# why\n@one\n@two\ndef f():\n    pass\nx = 1\n")
     assert [piece.text for piece in pieces] == ["import os\n# why\n", "@one\n@two\ndef f():\n    pass\n", "x = 1\n"]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.reliability.__main__ import ask
+from benchmarks.reliability.inputs import Input, Kind
 from benchmarks.reliability.invariants import examined
 from benchmarks.reliability.mutations import mutated
 from torchlint.source.ranges import Edit
@@ -39,7 +39,7 @@ SEEDS = range(0, 400, 20)
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_programs(path: Path) -> None:
-    outcome = ask(path)
+    outcome = Input(Kind.FILE, path).outcome()
     assert outcome.violations == []
 
 
@@ -63,7 +63,7 @@ def test_the_grammar_of_python(path: Path) -> None:
 def test_mutations(seed: int) -> None:
     random = Random(seed)
     for number in range(20):
-        outcome = ask(random.choice(PROGRAMS), seed + number)
+        outcome = Input(Kind.MUTATION, random.choice(PROGRAMS), seed + number).outcome()
         assert outcome.violations == [], outcome.content.decode("utf-8", "backslashreplace")
 
 

@@ -1,92 +1,94 @@
-"""``python -m benchmarks.reliability FOLDER...``: what must hold of every file, asked of real code and its mutations.
+"""``python -m benchmarks.reliability FOLDER...``: what must hold of every file, asked of real and made-up ones.
 
     python -m benchmarks.reliability wheels/ $(python -c "import test; print(test.__path__[0])")
     python -m benchmarks.reliability --mutations 50000 wheels/
+    python -m benchmarks.reliability --disguises 10000 wheels/
+    python -m benchmarks.reliability --idioms 10000
+    python -m benchmarks.reliability --syntax 10000
 
 Nothing is written, and nothing that is checked is imported or run. What does not hold is listed, with a count at the
-end; the content of a mutated file that shows it is kept in the folder of ``--keep``.
+end; the content of an input that shows it is kept in the folder of ``--keep``.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from itertools import islice
 from pathlib import Path
-from random import Random
 
-from benchmarks.reliability.invariants import Outcome, examined
-from benchmarks.reliability.mutations import mutated
+from benchmarks.reliability.inputs import Input, Kind, changed, generated, of_files
+from benchmarks.reliability.invariants import Outcome
 
-#: Characters of files that are mutated: what takes long says little.
-_MUTATED = 20_000
 _CHUNK = 16
-#: Files without any of these words concern hardly any rule.
-_WORDS = (b".cuda", b".to(", b"DataLoader", b"no_grad", b"compile")
 
 
-def ask(path: Path, seed: int | None = None) -> Outcome:
-    """Ask of one file within its project, or of a mutation of it by itself, what must hold."""
-    data = path.read_bytes()
-    if seed is None:
-        outcome = examined(data, str(path), str(path))
-    else:
-        outcome = examined(mutated(data, Random(seed)), f"mutated{path.suffix}", f"{path} ({seed})")
-    if seed is None or not outcome.violations:
-        outcome.content = b""
-    return outcome
+def _outcomes(chunk: Sequence[Input]) -> list[Outcome]:
+    return [one.outcome() for one in chunk]
 
 
-def _ask_chunk(chunk: Sequence[tuple[Path, int | None]]) -> list[Outcome]:
-    return [ask(path, seed) for path, seed in chunk]
+def _in_processes(inputs: Iterable[Input], processes: int) -> Iterator[Outcome]:
+    inputs = iter(inputs)
+    chunks = list(iter(lambda: list(islice(inputs, _CHUNK)), []))
+    with ProcessPoolExecutor(processes) as pool:
+        for outcomes in pool.map(_outcomes, chunks):
+            yield from outcomes
 
 
-def _inputs(files: Sequence[Path], mutations: int, seed: int) -> Iterator[tuple[Path, int | None]]:
-    if not mutations:
-        yield from ((path, None) for path in files)
-        return
-    random = Random(seed)
-    small = [path for path in files if path.stat().st_size <= _MUTATED and _concerns(path)]
-    for number in range(mutations):
-        yield random.choice(small), seed + number
+def _inputs(arguments: argparse.Namespace) -> Iterator[Input]:
+    endings = (".py", ".ipynb")
+    files = sorted(path for folder in arguments.folders for path in folder.rglob("*") if path.suffix in endings)
+    if arguments.idioms:
+        yield from generated(Kind.IDIOMS, arguments.idioms, arguments.seed)
+    if arguments.mutations:
+        yield from changed(Kind.MUTATION, files, arguments.mutations, arguments.seed)
+    if arguments.disguises:
+        yield from changed(Kind.DISGUISE, files, arguments.disguises, arguments.seed)
+    if not (arguments.idioms or arguments.mutations or arguments.disguises):
+        yield from of_files(files)
 
 
-def _concerns(path: Path) -> bool:
-    content = path.read_bytes()
-    return b"torch" in content and any(word in content for word in _WORDS)
+def _report(outcomes: Iterable[Outcome], keep: Path | None) -> int:
+    count = wrong = findings = fixes = fixed = 0
+    slowest = Outcome("")
+    for count, outcome in enumerate(outcomes, 1):
+        findings, fixes, fixed = findings + outcome.findings, fixes + outcome.fixes, fixed + bool(outcome.fixes)
+        slowest = max(slowest, outcome, key=lambda one: one.seconds)
+        if outcome.violations:
+            wrong += 1
+            for violation in outcome.violations:
+                print(f"{outcome.name}: {violation}", flush=True)
+            if keep and outcome.content:
+                keep.mkdir(parents=True, exist_ok=True)
+                (keep / f"{wrong}.py").write_bytes(outcome.content)
+        if count % 200 == 0:
+            print(f"... {count:,} inputs, {findings:,} findings, {fixes:,} fixes in {fixed:,}", flush=True)
+    print(f"{count:,} inputs, {findings:,} findings, {fixes:,} fixes in {fixed:,} of them")
+    print(f"slowest: {slowest.seconds:.1f} s, {slowest.name}")
+    print(f"{wrong:,} inputs of which something does not hold")
+    return wrong
 
 
 def main() -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--mutations", type=int, default=0, metavar="N", help="N mutations of files, not the files")
+    parser.add_argument("--disguises", type=int, default=0, metavar="N", help="N files in odd formatting")
+    parser.add_argument("--idioms", type=int, default=0, metavar="N", help="N programs from the grammar of idioms")
+    parser.add_argument("--syntax", type=int, default=0, metavar="N", help="N programs of hypothesmith, in one process")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--keep", type=Path, help="a folder for mutated files that violate something")
+    parser.add_argument("--keep", type=Path, help="a folder for made-up files that violate something")
     arguments = parser.parse_args()
-    endings = (".py", ".ipynb")
-    files = sorted(path for folder in arguments.folders for path in folder.rglob("*") if path.suffix in endings)
-    inputs = list(_inputs(files, arguments.mutations, arguments.seed))
-    chunks = [inputs[start : start + _CHUNK] for start in range(0, len(inputs), _CHUNK)]
-    wrong: list[Outcome] = []
-    findings = fixes = changed = 0
-    slowest = Outcome("")
-    with ProcessPoolExecutor(arguments.processes) as pool:
-        for outcome in (one for chunk in pool.map(_ask_chunk, chunks) for one in chunk):
-            findings, fixes, changed = findings + outcome.findings, fixes + outcome.fixes, changed + bool(outcome.fixes)
-            slowest = max(slowest, outcome, key=lambda one: one.seconds)
-            if outcome.violations:
-                wrong.append(outcome)
-                for violation in outcome.violations:
-                    print(f"{outcome.name}: {violation}", flush=True)
-                if arguments.keep and outcome.content:
-                    arguments.keep.mkdir(parents=True, exist_ok=True)
-                    (arguments.keep / f"{len(wrong)}.py").write_bytes(outcome.content)
-    print(f"{len(inputs):,} inputs, {findings:,} findings, {fixes:,} fixes in {changed:,} of them")
-    print(f"slowest: {slowest.seconds:.1f} s, {slowest.name}")
-    print(f"{len(wrong):,} inputs of which something does not hold")
+    if arguments.syntax:
+        from benchmarks.reliability.syntax import outcomes  # hypothesmith is needed for this alone
+
+        wrong = _report(outcomes(arguments.syntax, arguments.seed), arguments.keep)
+    else:
+        wrong = _report(_in_processes(_inputs(arguments), arguments.processes), arguments.keep)
     return 1 if wrong else 0
 
 

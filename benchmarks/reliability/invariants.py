@@ -28,6 +28,10 @@ from torchlint.source.source import Source, SourceError
 #: Seconds that a check may take, and characters that give it one second more.
 LIMIT, CHARACTERS = 10.0, 20_000
 _NEWLINES = re.compile(r"\r\n|\r|\n")
+#: Messages of pyflakes about a name that is bound and not used.
+_BOUND = ("UnusedImport", "UnusedVariable", "RedefinedWhileUnused", "ImportShadowedByLoopVar")
+#: A form feed that begins a row. Within an expression it is a blank like any other.
+_PAGE = re.compile(r"(?m)(?:^|(?<=\r))[ \t]*\f")
 
 
 @cache
@@ -114,13 +118,13 @@ def _broken(before: Source, fixed: Fixed, unsafe: bool) -> Iterator[str]:
     new = set(_NEWLINES.findall(after.text)) - set(_NEWLINES.findall(before.text) or ["\n"])
     if new:
         yield f"new kinds of newlines: {sorted(new)}"
-    if before.text.count("\f") != after.text.count("\f"):
+    if len(_PAGE.findall(before.text)) != len(_PAGE.findall(after.text)):
         yield "a form feed is gone or new"
     if not before.cells:
         lost = _comments(before.text) - _comments(after.text)
         if lost:
             yield f"a comment is gone: {next(iter(lost))}"
-        said = _pyflakes(after.text) - _pyflakes(before.text)
+        said = _new_messages(before.text, after.text)
         if said:
             yield f"pyflakes says: {'; '.join(sorted(said))}"
 
@@ -128,11 +132,29 @@ def _broken(before: Source, fixed: Fixed, unsafe: bool) -> Iterator[str]:
 def _comments(text: str) -> Counter[str]:
     """The comments of a text but for suppressions, which TL001 removes; none if Python cannot tokenize it."""
     try:
-        tokens = list(tokenize.generate_tokens(io.StringIO(text, newline="").readline))
+        tokens = list(tokenize.generate_tokens(io.StringIO(_NEWLINES.sub("\n", text)).readline))
     except (tokenize.TokenError, SyntaxError):
         return Counter()
     comments = (token.string.rstrip() for token in tokens if token.type == tokenize.COMMENT)
-    return Counter(comment for comment in comments if "noqa" not in comment)
+    return Counter(comment for comment in comments if "noqa" not in comment.lower())
+
+
+def _new_messages(before: str, after: str) -> list[str]:
+    """What pyflakes says of a text after fixes that is their doing.
+
+    A fix may repeat an expression of the program, with its undefined names. What a fix removes may be the only use of a
+    name that the program binds. An import that the program makes under a condition may be needed above it as well.
+    """
+    known = _pyflakes(before)
+    words = set(re.findall(r"\w+", before))
+    new = []
+    for message in _pyflakes(after) - known:
+        kind, _, name = message.partition(" ")
+        is_repeated = kind == "UndefinedName" and message in known
+        is_left = kind in _BOUND and words.issuperset(re.findall(r"\w+", name))
+        if not (is_repeated or is_left):
+            new.append(message)
+    return new
 
 
 def _pyflakes(text: str) -> Counter[str]:

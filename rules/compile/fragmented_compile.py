@@ -115,7 +115,8 @@ def _as_one(module: Module, site: Compile) -> Edits | None:
             inner = edits.unwrap(module, site.node, site.target)
             if inner is None or len(above.args) != 1 or is_taken_apart(module, above):
                 return None
-            return (Edit(start, start, "torch.compile("), *inner, Edit(end, end, f"{options})"))
+            compile_call = edits.unbracketed(module.code(site.call.func))
+            return (Edit(start, start, f"{compile_call}("), *inner, Edit(end, end, f"{options})"))
         elif not isinstance(above, cst.Arg):
             return None
     return None
@@ -135,7 +136,8 @@ def _instead_of_loop(module: Module, site: Compile, loop: cst.For) -> Edits | No
     if "#" in module.text[start:end]:
         return None
     options = ", ".join(module.code(item) for item in site.options)
-    return (Edit(start, end, f"{module.code(loop.iter.func.value)}.compile({options})"),)
+    model = edits.unbracketed(module.code(loop.iter.func.value))
+    return (Edit(start, end, f"{model}.compile({options})"),)
 
 
 def _only_compiles(module: Module, site: Compile, statement: cst.CSTNode, model: cst.BaseExpression) -> bool:

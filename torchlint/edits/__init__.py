@@ -34,6 +34,7 @@ from torchlint.edits.text import (
     newline_of,
     replace,
     statement_end,
+    unbracketed,
 )
 from torchlint.edits.unused_imports import with_unused_imports
 
@@ -63,6 +64,7 @@ __all__ = [
     "set_argument",
     "statement_end",
     "statement_of_call",
+    "unbracketed",
     "unwrap",
     "with_unused_imports",
     "wrap_in_with",

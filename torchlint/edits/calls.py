@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchlint.edits.text import Edits, end_of_row, end_with_parentheses, indentation_at, newline_of, replace
+from torchlint.edits.text import (
+    Edits,
+    blanks_around,
+    end_of_row,
+    end_with_parentheses,
+    indentation_at,
+    newline_of,
+    next_token,
+    replace,
+    unbracketed,
+)
 from torchlint.source.ranges import Edit
 
 if TYPE_CHECKING:
@@ -19,16 +29,17 @@ def add_keyword(module: Module, call: cst.Call, name: str, value: str) -> Edits 
     import libcst as cst
 
     text = f"{name}={value}"
+    if not call.args:  # where `prepend_argument` inserts too, so that two fixes are not made at once
+        opening = _opening(module, call)
+        return (Edit(opening, opening, text),)
     close = module.span(call)[1] - 1
-    if not call.args:
-        return (Edit(close, close, text),)
     last = call.args[-1]
     if last.star == "**" or (isinstance(last.value, cst.GeneratorExp) and not last.value.lpar):
         return None
     end = _argument_end(module, last)
     tail = module.text[end:close]
     comma = isinstance(last.comma, cst.Comma)
-    after = end + tail.index(",") + 1 if comma else end
+    after = next_token(module, end) + 1 if comma else end
     own_row = module.row_at(_argument_start(module, last)) != module.row_at(
         _argument_start(module, call.args[-2]) if len(call.args) > 1 else module.span(call)[0]
     )
@@ -47,7 +58,7 @@ def add_keyword(module: Module, call: cst.Call, name: str, value: str) -> Edits 
 def prepend_argument(module: Module, call: cst.Call, text: str) -> Edits:
     """Pass ``text`` as the first argument of ``call``, on a row of its own if the first one has that."""
     if not call.args:
-        opening = module.text.index("(", module.span(call.func)[1]) + 1
+        opening = _opening(module, call)
         return (Edit(opening, opening, text),)
     first = _argument_start(module, call.args[0])
     begin = module.line_start(first)
@@ -76,7 +87,6 @@ def set_argument(module: Module, call: cst.Call, name: str, argument: Argument, 
 def _add_before_unpacked(module: Module, call: cst.Call, text: str) -> Edits:
     """Pass a keyword before the dictionary that the call unpacks, which is known not to hold it."""
     start = _argument_start(module, next(item for item in call.args if item.star == "**"))
-    start = module.text.index("**", start)
     begin = module.line_start(start)
     own_row = not module.text[begin:start].strip() and begin > module.span(call)[0]
     behind = f",{newline_of(module)}{module.text[begin:start]}" if own_row else ", "
@@ -93,7 +103,7 @@ def remove_argument(module: Module, call: cst.Call, argument: cst.Arg) -> Edits 
     elif position > 0:
         start, end = _argument_end(module, call.args[position - 1]), _argument_end(module, argument)
     else:  # nothing remains between the parentheses, neither a comma nor an empty row
-        start, end = module.text.index("(", end_with_parentheses(module, call.func)) + 1, module.span(call)[1] - 1
+        start, end = _opening(module, call), module.span(call)[1] - 1
     if "#" in module.text[start:end].replace(module.code(argument.value), ""):
         return None
     return (Edit(start, end, ""),)
@@ -103,10 +113,11 @@ def remove_method_call(module: Module, call: cst.Call) -> Edits | None:
     """Leave ``x`` of ``x.method(...)``; None where a comment would go with the rest."""
     import libcst as cst
 
-    if not isinstance(call.func, cst.Attribute):
+    if not isinstance(call.func, cst.Attribute) or call.func.lpar:
         return None
     start, end = end_with_parentheses(module, call.func.value), module.span(call)[1]
-    return None if "#" in module.text[start:end] else (Edit(start, end, ""),)
+    after = blanks_around(module, start, end, module.text[start - 1])[1]
+    return None if "#" in module.text[start:end] else (Edit(start, end, after),)
 
 
 def unwrap(module: Module, call: cst.Call, argument: cst.BaseExpression) -> Edits | None:
@@ -118,8 +129,10 @@ def unwrap(module: Module, call: cst.Call, argument: cst.BaseExpression) -> Edit
         return None
     start, end = module.span(call)
     first, last = module.span(argument)[0], module.span(argument)[1]
-    before, after = "", ""
-    if not isinstance(argument, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)):
+    code = module.text[first:last]
+    before, after = blanks_around(module, start, end, code)
+    plain = isinstance(argument, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
+    if not plain or unbracketed(code) != code:
         before, after = "(", ")"
     if "#" in module.text[start:first] or "#" in module.text[last:end]:
         return None
@@ -141,15 +154,22 @@ def _break_before(module: Module, call: cst.Call, last: cst.Arg, length: int) ->
     return newline_of(module) + indent if begin + len(indent) in starts else ""
 
 
+def _opening(module: Module, call: cst.Call) -> int:
+    """The offset behind the parenthesis that opens the arguments."""
+    return next_token(module, end_with_parentheses(module, call.func)) + 1
+
+
 def _argument_start(module: Module, argument: cst.Arg) -> int:
-    if argument.keyword is not None:
-        return module.span(argument.keyword)[0]
-    start = module.span(argument.value)[0]
-    for _ in range(len(argument.value.lpar)):
-        start = module.text.rindex("(", 0, start)
-    while argument.star and start > 0 and module.text[start - 1] in "* ":
-        start -= 1
-    return start
+    """The offset of an argument's name, stars or parentheses, found from what is before it."""
+    import libcst as cst
+
+    call = module.tree.parent(argument)
+    assert isinstance(call, cst.Call)
+    position = next(index for index, item in enumerate(call.args) if item is argument)
+    if position == 0:
+        return next_token(module, _opening(module, call))
+    comma = next_token(module, _argument_end(module, call.args[position - 1]))
+    return next_token(module, comma + 1)
 
 
 def _argument_end(module: Module, argument: cst.Arg) -> int:

@@ -36,7 +36,7 @@ def _import_module(module: Module, name: str, at: cst.CSTNode) -> Edits | None:
         if always:
             bound = module.tree.function_of(at) is not None or min(always) < module.tree.index(at)
             return () if bound else None  # a second import above the one that is there would be odd
-        if is_bound_with(module, bindings, at):
+        if is_bound_with(module, bindings, at) or any(module.tree.dominates(item.node, at) for item in bindings):
             return ()
         if name not in sys.stdlib_module_names:
             return None

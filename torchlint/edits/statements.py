@@ -27,12 +27,16 @@ def insert_before(module: Module, statement: cst.CSTNode, *lines: str) -> Edits 
 
 
 def insert_after(module: Module, statement: cst.CSTNode, line: str) -> Edits | None:
-    """Put ``line`` on a row of its own after ``statement`` and its comment, at its indentation."""
+    """Put ``line`` on a row of its own, as indented as ``statement``, behind it, its row and its comment."""
+    import libcst as cst
+
     start = module.span(statement)[0]
     indent = module.text[module.line_start(start) : start]
     if indent.strip():
         return None
-    end = end_of_row(module, statement_end(module, statement))
+    row = module.tree.parent(statement)
+    last = row.body[-1] if isinstance(row, cst.SimpleStatementLine) else statement
+    end = end_of_row(module, statement_end(module, last))
     return (Edit(end, end, f"{newline_of(module)}{indent}{line}"),)
 
 
@@ -49,13 +53,16 @@ def indent_under(module: Module, statements: Sequence[cst.CSTNode], header: str)
     if indent.strip() or module.text[last : end_of_row(module, last)].split("#")[0].strip():
         return None
     inside = _rows_inside_strings(module, statements)
-    edits = [Edit(begin, begin, f"{indent}{header}{newline_of(module)}{module.root.default_indent}")]
+    unit = module.root.default_indent
+    if unit + indent != indent + unit:  # a block with tabs in a file with blanks
+        unit = indent
+    edits = [Edit(begin, begin, f"{indent}{header}{newline_of(module)}{unit}")]
     row = module.row_at(first) + 1
     while row <= module.row_at(max(first, last - 1)):
         start = module.row_start(row)
         line = module.text[start : end_of_row(module, start)]
         if line.strip() and row not in inside:
-            edits.append(Edit(start, start, module.root.default_indent))
+            edits.append(Edit(start, start, unit))
         row += 1
     return tuple(edits)
 

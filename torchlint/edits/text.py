@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import TYPE_CHECKING
 
@@ -14,12 +15,34 @@ if TYPE_CHECKING:
 
 #: The edits of one change.
 Edits = tuple[Edit, ...]
+_WORD = re.compile(r"\w")
+# What may stand between two tokens: blanks, comments, and the ends of rows.
+_BLANKS = re.compile(r"(?:[ \t\f]|\\?(?:\r\n|\r|\n)|#[^\r\n]*)*")
 
 
 def replace(module: Module, node: cst.CSTNode, text: str) -> Edits:
     """Put ``text`` in the place of ``node`` (parentheses around it stay)."""
     start, end = module.span(node)
-    return (Edit(start, end, text),)
+    before, after = blanks_around(module, start, end, text)
+    return (Edit(start, end, before + text + after),)
+
+
+def blanks_around(module: Module, start: int, end: int, text: str) -> tuple[str, str]:
+    """What keeps ``text`` apart from the words that it would touch in place of ``[start, end)``: ``with(a).b():``."""
+    before = " " if _WORD.match(text) and _WORD.match(module.text[start - 1 : start]) else ""
+    after = " " if _WORD.match(text[-1:]) and _WORD.match(module.text, end) else ""
+    return before, after
+
+
+def unbracketed(text: str) -> str:
+    """An expression that was inside brackets, where it may take several rows, as it can be written outside of them."""
+    if "\n" not in text and "\r" not in text:
+        return text
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return f"({text})"
+    return text if len(body) == 1 else f"({text})"
 
 
 def insert_above_comments(module: Module, statement: cst.CSTNode, *lines: str) -> Edits | None:
@@ -85,6 +108,12 @@ def start_of_next_row(module: Module, offset: int) -> int:
 def end_with_parentheses(module: Module, node: cst.BaseExpression) -> int:
     """The offset behind ``node`` and the parentheses around it."""
     end = module.span(node)[1]
-    for _ in range(len(node.rpar)):
-        end = module.text.index(")", end) + 1
+    for _ in node.rpar:
+        end = next_token(module, end) + 1
     return end
+
+
+def next_token(module: Module, offset: int) -> int:
+    """The offset of the first token at ``offset`` or behind it: no blank, comment or end of a row."""
+    match = _BLANKS.match(module.text, offset)
+    return match.end() if match else offset

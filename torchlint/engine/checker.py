@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ from torchlint.findings.suppressions import suppress
 from torchlint.rule.rule import Rule
 from torchlint.settings.settings import Settings
 from torchlint.source import deadline
-from torchlint.source.lexemes import code_of
+from torchlint.source.lexemes import code_of, comments_in
 from torchlint.source.parsing import TOO_DEEP, ParseError, check_syntax, garbage_collection_paused
 from torchlint.source.paths import in_project, is_in_package, is_vendored
 from torchlint.source.source import Source, SourceError
@@ -321,9 +322,12 @@ def _within(diagnostic: Diagnostic, module: Module, fixes: dict[int, Fix | None]
 
 
 def _moved(fix: Fix, module: Module) -> Fix | None:
-    """The fix with offsets of its own file; None if it would edit another one."""
+    """The fix with offsets of its own file; None if it would edit another one, or drop a comment."""
     base = module.begin
     if not all(base <= edit.start and edit.end <= module.end for edit in fix.edits):
+        return None
+    comments = Counter(comment for edit in fix.edits for comment in comments_in(module.text[edit.start : edit.end]))
+    if comments - Counter(comment for edit in fix.edits for comment in comments_in(edit.content)):
         return None
     if base == 0:
         return fix

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Iterable
 from itertools import pairwise
 
@@ -24,7 +24,8 @@ def without_conflicts(diagnostics: Iterable[Diagnostic], length: int) -> list[Di
         new = [edit for edit in dict.fromkeys(diagnostic.fix.edits) if not _has(taken, edit)]
         if not any(_conflicts(taken, edit) for edit in new):
             chosen.append(diagnostic)
-            taken = sorted([*taken, *new], key=_place)
+            for edit in new:
+                insort(taken, edit, key=_place)
     return chosen
 
 
@@ -62,7 +63,8 @@ def _has(taken: list[Edit], edit: Edit) -> bool:
 def _conflicts(taken: list[Edit], edit: Edit) -> bool:
     """Whether ``edit`` overlaps a taken edit, or touches one where an order would have to be guessed."""
     index = bisect_left(taken, edit.start, key=lambda other: other.start)
-    for other in taken[max(index - 1, 0) :]:
+    for position in range(max(index - 1, 0), len(taken)):
+        other = taken[position]
         if other.start > edit.end:
             return False
         touching = other.end == edit.start or edit.end == other.start

@@ -126,7 +126,9 @@ def suppress(
     if report_unused:
         unused = [found for entry in suppressions if (found := _unused(source, entry, judged)) is not None]
         if not index.of_file(UNUSED_SUPPRESSION.code):
-            left += [found for found in unused if not _is_silenced(found, index)]
+            # A bare suppression on a line is not meant to hide that another comment there is stale.
+            silenced = {entry.row for entry in suppressions if UNUSED_SUPPRESSION.code in entry.codes}
+            left += [found for found in unused if found.rows[0] not in silenced]
     return left
 
 
@@ -149,11 +151,6 @@ def find_suppressions(source: Source) -> Iterator[Suppression]:
                 codes=tuple(code[0].upper() for code in codes),
                 spans=tuple(code.span() for code in codes),
             )
-
-
-def _is_silenced(unused: Diagnostic, index: _Index) -> bool:
-    # A bare suppression on a line is not meant to hide that another comment there is stale.
-    return any(suppression.codes for suppression in index.on_rows(unused, unused.rows[1]))
 
 
 def _names_one_of(text: str, codes: Collection[str]) -> bool:

@@ -47,6 +47,8 @@ class Configs:
 
     def values(self, key: str) -> tuple[ConfigValue, ...]:
         """What the files set a key to, in any mapping, in order."""
+        if key != key.strip() or not key:
+            return ()
         known = self._found.get(key)
         if known is None:
             known = self._found[key] = tuple(

@@ -58,7 +58,8 @@ class InvalidSyntax(_EngineRule):
 
     ## What it does
     Reports a file that is not Python 3, not in the encoding it claims, binary, too large or too deeply nested. No other
-    rule can say anything about it. It is reported whatever is selected, unless it is ignored.
+    rule can say anything about it. It is reported whatever is selected, unless it is ignored. The message says so where
+    Python can read a file and only torchlint's parser cannot.
 
     A file in which no enabled rule could find anything is not parsed, so that its syntax is not judged; a file that is
     named on the command line always is.

@@ -35,16 +35,27 @@ def layer_of(table: Mapping[str, Any], where: str, folder: str, *, trusted: bool
             raise SettingsError(f"{where}: unknown setting `{key}`{suggestion(key, KEYS)}")
         if not KEYS[key].kind.admits(value):
             raise SettingsError(f"{where}: `{key}` must be {KEYS[key].kind.value}, not {value!r}")
+        if _has_nul(value):
+            raise SettingsError(f"{where}: `{key}` contains a NUL character")
     if table.get("output-format", "full") not in FORMATS:
         name = table["output-format"]
         raise SettingsError(f"{where}: unknown `output-format` {name!r}{suggestion(name, FORMATS)}")
-    if not re.fullmatch(r"\d+\.\d+(\.\d+)*", table.get("target-torch", "2.0")):
+    if not re.fullmatch(r"\d{1,9}\.\d{1,9}(\.\d+)*", table.get("target-torch", "2.0")):
         raise SettingsError(f'{where}: `target-torch` must be a version such as "2.4", not {table["target-torch"]!r}')
     if not 0 <= table.get("min-speedup", 0) < float("inf"):
         raise SettingsError(f"{where}: `min-speedup` must be a factor such as 1.1, not {table['min-speedup']!r}")
     if not 0 <= table.get("timeout", 0) < float("inf"):
         raise SettingsError(f"{where}: `timeout` must be a number of seconds such as 10, not {table['timeout']!r}")
     return Layer(where, folder, table, trusted)
+
+
+def _has_nul(value: object) -> bool:
+    """Whether a string in a value has a character that no path, pattern or name can have."""
+    if isinstance(value, dict):
+        return any(_has_nul(key) or _has_nul(item) for key, item in value.items())
+    if isinstance(value, list):
+        return any(map(_has_nul, value))
+    return isinstance(value, str) and "\0" in value
 
 
 def inline_layer(text: str) -> Layer:
@@ -105,8 +116,9 @@ def parse_toml(data: bytes, where: str) -> dict[str, Any]:
         return tomllib.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise SettingsError(f"{displayed(where)}: not UTF-8: {error.reason}") from error
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise SettingsError(f"{displayed(where)}: not valid TOML: {error or 'too deeply nested'}") from error
+    except (ValueError, RecursionError) as error:  # ValueError: also an integer of too many digits
+        reason = str(error).partition(";")[0] or "too deeply nested"
+        raise SettingsError(f"{displayed(where)}: not valid TOML: {reason}") from error
 
 
 def table_in(value: object) -> dict[str, Any]:

@@ -37,6 +37,13 @@ def without_suppressions(text: str) -> str:
 _NO_CODE = re.compile(rf"{COMMENT}|(?P<string>{STRING})", re.VERBOSE | re.DOTALL)
 
 
+def comments_in(text: str) -> list[str]:
+    """The comments of a text, without the blanks at their ends."""
+    if "#" not in text:
+        return []
+    return [match[0].rstrip() for match in _NO_CODE.finditer(text) if match["string"] is None]
+
+
 def code_of(text: str) -> str:
     """``text`` without its comments and triple-quoted strings, which hold examples and explanations."""
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: The reason given for a text that would exhaust the stack.
 TOO_DEEP = "nested too deeply to be analysed"
+#: The reason given for a text that Python reads, and libcst does not: Python's own reason has precedence.
+UNREAD = "Python can read it, but torchlint's parser cannot"
 #: CPython itself refuses more than 200 nested brackets.
 _MAX_BRACKETS = 200
 _DEEP_LINE = 20_000
@@ -61,7 +63,7 @@ def piece_starts(text: str, tree: ast.Module) -> list[int]:
 
 
 def parse_texts(texts: Sequence[str]) -> list[cst.Module]:
-    """The trees of texts. Raises ParseError. The parser recurses: no text can overflow the stack."""
+    """The trees of texts that Python reads. Raises ParseError. The parser recurses: no text can overflow the stack."""
     if not texts:
         return []
     import libcst as cst  # not needed, so not imported, for most files
@@ -73,13 +75,13 @@ def parse_texts(texts: Sequence[str]) -> list[cst.Module]:
     try:
         return with_room(parse)
     except cst.ParserSyntaxError as error:
-        raise ParseError(error.message, error.raw_line, error.editor_column) from None
+        raise ParseError(UNREAD, error.raw_line, error.editor_column) from None
     except (RecursionError, MemoryError):
         raise ParseError(TOO_DEEP) from None
     except NoRoomError as error:
         raise ParseError(f"there is not enough memory to parse it: {error}") from None
-    except Exception as error:
-        raise ParseError(f"cannot be parsed: {error}") from None
+    except Exception:
+        raise ParseError(UNREAD) from None
 
 
 @contextmanager

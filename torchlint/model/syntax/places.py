@@ -15,7 +15,9 @@ class Places:
         self._spans: Mapping[cst.CSTNode, CodeSpan] = _Wrapper(tree, unsafe_skip_copy=True).resolve(
             ByteSpanPositionProvider
         )
-        self._offsets = None if text.isascii() and "\f" not in text else _offsets(tree, text)
+        # libcst drops the blanks of `except A :`, and does other things with form feeds.
+        exact = text.isascii() and "\f" not in text and self._spans[tree].length == len(text)
+        self._offsets = None if exact else _offsets(tree, text)
 
     def get(self, node: cst.CSTNode) -> tuple[int, int] | None:
         """The offsets of a node of this piece; None of others."""
@@ -46,8 +48,9 @@ class _Wrapper(MetadataWrapper):
 def _offsets(tree: cst.Module, text: str) -> list[int]:
     """For each byte of what libcst makes of the tree, and for the end, the offset of its character in the text.
 
-    The two differ at form feeds: libcst forgets some, and blank lines before them, and repeats one that is in the
-    indentation of a block on all its lines.
+    The two differ before the colon of ``except A :``, where libcst forgets blanks and joined rows. And at form feeds:
+    libcst forgets some, and blank lines before them, and repeats one that is in the indentation of a block on all its
+    lines.
     """
     offsets, position = [], 0
     for character in tree.code:

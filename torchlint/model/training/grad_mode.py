@@ -84,7 +84,7 @@ class GradModes(ForestFact):
         name = self._names.resolve(call.func) if isinstance(call, cst.Call) else None
         return (name or "").partition(".")[0] in _PLAIN_CALLERS
 
-    def within(self, node: cst.CSTNode, function: cst.FunctionDef) -> GradMode | None:
+    def within(self, node: cst.CSTNode, function: cst.CSTNode | None) -> GradMode | None:
         """The grad mode that the statements of ``function`` around ``node`` or before it set; None if none does."""
         for above, child in climb(self._tree, node, function):
             if isinstance(above, cst.With) and child is above.body:
@@ -92,6 +92,10 @@ class GradModes(ForestFact):
                 if mode is not None:
                     return mode
         return self._statement_mode(node, function)
+
+    def is_turned_on(self, node: cst.CSTNode) -> bool:
+        """Whether the function around ``node``, or the script, turns gradients on there, whoever calls it."""
+        return self.within(node, self._tree.function_of(node)) is GradMode.RECORDING
 
     def unguarded_call(self, node: cst.CSTNode, depth: int = _CALLER_DEPTH) -> cst.Call | None:
         """The call under which ``node`` records gradients, where other calls of its function turn them off."""
@@ -117,15 +121,17 @@ class GradModes(ForestFact):
                 return mode
         return None
 
-    def _statement_mode(self, node: cst.CSTNode, function: cst.FunctionDef | None) -> GradMode | None:
+    def _statement_mode(self, node: cst.CSTNode, function: cst.CSTNode | None) -> GradMode | None:
         """What a ``torch.set_grad_enabled(...)`` statement before ``node`` in the same body leaves."""
         found: GradMode | None = None
         for call in self._grad_switches:
-            home = self._tree.function_of(call)
-            if (home is function and self._tree.dominates(call, node)) or (
-                home is None and function is not None and found is None and not self._tree.within(function, call)
-            ):
-                found = self.manager_mode(call)
+            home, mode = self._tree.function_of(call), self.manager_mode(call)
+            if home is function and self._tree.dominates(call, node):
+                found = mode
+            elif home is None and function is not None and found is None and not self._tree.within(function, call):
+                found = (
+                    None if mode is GradMode.RECORDING else mode
+                )  # it is on anyway, unless the function says otherwise
         return found
 
     @cached_property

@@ -157,6 +157,8 @@ class Inference:
 
     def _recorded(self, call: cst.Call, function: cst.FunctionDef | None) -> InferenceSite | None:
         module = self._module
+        if module.fact(GradModes).is_turned_on(call):
+            return None
         model = self._indirect.get(call) or module.fact(Networks).network_of(call)
         phase = self._evaluating_phase(call, function)
         if phase is not None and function is not None:
