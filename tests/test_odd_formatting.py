@@ -118,4 +118,4 @@ def test_a_block_with_tabs_in_a_file_with_blanks() -> None:
 
 def test_an_import_in_the_same_block_serves_what_is_behind_it() -> None:
     module = Module.parse("if a:\n    import os\n    b = f()\n")
-    assert edits.import_module(module, "os", module.tree.calls[0]) == ()
+    assert edits.name_module(module, "os", module.tree.calls[0]) == ("os", ())
