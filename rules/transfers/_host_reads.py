@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,6 +43,11 @@ _NUMBERS = frozenset(
 )
 #: Calls that ask what a number is worth in order to act on it.
 _ASKING = re.compile(r"(^|_)(isnan|isfinite|isinf|is_nan|early_?stop\w*|stopper|allclose)$|^(step|should_\w+)$")
+#: Calls that are told a size, which torch needs on the host.
+_SIZED = frozenset(
+    "topk kthvalue multinomial zeros ones empty arange linspace rand randn randint randperm eye new_zeros new_ones "
+    "view reshape expand repeat tile split chunk narrow unfold pad interpolate".split()
+)
 _MEASURING = re.compile(r"^(bench|profil)|_(bench|benchmark|profile|profiler)\.py$")
 #: What an agent chose, which the environment is told on the host.
 _CHOICES = re.compile(r"action|^act$|^a$")
@@ -224,24 +230,23 @@ class HostReads:
         return self._is_tensor_of_step(tensor)
 
     def _is_tensor_of_step(self, node: cst.CSTNode) -> bool:
-        seen: dict[cst.CSTNode, int] = {}
-        if self._follow(node, _VALUE_DEPTH, seen):
-            return True
-        for part, depth in seen.items():
-            self._no_tensors[part] = max(depth, self._no_tensors.get(part, 0))
-        return False
-
-    def _follow(self, node: cst.CSTNode, depth: int, seen: dict[cst.CSTNode, int]) -> bool:
         """Whether ``node`` is computed on the device from an output of a network or from a loss."""
-        if depth <= self._no_tensors.get(node, 0) or node in seen:
-            return False
-        seen[node] = depth
-        for part in self._live_parts(node):
-            if self._is_source(part):
-                return True
-            for source, _ in self._module.fact(Gradients).sources(part, outward=True):
-                if self._follow(source, depth - 1, seen):
+        depths = {node: _VALUE_DEPTH}  # by expression how much farther it is followed, nearest first
+        waiting = deque(depths)
+        while waiting:
+            node = waiting.popleft()
+            depth = depths[node]
+            if depth <= self._no_tensors.get(node, 0):
+                continue
+            for part in self._live_parts(node):
+                if self._is_source(part):
                     return True
+                for source, _ in self._module.fact(Gradients).sources(part, outward=True):
+                    if source not in depths:
+                        depths[source] = depth - 1
+                        waiting.append(source)
+        for part, depth in depths.items():
+            self._no_tensors[part] = max(depth, self._no_tensors.get(part, 0))
         return False
 
     def _live_parts(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -348,7 +353,7 @@ class HostReads:
     # -- what the number is for
 
     def _decides(self, call: cst.Call, step: cst.CSTNode) -> bool:
-        """Whether the number decides how the program goes on: a test, an index, an environment's step."""
+        """Whether the number decides how the program goes on: a test, an index, a size, an environment's step."""
         if self._is_asked(call) or (self._module.fact(Precision).plays_games and self._is_choice(call)):
             return True
         statement = self._tree.statement_of(call)
@@ -389,7 +394,8 @@ class HostReads:
                 parent = self._tree.parent(above)
                 return parent is not None
             if isinstance(above, cst.Call) and child is not above.func:
-                if _ASKING.search(called_name(above)) or self._module.name_of(above.func) == "builtins.range":
+                asking = _ASKING.search(called_name(above)) or called_name(above) in _SIZED
+                if asking or self._module.name_of(above.func) == "builtins.range":
                     return True
             if isinstance(above, (cst.BaseSmallStatement, cst.BaseCompoundStatement, cst.Lambda, *COMPREHENSIONS)):
                 return False
