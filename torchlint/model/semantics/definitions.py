@@ -11,6 +11,7 @@ import libcst as cst
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.classes import Classes
 from torchlint.model.semantics.evaluator import Evaluator
+from torchlint.model.semantics.families import Families
 from torchlint.model.semantics.handing import Handing
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.links import Links
@@ -43,6 +44,7 @@ class Definitions(Classes):
         super().__init__(tree, names)
         self._links = links
         self._handing = Handing(tree, names, self)
+        self._families = Families(tree, names, self)
         self._callers: dict[cst.CSTNode, Callers] = {}
         self._resolving: set[cst.CSTNode] = set()
         self._calls_by_name: dict[str, list[cst.Call]] | None = None
@@ -86,6 +88,7 @@ class Definitions(Classes):
                     return [*self.methods(owner.definition, func.attr.value)]  # it may be of a derived class
                 method = self.method(owner.definition, func.attr.value)
                 return [method] if method is not None else []
+            return [*self._families.methods(func, owner)]
         return []
 
     def _handed(self, func: cst.Name, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
@@ -94,7 +97,7 @@ class Definitions(Classes):
         if not bindings or not all(binding.kind in ("assign", "param") for binding in bindings):
             return []
         value = values.of(func)
-        if value.kind is not Kind.FUNCTION or len(value.origins) > _MAX_HANDED:
+        if value.kind is not Kind.FUNCTION or not value.sure or len(value.origins) > _MAX_HANDED:
             return []
         found = [origin for origin in value.origins if isinstance(origin, cst.FunctionDef)]
         return [*sorted(found, key=self._tree.index)]

@@ -377,7 +377,13 @@ class Values:
         body = self._tree.scopes[definition]
         if "forward" in body.bindings and definition.bases and not self._definitions.is_known_whole(definition):
             return Value(Kind.MODULE, definition=definition, name=definition.name.value, sure=False)
-        return Value(Kind.OTHER, definition=definition, name=definition.name.value)
+        each = self._once(("each", definition), lambda: self._each_of(definition))
+        return Value(Kind.OTHER, definition=definition, name=definition.name.value, each=each or None)
+
+    def _each_of(self, definition: cst.ClassDef) -> Value:
+        """What a loop over an object of a class of the program takes: what its ``__iter__`` yields."""
+        method = self._definitions.method(definition, "__iter__")
+        return iterated(self.returned(method)) if method is not None else UNKNOWN
 
 
 def _is_settled(value: Value) -> bool:
