@@ -177,7 +177,8 @@ class Loading(ForestFact):
         found = [call for call in self.transfers(loader) if not _is_of_labels(call)]
         parts = [self._cast_to_float(call.func.value) for call in found if isinstance(call.func, cst.Attribute)]
         cast = [name for name in parts if name]
-        if len(set(cast)) > 1 and 2 * len(cast) > len(parts):
+        is_each = any(isinstance(self._tree.function_of(call), cst.Lambda) for call in found)  # of `map(..., batch)`
+        if (len(set(cast)) > 1 or is_each) and 2 * len(cast) > len(parts):
             return None  # a dataset of 64-bit numbers: the casts make new tensors, which are not pinned
         return next((call for call in found if self._module.fact(Loops).hot(call)), next(iter(found), None))
 
