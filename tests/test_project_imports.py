@@ -56,6 +56,41 @@ def test_importers_are_found_through_packages(tmp_path: Path) -> None:
     assert found == ["a.py", "c.py", "d.py", "f.py", "g.py", "pkg/__init__.py"]
 
 
+@pytest.mark.parametrize(
+    ("module", "reached"),
+    [
+        ("'nets.' + name + '_net'", True),
+        ("'nets.%s' % name", True),
+        ("'nets.{}'.format(name)", True),
+        ("f'nets.{name}'", True),
+        ("'net' + name", False),
+        ("name + '.nets'", False),
+        ("f'{name}.nets'", False),
+    ],
+)
+def test_a_module_that_a_string_picks_may_be_any_of_its_package(module: str, reached: bool, tmp_path: Path) -> None:
+    project = make(
+        tmp_path,
+        {
+            "train.py": f"import nets\n{GUARD}",
+            "nets/__init__.py": "import importlib\n\n\n"
+            f"def find(name):\n    module = {module}\n    return importlib.import_module(module)\n",
+            "nets/small_net.py": "",
+            "nets/inner/large_net.py": "",
+            "other.py": "",
+        },
+    )
+    expected = ["train.py"] if reached else []
+    assert names(project, project.programs(tmp_path / "nets/small_net.py")) == expected
+    assert project.programs(tmp_path / "nets/inner/large_net.py") == ()
+    assert project.programs(tmp_path / "other.py") == ()
+
+
+def test_text_with_a_dot_imports_nothing_by_itself(tmp_path: Path) -> None:
+    project = make(tmp_path, {"train.py": f"path = 'nets.' + name\n{GUARD}", "nets/__init__.py": "", "nets/a.py": ""})
+    assert project.programs(tmp_path / "nets/a.py") == ()
+
+
 # -- programs
 
 

@@ -107,6 +107,8 @@ def test_names_of_installed_packages_are_the_projects_own_only_on_its_path(tmp_p
         "sys.path.append(str(Path(__file__).parents[1]))",
         "sys.path += []\nsys.path.extend([os.path.split(os.path.dirname(__file__))[0]])",
         "def add(path):\n    sys.path.insert(0, path)\nadd(os.path.join(os.path.dirname(__file__), '..'))",
+        "class Config:\n    root = os.path.join(os.path.dirname(__file__), '..')\ncfg = Config()\n"
+        "sys.path.insert(0, os.path.join(cfg.root, '.'))",
     ],
 )
 def test_folders_added_to_the_path_count(tmp_path: Path, statement: str) -> None:

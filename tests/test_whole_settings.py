@@ -194,3 +194,32 @@ def test_a_script_at_module_level_is_followed_from_a_value_to_its_uses(
         "train": f"from data import build\n\n{script}",
     }
     assert has_finding(tmp_path, files, "data") is expected
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("from photos import Photos\nfrom train import count\n\ntrain_set = Photos()\ntrain_set.adjust = True\n", True),
+        ("def prepare(train_set, epoch):\n    train_set.adjust = epoch\n", False),
+    ],
+    ids=["its own dataset", "a parameter that the dataset is passed for"],
+)
+def test_a_dataset_of_the_same_name_in_another_file_may_be_another_one(
+    script: str, expected: bool, tmp_path: Path
+) -> None:
+    photos = (
+        "from torch.utils.data import Dataset\n\n\nclass Photos(Dataset):\n"
+        "    def __getitem__(self, index):\n        return read(index)\n"
+    )
+    train = (
+        "from torch.utils.data import DataLoader\nfrom photos import Photos\nfrom shifts import prepare\n\n\n"
+        "def count(items):\n    return len(items)\n\n\n"
+        "def main():\n    train_set = Photos()\n    loader = DataLoader(train_set, batch_size=8, num_workers=4)\n"
+        "    for epoch in range(9):\n        prepare(train_set, epoch)\n"
+        "        for batch in loader:\n            print(batch)\n\n\n"
+        "if __name__ == '__main__':\n    main()\n"
+    )
+    if "Photos()" in script:
+        train = train.replace("from shifts import prepare\n", "").replace("        prepare(train_set, epoch)\n", "")
+        script = f"{script}count(train_set)\n"
+    assert has_finding(tmp_path, {"photos": photos, "train": train, "shifts": script}) is expected

@@ -86,3 +86,31 @@ def test_a_function_of_another_file_that_moves_is_followed(tmp_path: Path, retur
     (tmp_path / "moving.py").write_text(MOVING.replace("{returned}", returned))
     (tmp_path / "main.py").write_text(EVALUATING)
     assert rows(tmp_path, "main.py", "TL206") == expected
+
+
+MASKING = """\
+from basis import *
+
+
+class Decoder(nn.Module):
+    def forward(self, inputs):
+        mask = {made}
+        return inputs * mask
+
+
+if __name__ == "__main__":
+    decoder = Decoder()
+    for inputs in batches:
+        decoder(inputs.cuda())
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [("t.triu(t.ones(8, 8).cuda())", [6]), ("t.triu(t.ones(8, 8, device='cuda'))", []), ("u.ones(8, 8).cuda()", [])],
+)
+def test_torch_may_come_from_a_star_import(tmp_path: Path, made: str, expected: list[int]) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "basis.py").write_text("import torch as t\nimport torch.nn as nn\n")
+    (tmp_path / "main.py").write_text(MASKING.replace("{made}", made))
+    assert rows(tmp_path, "main.py", "TL206") == expected

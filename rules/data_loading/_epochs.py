@@ -269,7 +269,8 @@ class Epochs:
         """Whether ``node`` is the dataset of ``loader``, or something in it: ``loader.dataset``, ``data.transform``."""
         given = loader.argument("dataset").value
         text, own = dotted_name(node), dotted_name(given)
-        if own is not None and own != "self" and (text == own or (text or "").startswith(own + ".")):
+        is_alike = own is not None and own != "self" and (text == own or (text or "").startswith(own + "."))
+        if is_alike and self._is_same_name(node, given, loader):
             # a list of the same name in another function is another variable
             same = self._module.function_of(node) is self._module.function_of(loader.node)
             if same or self._module.value(node).kind is not Kind.SEQUENCE:
@@ -283,9 +284,26 @@ class Epochs:
         value = self._module.value(node)
         return value.kind is Kind.DATASET and bool(value.origins & self._module.value(given).origins)
 
+    def _is_same_name(self, node: cst.CSTNode, given: cst.BaseExpression | None, loader: Call) -> bool:
+        """Whether two dotted names that read alike begin with the same: another script has names of its own."""
+        if self._tree.root_of(node) is self._tree.root_of(loader.node):
+            return True
+        first, second = _head(node), _head(given)
+        if first is None or second is None:
+            return False
+        bound = [{binding.node for binding in self._module.names.bindings(head)} for head in (first, second)]
+        return not bound[0].isdisjoint(bound[1])
+
     def _comes_after(self, node: cst.CSTNode, loader: Call) -> bool:
         elsewhere = self._module.function_of(node) is not self._module.function_of(loader.node)
         return elsewhere or self._tree.index(node) > self._tree.index(loader.node)
+
+
+def _head(node: cst.CSTNode | None) -> cst.Name | None:
+    """``data`` of ``data.train.items``."""
+    while isinstance(node, cst.Attribute):
+        node = node.value
+    return node if isinstance(node, cst.Name) else None
 
 
 def _binds_batch(value: Value, loader: Call) -> bool:

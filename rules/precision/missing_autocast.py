@@ -83,7 +83,8 @@ class MissingAutocast(Rule):
         from torchlint.model.numerics.mixed_writes import MixedWrites
         from torchlint.model.numerics.precision import Precision
 
-        for step in module.fact(Precision).float32_training:
+        steps = {step.place: step for step in reversed(module.fact(Precision).float32_training)}
+        for step in reversed(steps.values()):  # one for each forward, which several steps may share
             yield self.diagnostic(
                 module,
                 step.place,

@@ -180,12 +180,19 @@ class HostReads:
             if depth <= 0:
                 continue
             for function in self._module.fact(Dispatch).run(call):
-                if function not in seen and (self._feeds(call) or self._is_pass(function)):
+                if function not in seen and (
+                    self._feeds(call) or self._is_pass(function) or self._computes_loss(function, call)
+                ):
                     yield from self._calls_at_every_round(function, step, depth - 1, seen, or_often=or_often)
 
     def _feeds(self, call: cst.Call) -> bool:
         """Whether ``call`` hands on something of the step: a metric of outputs, not a pass over other data."""
         return any(self._is_tensor_of_step(argument.value) for argument in call.args)
+
+    def _computes_loss(self, function: cst.FunctionDef, call: cst.Call) -> bool:
+        """Whether ``function`` reads a number, and what ``call`` returns of it is propagated backward."""
+        reads = any(self.read_by(inner) is not None for inner in self._tree.calls_in(function.body))
+        return reads and self._module.fact(Gradients).reaches_backward(call)
 
     def _is_pass(self, function: cst.FunctionDef) -> bool:
         """Whether ``function`` is part of the step: it runs a backward pass, of what the step has kept."""

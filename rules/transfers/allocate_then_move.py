@@ -68,8 +68,8 @@ class AllocateThenMove(Rule):
 
     code = "TL206"
     name = "allocate-then-move"
-    words = ("torch",)
-    project_words = ((".cuda", ".to(", "device"),)
+    words = (("torch", "import *"),)
+    project_words = ("torch", (".cuda", ".to(", "device"))
     demo = ("GPU",)
 
     @classmethod

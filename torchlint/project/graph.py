@@ -250,6 +250,8 @@ class Graph:
         if file is not None and not file.endswith("__init__.py"):
             return (file,)
         found = {file} if file is not None else set()
+        if file is not None and item.is_folder:
+            found.update(self._layout.modules_in(folder_of(file)))
         for name in item.names:
             inner = Imported(f"{item.module}.{name}" if item.module else name, item.level)
             submodule = self._found(importer, inner, path)

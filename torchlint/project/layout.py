@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
+#: A program that picks one of more modules than this may mean any file.
+_MAX_MODULES = 80
+
 
 def folder_of(file: str) -> str:
     """The folder of a path of the tree; that of a file at the root is ``""``."""
@@ -63,6 +66,11 @@ class Layout:
             for name in self.names[folder]:
                 found.setdefault(name, []).append(folder)
         return {name: tuple(folders) for name, folders in found.items()}
+
+    def modules_in(self, folder: str) -> tuple[str, ...]:
+        """The files of the modules directly in a folder, sorted; none if there are very many."""
+        files = [joined(folder, f"{name}.py") for name in sorted(self.names.get(folder, ()))]
+        return tuple(file for file in files if file in self.files) if len(files) <= _MAX_MODULES else ()
 
     def file_at(self, folder: str, module: str) -> str | None:
         """The file of a dotted module below a folder: a package's __init__.py before a module."""

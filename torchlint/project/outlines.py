@@ -15,6 +15,8 @@ _IMPORT = re.compile(
     re.MULTILINE,
 )
 _DYNAMIC = re.compile(r"""\b(?:import_module|__import__)\([ \t]*["']([^\W\d][\w.]*)["'][ \t]*\)""")
+#: ``"models." + name``, ``"models.%s" % name``, ``"models.{}".format(name)``, ``f"models.{name}"``
+_PREFIX = re.compile(r"""["']([^\W\d]\w{0,60}(?:\.[^\W\d]\w{0,60}){0,8})\.(?:["'][ \t]*\+|%s|\{)""")
 _QUOTED = re.compile(rf"{COMMENT}|{STRING}", re.VERBOSE | re.DOTALL)
 _COMMENT = re.compile(COMMENT)
 _NAME = re.compile(r"\s*(\*|[^\W\d]\w*)")
@@ -36,6 +38,7 @@ class Imported:
     level: int = 0  #: how many dots a relative import has
     names: tuple[str, ...] = ()  #: of a ``from`` import; ``"*"`` for all
     runs: bool = True  #: False: it is in an ``if TYPE_CHECKING``, for type checkers and lazy packages
+    is_folder: bool = False  #: whether any module in the package may be meant: ``import_module("models." + name)``
 
     @property
     def top(self) -> str:
@@ -91,6 +94,8 @@ def _imports(text: str) -> Iterator[Imported]:
     if "import_module" in text or "__import__" in text:
         for dynamic in _DYNAMIC.finditer(text):
             yield Imported(dynamic[1])
+        for prefix in _PREFIX.finditer(text):
+            yield Imported(prefix[1], is_folder=True)
 
 
 def _type_checking_blocks(text: str) -> Iterator[tuple[int, int]]:

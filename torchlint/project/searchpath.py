@@ -82,7 +82,10 @@ class _Reader:
             inner = self._path_of(node.value, depth)
             if node.attr == "parent" and inner is not None:
                 return os.path.dirname(inner)
-            return ".." if node.attr == "pardir" else None
+            if node.attr == "pardir":
+                return ".."
+            value = self._assigned.get(node.attr)  # `config.root`, an attribute of a class of the file
+            return self._path_of(value, depth) if value is not None else None
         if isinstance(node, ast.Subscript):
             return self._ancestor(node, depth)
         if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Div, ast.Add)):

@@ -10,6 +10,9 @@ from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import STRING, TENSOR, UNKNOWN, Device, Role, Value, join
 
+#: What a text such as ``f"cuda:{index}"`` names.
+CUDA = Value(Kind.DEVICE, device=Device.CUDA)
+
 
 def compound_value(node: cst.CSTNode, values: Evaluator) -> Value:
     """The value of an expression that is neither a name, an attribute, a call nor a subscript."""
@@ -21,7 +24,7 @@ def compound_value(node: cst.CSTNode, values: Evaluator) -> Value:
     if isinstance(node, cst.FormattedString):
         first = node.parts[0] if node.parts else None
         if isinstance(first, cst.FormattedStringText) and first.value.startswith("cuda"):
-            return Value(Kind.DEVICE, device=Device.CUDA)
+            return CUDA
         return STRING
     if isinstance(node, cst.ConcatenatedString):
         return STRING
@@ -73,11 +76,18 @@ def _arithmetic(left: Value, right: Value) -> Value:
                 side.device,
                 role=role,
             )
+    if begins_with_cuda(left):
+        return CUDA  # `"cuda:" + str(index)`, `"cuda:%d" % index`
     if left.kind is right.kind and left.kind in (Kind.NUMBER, Kind.STRING, Kind.ARRAY, Kind.SEQUENCE):
         return Value(left.kind, each=left.each)
     if Kind.ARRAY in (left.kind, right.kind):
         return Value(Kind.ARRAY)
     return UNKNOWN
+
+
+def begins_with_cuda(value: Value) -> bool:
+    """Whether a text names a CUDA device, whatever is put into it or behind it: ``"cuda:{}"``."""
+    return value.kind is Kind.STRING and isinstance(value.constant, str) and value.constant.startswith("cuda:")
 
 
 def _number(node: cst.Integer | cst.Float) -> float | int | None:

@@ -11,9 +11,12 @@ import libcst as cst
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.classes import Classes
 from torchlint.model.semantics.evaluator import Evaluator
+from torchlint.model.semantics.families import Families
+from torchlint.model.semantics.handing import Handing
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.links import Links
 from torchlint.model.semantics.names import Names
+from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.syntax.calls import is_super_call
 from torchlint.model.syntax.dotted import called_name
 from torchlint.model.syntax.parameters import class_parameter, first_parameter, is_static
@@ -22,6 +25,8 @@ from torchlint.model.syntax.tree import Tree
 
 #: The calls of each method, of one name.
 _MethodCalls: TypeAlias = dict[cst.CSTNode, list[cst.Call]]
+#: A variable that may hold more functions than this holds an unknown one.
+_MAX_HANDED = 8
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,8 @@ class Definitions(Classes):
     def __init__(self, tree: Tree, names: Names, links: Links) -> None:
         super().__init__(tree, names)
         self._links = links
+        self._handing = Handing(tree, names, self)
+        self._families = Families(tree, names, self)
         self._callers: dict[cst.CSTNode, Callers] = {}
         self._resolving: set[cst.CSTNode] = set()
         self._calls_by_name: dict[str, list[cst.Call]] | None = None
@@ -71,7 +78,7 @@ class Definitions(Classes):
     def reachable(self, func: cst.CSTNode, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
         """The functions or classes of the file that ``func`` may stand for, overrides included."""
         if isinstance(func, cst.Name):
-            return self.named(func)
+            return self.named(func) or self._handed(func, values)
         if isinstance(func, cst.Attribute):
             if self._names.members(func):
                 return self.named(func)
@@ -81,7 +88,19 @@ class Definitions(Classes):
                     return [*self.methods(owner.definition, func.attr.value)]  # it may be of a derived class
                 method = self.method(owner.definition, func.attr.value)
                 return [method] if method is not None else []
+            return [*self._families.methods(func, owner)]
         return []
+
+    def _handed(self, func: cst.Name, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
+        """The functions that a variable or a parameter may hold: ``step`` of ``step = make_step(model)``."""
+        bindings = self._names.bindings(func)
+        if not bindings or not all(binding.kind in ("assign", "param") for binding in bindings):
+            return []
+        value = values.of(func)
+        if value.kind is not Kind.FUNCTION or not value.sure or len(value.origins) > _MAX_HANDED:
+            return []
+        found = [origin for origin in value.origins if isinstance(origin, cst.FunctionDef)]
+        return [*sorted(found, key=self._tree.index)]
 
     def callers(self, function: cst.FunctionDef, values: Evaluator) -> Callers:
         """The calls of ``function`` within the file."""
@@ -119,8 +138,18 @@ class Definitions(Classes):
             if name in ("forward", "__call__"):
                 complete = False
         else:
-            return self._function_callers(function)
+            found = self._function_callers(function)
+            if found.complete:
+                return found
+            handed = self._handing.calls_of(self._homes_of(function), values)
+            return Callers(tuple(dict.fromkeys((*found.calls, *handed))), False)
         return Callers(tuple(calls), complete)
+
+    def calls_naming(self, function: cst.FunctionDef, values: Evaluator) -> tuple[cst.Call, ...]:
+        """The calls of a function by its own name; of a method all that are known."""
+        if self._tree.class_of(function) is None:
+            return self._function_callers(function).calls
+        return self.callers(function, values).calls
 
     def calls_of_class(self, owner: cst.ClassDef) -> list[cst.Call]:
         """The calls of a class by its name, and those of ``cls`` in class methods."""
@@ -166,14 +195,7 @@ class Definitions(Classes):
 
     def _function_callers(self, function: cst.FunctionDef) -> Callers:
         """The calls of a function that is not a method; of those of one name in one scope they are the same."""
-        if self._homes is None:
-            self._homes = {}
-            for scope in self._tree.scopes.values():
-                for bindings in scope.bindings.values():
-                    for binding in bindings:
-                        if binding.kind == "function":
-                            self._homes.setdefault(binding.node, {})[scope, binding.name] = None
-        homes = list(self._homes[function])  # where it is defined, and where it is imported
+        homes = self._homes_of(function)
         if not self._links.has_context:
             return self._callers_in(*homes[0])
         found = [self._callers_in(home, name) for home, name in homes]
@@ -185,6 +207,17 @@ class Definitions(Classes):
             if self._names.members(call.func) and function in self.named(call.func)
         ]
         return Callers(tuple(calls), complete)
+
+    def _homes_of(self, function: cst.FunctionDef) -> list[tuple[Scope, str]]:
+        """Where a function is defined, and where it is imported, with the names it has there."""
+        if self._homes is None:
+            self._homes = {}
+            for scope in self._tree.scopes.values():
+                for bindings in scope.bindings.values():
+                    for binding in bindings:
+                        if binding.kind == "function":
+                            self._homes.setdefault(binding.node, {})[scope, binding.name] = None
+        return list(self._homes[function])
 
     def _callers_in(self, home: Scope, name: str) -> Callers:
         """The calls of what a scope calls ``name``."""
@@ -229,6 +262,10 @@ class Definitions(Classes):
         if position is not None and 0 <= position < len(positional):
             return positional[position]
         return by_keyword.get(param.name.value)
+
+    def place_of(self, function: cst.FunctionDef, param: cst.Param) -> int | None:
+        """The place among the positional arguments of a call that a parameter takes; None if it has none."""
+        return self._places_of(function).get(param)
 
     def _places_of(self, function: cst.FunctionDef) -> dict[cst.CSTNode, int]:
         """The place among the positional arguments of a call that each parameter takes; -1: that of ``self``."""
@@ -284,6 +321,25 @@ class Definitions(Classes):
     def returns(self, function: cst.FunctionDef) -> list[cst.BaseExpression | None]:
         """The returned expressions; None for a bare ``return``."""
         return self._exits_of(function)[0]
+
+    def handed_back(
+        self, node: cst.BaseExpression | None, reaching: Reaching
+    ) -> tuple[cst.Param | None, list[cst.Call]]:
+        """The parameter that a returned name is, and the calls of its methods that may have replaced it."""
+        bindings = reaching.of(node) if isinstance(node, cst.Name) else []
+        params = [item.node for item in bindings if item.kind == "param" and isinstance(item.node, cst.Param)]
+        made = [item.value for item in bindings if item.kind == "assign" and not item.path]
+        calls = [item for item in made if isinstance(item, cst.Call)]
+        own = [
+            item
+            for item in calls
+            if isinstance(item.func, cst.Attribute)
+            and isinstance(item.func.value, cst.Name)
+            and isinstance(node, cst.Name)
+            and item.func.value.value == node.value
+        ]
+        is_same = len(params) == 1 and len(params) + len(own) == len(bindings)
+        return (params[0] if is_same else None), own
 
     def yields(self, function: cst.FunctionDef) -> list[cst.BaseExpression]:
         """The yielded expressions."""

@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 
 import libcst as cst
 
+from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.semantics.value import Value
 
 _Found = TypeVar("_Found")
@@ -20,3 +21,9 @@ class Evaluator(Protocol):
 
     def attempt(self, find: Callable[[], _Found]) -> tuple[_Found, bool]:
         """What ``find`` gives, and whether it is final: no cycle cut short a value that it may have used."""
+
+
+class FlowEvaluator(Evaluator, Protocol):
+    """An evaluator that also knows which bindings of a name may be seen at a place."""
+
+    reaching: Reaching

@@ -14,6 +14,8 @@ from torchlint.model.syntax.tree import Tree
 
 #: How the name of a class ends that a program picks.
 _CLASSES = ("_class", "_cls")
+#: What the settings of a program are called, whose attributes tell nothing of them: ``opt.eval`` is a switch.
+_SETTINGS = frozenset("arg args opt opts option options cfg config conf configs hparams hps settings flags".split())
 
 
 class Guesses:
@@ -26,6 +28,8 @@ class Guesses:
         """A guess from a name and from what is done with it elsewhere in the file; never sure."""
         used = self._used_as(text)
         last = last_part(text).lower()
+        if last in _SETTINGS:
+            return UNKNOWN
         if any(word in last for word in knowledge.LOADER_NAMES):
             return Value(Kind.LOADER, sure=False)
         if "optim" in last and not used & {"zero", "parameters"}:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import libcst as cst
 
 from torchlint.model.semantics import knowledge
+from torchlint.model.semantics.compounds import CUDA, begins_with_cuda
 from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.library_values import instance_by_name, makes_no_module
@@ -131,7 +132,7 @@ class LibraryCalls:
         if base.kind is Kind.SEQUENCE and attr in ("__next__", "next", "__iter__"):
             return base if attr == "__iter__" else iterated(base)
         if base.kind is Kind.STRING:
-            return STRING
+            return CUDA if attr == "format" and begins_with_cuda(base) else STRING
         if base.kind is Kind.ARRAY:
             return Value(Kind.ARRAY)
         if attr in ("from_pretrained", "create_model", "from_config", "load_from_checkpoint"):

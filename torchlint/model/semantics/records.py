@@ -9,8 +9,8 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.semantics.definitions import Definitions
+from torchlint.model.semantics.evaluator import FlowEvaluator
 from torchlint.model.semantics.names import Names
-from torchlint.model.semantics.values import Values
 from torchlint.model.syntax.parameters import first_parameter, owner_of
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.syntax.tree import Tree
@@ -28,7 +28,7 @@ _UNKNOWN: frozenset[_Place] = frozenset()
 class Records:
     """Answers for one forest."""
 
-    def __init__(self, tree: Tree, names: Names, definitions: Definitions, values: Values) -> None:
+    def __init__(self, tree: Tree, names: Names, definitions: Definitions, values: FlowEvaluator) -> None:
         self._tree = tree
         self._names = names
         self._definitions = definitions

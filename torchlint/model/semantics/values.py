@@ -9,10 +9,11 @@ from typing import TypeVar
 
 import libcst as cst
 
-from torchlint.model.semantics.compounds import compound_value, integer
+from torchlint.model.semantics.compounds import compound_value
 from torchlint.model.semantics.contents import Contents
 from torchlint.model.semantics.definitions import Definitions
 from torchlint.model.semantics.engines import Engines
+from torchlint.model.semantics.given import Given
 from torchlint.model.semantics.guesses import Guesses
 from torchlint.model.semantics.items import Items
 from torchlint.model.semantics.knowledge import Kind
@@ -22,6 +23,8 @@ from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.moves import moved_to
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.reaching import Reaching
+from torchlint.model.semantics.records import Records
+from torchlint.model.semantics.subscripts import Subscripts
 from torchlint.model.semantics.value import NONE, NUMBER, UNKNOWN, Role, Value, iterated, join, unpacked
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import class_parameter, first_parameter, is_static, owner_of
@@ -34,8 +37,6 @@ _T = TypeVar("_T")
 
 #: Expressions nested or chained deeper than this are unknown.
 _MAX_DEPTH = 40
-#: What is known of an item of a dict that is filled one by one.
-_KEPT_IN_DICTS = (Kind.MODULE, Kind.LOSS, Kind.OPTIMIZER, Kind.LOADER, Kind.FUNCTION, Kind.CLASS)
 
 
 class Values:
@@ -50,8 +51,11 @@ class Values:
         self._guesses = Guesses(tree)
         self.items = Items(tree, names)
         self._contents = Contents(tree, names, self)
+        self._subscripts = Subscripts(self, self.items, self._contents, self._guesses)
         self.reaching = Reaching(tree, names)
         self.engines = Engines(tree, names, definitions, self)
+        self._given = Given(tree, names, definitions, self)
+        self.records = Records(tree, names, definitions, self)
 
     # -- entry points
 
@@ -86,11 +90,14 @@ class Values:
         if binding.kind == "param":
             return self._once(binding, lambda: self._parameter(binding))
         if binding.kind == "star" and isinstance(binding.node, cst.Param):
-            return self._once(binding, lambda: self._extra_arguments(binding.node))
+            function = owner_of(self._tree, binding.node)
+            if function is None or function.params.star_arg is not binding.node:
+                return UNKNOWN
+            return self._once(binding, lambda: self._given.extra(function))
         if binding.kind == "annotation" and isinstance(binding.node, cst.AnnAssign):
             return self.annotated(binding.node.annotation)
         if binding.kind == "function" and isinstance(binding.node, cst.FunctionDef):
-            return Value(Kind.FUNCTION, definition=binding.node)
+            return Value(Kind.FUNCTION, frozenset({binding.node}), definition=binding.node)
         if binding.kind == "class" and isinstance(binding.node, cst.ClassDef):
             return Value(Kind.CLASS, definition=binding.node)
         if binding.kind == "augment":
@@ -129,7 +136,7 @@ class Values:
                     return Value(Kind.CLASS, definition=owner, sure=not self._definitions.derived(owner))
                 if first_parameter(function) is param:
                     return self._instance_of(None, None, owner)
-            given = [self.of(argument) for argument in self._definitions.arguments_for(function, param, self)]
+            given = self._given.alternatives(function, param)
             if function.params.params[:1] == (param,) and self._definitions.is_spawned(function):
                 given.append(NUMBER)
             given += [iterated(self.of(data)) for data in self.engines.data_for(function, param)]
@@ -139,14 +146,6 @@ class Values:
         if seen.kind in (Kind.UNKNOWN, Kind.NONE):
             return promised or self._guesses.of(binding.name)
         return seen
-
-    def _extra_arguments(self, param: cst.CSTNode) -> Value:
-        """What the callers of a function pass for its parameter ``*args``."""
-        function = owner_of(self._tree, param)
-        if function is None or function.params.star_arg is not param:
-            return UNKNOWN
-        given = self._definitions.extra_arguments(function, self)
-        return Value(Kind.SEQUENCE, each=join([self.of(argument) for argument in given])) if given else UNKNOWN
 
     def stored(self, text: str) -> list[cst.BaseExpression | None]:
         """What the file assigns to the dotted name ``text`` (``args.device``), None where it unpacks."""
@@ -171,7 +170,7 @@ class Values:
         if isinstance(node, cst.Attribute):
             return self._attribute(node)
         if isinstance(node, cst.Subscript):
-            return self._subscript(node)
+            return self._subscripts.of(node)
         return compound_value(node, self)
 
     def _name(self, node: cst.Name) -> Value:
@@ -183,10 +182,13 @@ class Values:
         bindings = scope.bindings[node.value]
         reached = self.reaching.of(node)
         if reached is bindings:  # the same for whoever sees them all
-            return self._once(
+            found = self._once(
                 (scope, node.value), lambda: self._contents.filled(self._bound(node.value, bindings), scope, node.value)
             )
-        return self._contents.filled(self._bound(node.value, reached), scope, node.value)
+        else:
+            found = self._contents.filled(self._bound(node.value, reached), scope, node.value)
+        param = reached[0].node if len(reached) == 1 and reached[0].kind == "param" else None
+        return self._given.narrowed(node, param, found) if isinstance(param, cst.Param) else found
 
     def _bound(self, name: str, reached: list[Binding]) -> Value:
         """The value of a name that may be bound by any of ``reached``."""
@@ -242,6 +244,10 @@ class Values:
                 seen = self._once(("stored", text), lambda: self._join_stored(stored))
                 if seen:
                     return seen
+            elif attr in self.records.stores:
+                seen = self._join_stored(self.records.held(node))  # ``self.args.device`` of ``args.device = ...``
+                if seen:
+                    return seen
             if base.kind not in (Kind.TRAINER,):
                 return self._guesses.of(text)
         return UNKNOWN
@@ -266,36 +272,6 @@ class Values:
         bindings = scope.attributes.get(attr, []) + scope.bindings.get(attr, [])
         found = self._contents.filled(join([self.binding_value(binding) for binding in bindings]), scope, attr)
         return found if found.kind is not Kind.UNKNOWN else self._guesses.of(f"self.{attr}")
-
-    def _subscript(self, node: cst.Subscript) -> Value:
-        base = self.of(node.value)
-        if base.kind is Kind.BATCH or (base.kind is Kind.TENSOR and base.role is Role.BATCH):
-            return Value(Kind.TENSOR, base.origins, role=Role.BATCH, sure=base.sure)
-        if base.kind is Kind.TENSOR:
-            return base
-        if base.elements and len(node.slice) == 1:
-            index = node.slice[0].slice
-            if isinstance(index, cst.Index):
-                position = integer(index.value)
-                if position is not None and -len(base.elements) <= position < len(base.elements):
-                    return base.elements[position]
-        if base.kind is Kind.SEQUENCE and base.each is not None:
-            index = node.slice[0].slice
-            if not isinstance(index, cst.Index):
-                return base
-            found = self._contents.under(base, node.value, index.value) if base.each.kind is Kind.LOADER else base
-            return found.each or self._guesses.of_item(node.value)
-        if base.kind is Kind.MODULE:
-            return Value(Kind.MODULE, sure=False)
-        if base.kind is Kind.ARRAY:
-            return base
-        stored = join([self.of(value) for value in self.items.of(node)])
-        if stored.kind in _KEPT_IN_DICTS:
-            return stored
-        text = dotted_name(node.value)
-        if text is not None and any(word in text.lower() for word in ("loader", "dataloader")):
-            return Value(Kind.LOADER, sure=False)
-        return UNKNOWN
 
     # -- calls
 
@@ -352,9 +328,22 @@ class Values:
                     return passed
             return replace(made, origins=frozenset({node}))
         returned = self._once(("returned", definition), lambda: self.returned(definition))
+        if not returned:
+            returned = self._handed_back(node, definition)
         if not returned and definition.name.value == "cycle":
             return self._passed_through(node)
         return returned
+
+    def _handed_back(self, node: cst.Call, function: cst.FunctionDef) -> Value:
+        """What a function that is given different things returns of one of them: ``x``, or ``x.to(device)``."""
+        found = [self._definitions.handed_back(item, self.reaching) for item in self._definitions.returns(function)]
+        params = {param for param, _ in found}
+        param = params.pop() if len(params) == 1 else None
+        given = self._definitions.argument_of(node, function, param) if param is not None else None
+        if given is None:
+            return UNKNOWN
+        moves = [moved_to(move, self) for _, made in found for move in made]
+        return replace(self.of(given), device=next((device for device in moves if device), None))
 
     def returned(self, function: cst.FunctionDef) -> Value:
         """What calling ``function`` gives: all its returns, or an iterable of its yields."""
@@ -388,7 +377,13 @@ class Values:
         body = self._tree.scopes[definition]
         if "forward" in body.bindings and definition.bases and not self._definitions.is_known_whole(definition):
             return Value(Kind.MODULE, definition=definition, name=definition.name.value, sure=False)
-        return Value(Kind.OTHER, definition=definition, name=definition.name.value)
+        each = self._once(("each", definition), lambda: self._each_of(definition))
+        return Value(Kind.OTHER, definition=definition, name=definition.name.value, each=each or None)
+
+    def _each_of(self, definition: cst.ClassDef) -> Value:
+        """What a loop over an object of a class of the program takes: what its ``__iter__`` yields."""
+        method = self._definitions.method(definition, "__iter__")
+        return iterated(self.returned(method)) if method is not None else UNKNOWN
 
 
 def _is_settled(value: Value) -> bool:

@@ -11,7 +11,6 @@ import libcst as cst
 from torchlint.model.semantics.definitions import Definitions
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.names import Names
-from torchlint.model.semantics.records import Records
 from torchlint.model.semantics.value import Value
 from torchlint.model.semantics.values import Values
 from torchlint.model.syntax.calls import is_super_call
@@ -46,7 +45,7 @@ class Written:
         self._names = names
         self._definitions = definitions
         self._values = values
-        self._records = Records(tree, names, definitions, values)
+        self._records = values.records
 
     def sources(self, node: cst.CSTNode) -> Sources | None:
         """What ``node``, a name or an attribute, may be set to, one step back; None if unknown."""

@@ -1,0 +1,80 @@
+"""Methods of objects that a program makes out of sight: those of a name that only one family of classes has."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.semantics.classes import Classes
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.names import Names
+from torchlint.model.semantics.value import Value
+from torchlint.model.syntax.abstract import is_abstract
+from torchlint.model.syntax.tree import Tree
+
+#: A name that more methods have than this is common.
+_MAX_METHODS = 24
+#: Names of several words that methods of libraries have too.
+_OF_LIBRARIES = frozenset(
+    "state_dict load_state_dict zero_grad named_parameters named_modules named_children named_buffers add_scalar "
+    "add_scalars add_image add_images add_figure add_histogram add_text add_graph set_description set_postfix "
+    "register_buffer register_parameter register_forward_hook requires_grad_ manual_seed parse_args add_argument "
+    "parse_known_args get_lr get_last_lr set_epoch from_pretrained save_pretrained to_dict from_dict to_json "
+    "from_config get_item is_cuda log_metrics log_dict log_hyperparams add_module share_memory init_weights "
+    "num_samples batch_size train_loader val_loader test_loader train_dataloader val_dataloader test_dataloader "
+    "on_epoch_end on_batch_end on_train_begin training_step validation_step test_step configure_optimizers "
+    "load_from_checkpoint save_checkpoint encode_batch encode_plus batch_encode_plus convert_tokens_to_ids "
+    "create_model get_model get_config reset_parameters partial_fit fit_transform predict_proba get_params".split()
+)
+
+
+class Families:
+    """Answers for one forest."""
+
+    def __init__(self, tree: Tree, names: Names, classes: Classes) -> None:
+        self._tree = tree
+        self._names = names
+        self._classes = classes
+
+    def methods(self, func: cst.Attribute, owner: Value) -> tuple[cst.FunctionDef, ...]:
+        """The methods that ``func`` may be, whose object has the value ``owner``; none if that is known.
+
+        So for ``model.optimize_parameters()`` where a string of the options picks the class of the model.
+        """
+        found = self._methods.get(func.attr.value, ())
+        if not found or (owner.kind is not Kind.UNKNOWN and (owner.sure or owner.origins)):
+            return ()
+        return () if self._is_of_library(func.value) else found
+
+    @cached_property
+    def _methods(self) -> dict[str, tuple[cst.FunctionDef, ...]]:
+        """By name of several words the methods of it, if all of their classes derive from one."""
+        named: dict[str, list[tuple[cst.FunctionDef, cst.ClassDef]]] = {}
+        for function in self._tree.functions:
+            name = function.name.value
+            owner = self._tree.class_of(function) if "_" in name.strip("_") and not name.startswith("__") else None
+            if owner is not None and name not in _OF_LIBRARIES:
+                named.setdefault(name, []).append((function, owner))
+        found: dict[str, tuple[cst.FunctionDef, ...]] = {}
+        for name, methods in named.items():
+            roots = {self._classes.lineage(owner)[-1] for _, owner in methods}
+            if len(roots) == 1 and len(methods) <= _MAX_METHODS:
+                functions = [function for function, _ in methods]
+                found[name] = tuple([item for item in functions if not is_abstract(item)] or functions)
+        return found
+
+    def _is_of_library(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is, or was made by, something that is imported from elsewhere."""
+        if self._names.resolve(node) is not None:
+            return True
+        variable = self._names.variable(node)
+        if variable is None:
+            return not isinstance(node, (cst.Name, cst.Attribute))
+        scope, name = variable
+        bindings = (*scope.bindings.get(name, ()), *scope.attributes.get(name, ()))
+        return any(
+            binding.kind == "import"
+            or (isinstance(binding.value, cst.Call) and self._names.resolve(binding.value.func) is not None)
+            for binding in bindings
+        )

@@ -1,0 +1,127 @@
+"""What calls give to parameters, one value a call, and which of these a test of the type leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.semantics.definitions import Definitions
+from torchlint.model.semantics.evaluator import Evaluator
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.names import Names
+from torchlint.model.semantics.value import UNKNOWN, Role, Value, iterated, join, unpacked
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.parameters import owner_of
+from torchlint.model.syntax.tree import Tree
+
+_CONTAINERS = (Kind.BATCH, Kind.SEQUENCE)
+#: What a value may be of which ``isinstance`` says that it is of a class.
+_KINDS = {
+    "builtins.dict": _CONTAINERS,
+    "builtins.list": _CONTAINERS,
+    "builtins.tuple": _CONTAINERS,
+    "collections.OrderedDict": _CONTAINERS,
+    "collections.abc.Mapping": _CONTAINERS,
+    "collections.abc.Sequence": _CONTAINERS,
+    "torch.Tensor": (Kind.TENSOR, Kind.BATCH),
+    "torch.nn.Module": (Kind.MODULE, Kind.LOSS),
+}
+
+
+class Given:
+    """Answers for one forest."""
+
+    def __init__(self, tree: Tree, names: Names, definitions: Definitions, values: Evaluator) -> None:
+        self._tree = tree
+        self._names = names
+        self._definitions = definitions
+        self._values = values
+
+    def alternatives(self, function: cst.FunctionDef, param: cst.Param) -> list[Value]:
+        """What each call that is seen gives to a parameter."""
+        found: list[Value] = []
+        for call in self._definitions.callers(function, self._values).calls:
+            given = self._definitions.argument_of(call, function, param)
+            if given is not None:
+                found.append(self._values.of(given))
+            elif any(item.star == "*" for item in call.args):
+                found += self._unpacked(call, function, param)
+        return found
+
+    def _unpacked(self, call: cst.Call, function: cst.FunctionDef, param: cst.Param) -> Iterator[Value]:
+        """What ``step(*batch)`` gives to a parameter, if the star is the first argument that may."""
+        place = self._definitions.place_of(function, param)
+        star = next(index for index, item in enumerate(call.args) if item.star == "*")
+        if place is None or place < star or any(item.star == "*" for item in call.args[star + 1 :]):
+            return
+        value = self._values.of(call.args[star].value)
+        if value.kind is Kind.BATCH or value.role is Role.BATCH or value.elements:
+            yield unpacked(value, (place - star,))
+
+    def extra(self, function: cst.FunctionDef) -> Value:
+        """What the callers of a function give to its parameter ``*args``."""
+        found = [self._values.of(item) for item in self._definitions.extra_arguments(function, self._values)]
+        for call in self._definitions.callers(function, self._values).calls:
+            starred = [item.value for item in call.args if item.star == "*"]
+            found += [iterated(self._values.of(item)) for item in starred]
+        return Value(Kind.SEQUENCE, each=join(found)) if found else UNKNOWN
+
+    def narrowed(self, name: cst.Name, param: cst.Param, found: Value) -> Value:
+        """``found``, the value of a parameter, without what it is not under ``if isinstance(batch, dict):``."""
+        kinds = self._kinds_at(name) if name.value in self._tested_names else None
+        if kinds is None or found.kind in kinds:
+            return found
+        function = owner_of(self._tree, param)
+        given = self.alternatives(function, param) if function is not None else []
+        return join([value for value in given if value.kind in kinds])
+
+    @cached_property
+    def _tested_names(self) -> frozenset[str]:
+        """The names whose type is asked for anywhere."""
+        return frozenset(
+            call.args[0].value.value
+            for call in self._tree.calls
+            if call.args
+            and isinstance(call.args[0].value, cst.Name)
+            and called_name(call) in ("isinstance", "is_tensor")
+        )
+
+    def _kinds_at(self, name: cst.Name) -> tuple[Kind, ...] | None:
+        """What ``name`` may be, as the nearest test of its type around it says; None without one."""
+        for above, child in climb(self._tree, name):
+            if isinstance(above, (cst.FunctionDef, cst.Lambda)):
+                return None
+            if isinstance(above, cst.If) and child is above.body:
+                kinds = self._tested(above.test, name.value)
+                if kinds is not None:
+                    return kinds
+        return None
+
+    def _tested(self, test: cst.BaseExpression, name: str) -> tuple[Kind, ...] | None:
+        if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+            return self._tested(test.left, name) or self._tested(test.right, name)
+        if not isinstance(test, cst.Call) or not test.args:
+            return None
+        first = test.args[0].value
+        if not isinstance(first, cst.Name) or first.value != name:
+            return None
+        called = self._names.resolve(test.func)
+        if called == "torch.is_tensor":
+            return _KINDS["torch.Tensor"]
+        if called != "builtins.isinstance" or len(test.args) != 2:
+            return None
+        kinds: list[Kind] = []
+        for node in _alternatives(test.args[1].value):
+            known = _KINDS.get(self._names.resolve(node) or "")
+            if known is None:
+                return None
+            kinds += known
+        return tuple(kinds)
+
+
+def _alternatives(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """The classes that ``isinstance`` is given."""
+    return [element.value for element in node.elements] if isinstance(node, cst.Tuple) else [node]

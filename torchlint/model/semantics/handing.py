@@ -1,0 +1,100 @@
+"""Functions that a program hands on as values: the calls that run them under another name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+import libcst as cst
+
+from torchlint.model.semantics.evaluator import Evaluator
+from torchlint.model.semantics.names import Names
+from torchlint.model.syntax.parameters import parameters_of
+from torchlint.model.syntax.scopes import Scope
+from torchlint.model.syntax.tree import Tree
+
+#: How many names, parameters and returns a function is followed through.
+_DEPTH = 6
+#: A function that is used at more places than this is not followed.
+_MAX_USES = 24
+
+
+class Calls(Protocol):
+    """Which calls run a function, and which functions a call runs."""
+
+    def called(self, call: cst.Call, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
+        """The functions or classes of the file that ``call`` may run."""
+
+    def method(self, definition: cst.CSTNode, name: str) -> cst.FunctionDef | None:
+        """The method called ``name`` of a class or of its bases in the file."""
+
+    def argument_of(self, call: cst.Call, function: cst.FunctionDef, param: cst.Param) -> cst.BaseExpression | None:
+        """What ``call`` passes for ``param``."""
+
+    def calls_naming(self, function: cst.FunctionDef, values: Evaluator) -> tuple[cst.Call, ...]:
+        """The calls of a function by its own name."""
+
+
+class Handing:
+    """Answers for one forest."""
+
+    def __init__(self, tree: Tree, names: Names, calls: Calls) -> None:
+        self._tree = tree
+        self._names = names
+        self._calls = calls
+
+    def calls_of(self, homes: Iterable[tuple[Scope, str]], values: Evaluator) -> list[cst.Call]:
+        """The calls of a function by other names than those that ``homes`` bind it to.
+
+        ``return step``, ``launch(step)`` and ``run = step`` hand it on; what ``launch`` then calls is looked for.
+        """
+        uses = [use for scope, name in homes for use in self._names.uses_in(scope, name)]
+        handed = [use for use in uses if not self._is_called(use)]
+        if len(handed) > _MAX_USES:
+            return []
+        found: dict[cst.Call, None] = {}
+        seen: set[cst.CSTNode] = set()
+        waiting: list[tuple[cst.CSTNode, int]] = [(use, _DEPTH) for use in handed]
+        while waiting:
+            node, depth = waiting.pop()
+            if node in seen or len(seen) > 4 * _MAX_USES:
+                continue
+            seen.add(node)
+            parent = self._tree.parent(node)
+            if isinstance(parent, cst.Call) and parent.func is node:
+                found[parent] = None
+            elif depth > 0:
+                waiting += ((other, depth - 1) for other in self._next(node, parent, values))
+        return sorted(found, key=self._tree.index)
+
+    def _is_called(self, node: cst.CSTNode) -> bool:
+        parent = self._tree.parent(node)
+        return isinstance(parent, cst.Call) and parent.func is node
+
+    def _next(self, node: cst.CSTNode, parent: cst.CSTNode | None, values: Evaluator) -> Iterator[cst.CSTNode]:
+        """The expressions whose value is that of ``node``, one step on."""
+        if isinstance(parent, cst.IfExp) and node is not parent.test:
+            yield parent
+        elif isinstance(parent, cst.Return):
+            function = self._tree.function_of(parent)
+            if isinstance(function, cst.FunctionDef):
+                yield from self._calls.calls_naming(function, values)
+        elif isinstance(parent, cst.Assign):
+            for target in parent.targets:
+                variable = self._names.variable(target.target)
+                if isinstance(target.target, cst.Name) and variable is not None:
+                    yield from self._names.uses_in(*variable)
+        elif isinstance(parent, cst.Arg):
+            yield from self._as_parameter(node, parent, values)
+
+    def _as_parameter(self, node: cst.CSTNode, argument: cst.Arg, values: Evaluator) -> Iterator[cst.CSTNode]:
+        call = self._tree.parent(argument)
+        if not isinstance(call, cst.Call) or argument.star:
+            return
+        for definition in self._calls.called(call, values):
+            function = definition if isinstance(definition, cst.FunctionDef) else None
+            if isinstance(definition, cst.ClassDef):
+                function = self._calls.method(definition, "__init__")
+            for param in parameters_of(function) if function is not None else ():
+                if function is not None and self._calls.argument_of(call, function, param) is node:
+                    yield from self._names.uses_in(self._tree.scopes[function], param.name.value)

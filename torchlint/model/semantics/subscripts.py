@@ -1,0 +1,58 @@
+"""What an index takes: of batches, tensors, sequences, networks and dicts."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torchlint.model.semantics.compounds import integer
+from torchlint.model.semantics.contents import Contents
+from torchlint.model.semantics.evaluator import Evaluator
+from torchlint.model.semantics.guesses import Guesses
+from torchlint.model.semantics.items import Items
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.value import UNKNOWN, Role, Value, join
+from torchlint.model.syntax.dotted import dotted_name
+
+#: What is known of an item of a dict that is filled one by one.
+_KEPT_IN_DICTS = (Kind.MODULE, Kind.LOSS, Kind.OPTIMIZER, Kind.LOADER, Kind.FUNCTION, Kind.CLASS)
+
+
+class Subscripts:
+    """Answers for one forest."""
+
+    def __init__(self, values: Evaluator, items: Items, contents: Contents, guesses: Guesses) -> None:
+        self._values = values
+        self._items = items
+        self._contents = contents
+        self._guesses = guesses
+
+    def of(self, node: cst.Subscript) -> Value:
+        """The value of ``node``."""
+        base = self._values.of(node.value)
+        if base.kind is Kind.BATCH or (base.kind is Kind.TENSOR and base.role is Role.BATCH):
+            return Value(Kind.TENSOR, base.origins, role=Role.BATCH, sure=base.sure)
+        if base.kind is Kind.TENSOR:
+            return base
+        if base.elements and len(node.slice) == 1:
+            index = node.slice[0].slice
+            if isinstance(index, cst.Index):
+                position = integer(index.value)
+                if position is not None and -len(base.elements) <= position < len(base.elements):
+                    return base.elements[position]
+        if base.kind is Kind.SEQUENCE and base.each is not None:
+            index = node.slice[0].slice
+            if not isinstance(index, cst.Index):
+                return base
+            found = self._contents.under(base, node.value, index.value) if base.each.kind is Kind.LOADER else base
+            return found.each or self._guesses.of_item(node.value)
+        if base.kind is Kind.MODULE:
+            return Value(Kind.MODULE, sure=False)
+        if base.kind is Kind.ARRAY:
+            return base
+        stored = join([self._values.of(value) for value in self._items.of(node)])
+        if stored.kind in _KEPT_IN_DICTS:
+            return stored
+        text = dotted_name(node.value)
+        if text is not None and any(word in text.lower() for word in ("loader", "dataloader")):
+            return Value(Kind.LOADER, sure=False)
+        return UNKNOWN
