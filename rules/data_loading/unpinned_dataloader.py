@@ -18,10 +18,10 @@ class UnpinnedDataloader(Rule):
     Flags a `torch.utils.data.DataLoader` without `pin_memory` (or with `pin_memory=False`) whose batches are copied to
     a CUDA device in the same file, by `.to(device)`, `.cuda()` or a Lightning trainer on a GPU. A copy of what is
     computed from a batch on the host, or converted to another type, does not count: that tensor is not pinned in any
-    case. Nor is a loader flagged if only its labels are copied, which are a few numbers, or if most parts of its batches
-    are cast by `.float()`: the dataset then yields 64-bit numbers, and the casts make new tensors. The False may also be a
-    constant, an attribute of a configuration class, the default of a parameter or an entry of `**options`, unless the
-    command line or code out of sight can replace it.
+    case. Nor is a loader flagged if only its labels are copied, which are a few numbers, or if most parts of its
+    batches are cast by `.float()`: the dataset then yields 64-bit numbers, and the casts make new tensors. The False
+    may also be a constant, an attribute of a configuration class, the default of a parameter or an entry of
+    `**options`, unless the command line or code out of sight can replace it.
 
     ## Why it is slow
     CUDA copies only from page-locked ("pinned") memory. A batch in pageable memory is first copied to a pinned buffer
