@@ -13,18 +13,16 @@ import libcst as cst
 from torchlint.model.data.devices import Devices
 from torchlint.model.data.placement import Placement
 from torchlint.model.module import Module
-from torchlint.model.numerics.precision import Precision
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of
 from torchlint.model.semantics.value import Device, Role
-from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
-from torchlint.model.syntax.scopes import COMPREHENSIONS
+from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import is_backward
 from torchlint.model.training.outputs import Outputs
 
+from ._decisions import Decisions
 from ._rounds import Rounds
 
 #: How many calls deep a step is followed into functions of the file, and a value into its callers.
@@ -41,17 +39,7 @@ _OF_THE_READ = frozenset({"detach", "cpu", "data", "clone"})
 _NUMBERS = frozenset(
     f"builtins.{name}" for name in "float int len str bool round isinstance range type id getattr hasattr".split()
 )
-#: Calls that ask what a number is worth in order to act on it.
-_ASKING = re.compile(r"(^|_)(isnan|isfinite|isinf|is_nan|early_?stop\w*|stopper|allclose)$|^(step|should_\w+)$")
-#: Calls that are told a size, which torch needs on the host.
-_SIZED = frozenset(
-    "topk kthvalue multinomial zeros ones empty arange linspace rand randn randint randperm eye new_zeros new_ones "
-    "view reshape expand repeat tile split chunk narrow unfold pad interpolate".split()
-)
 _MEASURING = re.compile(r"^(bench|profil)|_(bench|benchmark|profile|profiler)\.py$")
-#: What an agent chose, which the environment is told on the host.
-_CHOICES = re.compile(r"action|^act$|^a$")
-_CHOOSING = frozenset({"sample", "argmax", "multinomial", "max", "topk"})
 #: What scripts call that run on the CPU as well.
 _NO_EVIDENCE = frozenset(
     f"torch.cuda.{name}" for name in ("is_available", "manual_seed", "manual_seed_all", "device_count")
@@ -116,7 +104,7 @@ class HostReads:
                 if tensor is None or call in found:
                     continue
                 if self._is_of_step(call, tensor):
-                    found[call] = HostRead(call, tensor, step, self._decides(call, step))
+                    found[call] = HostRead(call, tensor, step, self._module.fact(Decisions).at(call, tensor, step))
         return sorted(found.values(), key=lambda read: self._tree.index(read.call))
 
     def waits_otherwise(self, step: WaitingStep) -> bool:
@@ -356,54 +344,3 @@ class HostReads:
             if node.func.attr.value in ("mean", "sum", "squeeze"):
                 return self._added(node.func.value)
         return []
-
-    # -- what the number is for
-
-    def _decides(self, call: cst.Call, step: cst.CSTNode) -> bool:
-        """Whether the number decides how the program goes on: a test, an index, a size, an environment's step."""
-        if self._is_asked(call) or (self._module.fact(Precision).plays_games and self._is_choice(call)):
-            return True
-        statement = self._tree.statement_of(call)
-        if self._tree.parent(call) is not statement:
-            return False
-        if isinstance(statement, cst.AugAssign):  # what is asked of a total now and then can be read there
-            asked = self._asked(statement.target, statement, step)
-            return any(self._module.fact(Rounds).at_every_round(use, step) for use in asked)
-        targets = [item.target for item in statement.targets] if isinstance(statement, cst.Assign) else []
-        return any(self._asked(target, statement, step) for target in targets)
-
-    def _asked(self, target: cst.BaseExpression, statement: cst.CSTNode, step: cst.CSTNode) -> list[cst.Name]:
-        """The uses in ``step`` of the name that ``statement`` binds, which decide how the program goes on."""
-        return [
-            use
-            for use in (self._tree.names.get(target.value, ()) if isinstance(target, cst.Name) else ())
-            if self._tree.within(use, step) and self._sees(use, statement) and self._is_asked(use)
-        ]
-
-    def _is_choice(self, read: cst.Call) -> bool:
-        """Whether ``read`` takes the action of an agent off the GPU."""
-        tensor = self.read_by(read)
-        if isinstance(tensor, cst.Call) and isinstance(tensor.func, cst.Attribute):
-            if tensor.func.attr.value in _CHOOSING:
-                return True
-        return bool(_CHOICES.search(last_name(tensor)))
-
-    def _sees(self, use: cst.Name, statement: cst.CSTNode) -> bool:
-        return any(binding.node is statement for binding in self._module.values.reaching.of(use))
-
-    def _is_asked(self, node: cst.CSTNode) -> bool:
-        for above, child in climb(self._tree, node):
-            if isinstance(above, (cst.If, cst.While, cst.IfExp)):
-                return above.test is child
-            if isinstance(above, cst.Assert):
-                return True
-            if isinstance(above, (cst.Index, cst.Slice)):
-                parent = self._tree.parent(above)
-                return parent is not None
-            if isinstance(above, cst.Call) and child is not above.func:
-                asking = _ASKING.search(called_name(above)) or called_name(above) in _SIZED
-                if asking or self._module.name_of(above.func) == "builtins.range":
-                    return True
-            if isinstance(above, (cst.BaseSmallStatement, cst.BaseCompoundStatement, cst.Lambda, *COMPREHENSIONS)):
-                return False
-        return False
