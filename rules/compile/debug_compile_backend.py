@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from torchlint.model.module import Module
 
+    from ._sites import Compile
+
 _TESTS = ("torch._dynamo.testing", "torch._dynamo.test_case")
 
 
@@ -95,13 +97,12 @@ class DebugCompileBackend(Rule):
             if argument is None or is_meant(module, site):
                 continue
             text = f"{argument.keyword.value}={module.code(argument.value)}" if argument.keyword else ""
-            edited = edits.remove_argument(module, site.call, argument) if site.call is not None else None
             yield self.diagnostic(
                 module,
                 site.node,
                 f"compiled with `{text}`, which leaves the code as it is",
                 label="for debugging only",
-                fix=_fix(f"remove `{text}`", edited),
+                fix=_fix(f"remove `{text}`", _without(module, site, argument)),
             )
         for call in module.own_calls("torch._dynamo.optimize"):
             if names_eager(call.node) and not in_test(module, call.node):
@@ -121,6 +122,17 @@ class DebugCompileBackend(Rule):
                 label=effect,
                 fix=_fix("remove it", _deleted(module, switch.node, nodes)),
             )
+
+
+def _without(module: Module, site: Compile, argument: cst.Arg) -> edits.Edits | None:
+    """Drop an argument; the parentheses go with the last one of a decorator."""
+    import libcst as cst
+
+    if site.call is None:
+        return None
+    if isinstance(site.node, cst.Decorator) and len(site.call.args) == 1:
+        return edits.remove_arguments(module, site.call)
+    return edits.remove_argument(module, site.call, argument)
 
 
 def _deleted(module: Module, statement: cst.CSTNode, switches: list[cst.CSTNode]) -> edits.Edits | None:

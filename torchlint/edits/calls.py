@@ -109,6 +109,13 @@ def remove_argument(module: Module, call: cst.Call, argument: cst.Arg) -> Edits 
     return (Edit(start, end, ""),)
 
 
+def remove_arguments(module: Module, call: cst.Call) -> Edits | None:
+    """Drop the parentheses of a call with all in them; None where a comment would go with them."""
+    start, end = end_with_parentheses(module, call.func), module.span(call)[1]
+    values = "".join(module.code(argument.value) for argument in call.args)
+    return None if module.text[start:end].count("#") > values.count("#") else (Edit(start, end, ""),)
+
+
 def remove_method_call(module: Module, call: cst.Call) -> Edits | None:
     """Leave ``x`` of ``x.method(...)``; None where a comment would go with the rest."""
     import libcst as cst

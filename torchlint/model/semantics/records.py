@@ -34,12 +34,24 @@ class Records:
         self._definitions = definitions
         self._values = values
         self._known: dict[tuple[cst.CSTNode, int], frozenset[_Place]] = {}
+        #: answers that a cycle cut short, until the outermost question is answered: their number has no other bound
+        self._provisional: dict[tuple[cst.CSTNode, int], frozenset[_Place]] = {}
+        self._is_asked = False
 
     def held(self, node: cst.Attribute) -> list[cst.BaseExpression | None]:
         """What the attribute ``node`` may be set to, under any name of its object; None where it is unpacked.
 
         Empty if the object is unknown, or nothing is seen to be stored there.
         """
+        outer, self._is_asked = self._is_asked, True
+        try:
+            return self._held(node)
+        finally:
+            self._is_asked = outer
+            if not outer:
+                self._provisional.clear()
+
+    def _held(self, node: cst.Attribute) -> list[cst.BaseExpression | None]:
         places = self._places(node, _DEPTH)
         found: list[cst.BaseExpression | None] = []
         for origin, path in places:
@@ -70,12 +82,11 @@ class Records:
         if depth <= 0:
             return _UNKNOWN
         key = (node, depth)
-        known = self._known.get(key)
+        known = self._known.get(key, self._provisional.get(key))
         if known is not None:
             return known
         found, is_final = self._values.attempt(lambda: self._found(node, depth))
-        if is_final:
-            self._known[key] = found
+        (self._known if is_final else self._provisional)[key] = found
         return found
 
     def _found(self, node: cst.BaseExpression, depth: int) -> frozenset[_Place]:
