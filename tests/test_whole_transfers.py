@@ -114,3 +114,33 @@ def test_torch_may_come_from_a_star_import(tmp_path: Path, made: str, expected: 
     (tmp_path / "basis.py").write_text("import torch as t\nimport torch.nn as nn\n")
     (tmp_path / "main.py").write_text(MASKING.replace("{made}", made))
     assert rows(tmp_path, "main.py", "TL206") == expected
+
+
+GUARD = """\
+from fitting import fit
+from settings import PINNED
+from torch.utils.data import DataLoader
+
+if __name__ == "__main__":
+    from images import Images
+
+    fit(None, DataLoader(Images(), batch_size=4, num_workers=4, pin_memory=PINNED))
+"""
+FITTING = """\
+def fit(model, batches):
+    for images in batches:
+        images = images.cuda()
+        model(images)
+"""
+
+
+@pytest.mark.parametrize(("pinned", "expected"), [("True", [3]), ("False", [])])
+def test_a_main_guard_that_imports_is_followed(tmp_path: Path, pinned: str, expected: list[int]) -> None:
+    for script in ("main.py", "again.py"):  # of two programs, so that they are not analysed with it as a whole
+        (tmp_path / script).write_text(GUARD)
+    (tmp_path / "fitting.py").write_text(FITTING)
+    (tmp_path / "settings.py").write_text(f"PINNED = {pinned}\n")
+    (tmp_path / "images.py").write_text(
+        "from torch.utils.data import Dataset\n\n\nclass Images(Dataset):\n    def __len__(self):\n        return 4\n"
+    )
+    assert rows(tmp_path, "fitting.py", "TL204") == expected

@@ -6,6 +6,7 @@ to their definitions, nearest first, until a budget is used up.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
@@ -19,6 +20,8 @@ BUDGET = 150_000
 MAX_PIECE = 30_000
 #: A module that more files import is a public one: who calls it is unknown.
 MAX_IMPORTERS = 16
+#: The beginning of a piece that only imports: it is chosen with what uses its names.
+_IMPORT = re.compile(r"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*(?:from|import)\b")
 
 
 class Files(Protocol):
@@ -53,6 +56,7 @@ class Choice:
         self._unmentioning: set[str] = set()  #: files that contain none of the names that they might use
         self._find_module = cache(files.find_module)
         self._chosen: dict[str, set[int]] = {}
+        self._added: set[tuple[str, int]] = set()  #: those of them whose own needs count
         self._size = 0
         self._waiting: deque[tuple[str, int, bool]] = deque()
         self._containing: dict[str, dict[str, list[int]]] = {}  #: by file the pieces that contain each word
@@ -88,18 +92,21 @@ class Choice:
 
     def _add(self, file: str, index: int, *, is_caller: bool = False) -> None:
         """Choose a piece, and the imports that it uses."""
-        if file in self._mains or index in self._chosen.get(file, ()):
+        if file in self._mains or (file, index) in self._added:
             return
-        facts = self._facts(file)
-        starts = facts.pieces.starts
-        text = self._files.text_of(file) or ""
-        length = (starts[index + 1] if index + 1 < len(starts) else len(text)) - starts[index]
-        if length > MAX_PIECE or self._size + length > BUDGET:
+        text = self._text(file, index)
+        if len(text) > MAX_PIECE or self._size + len(text) > BUDGET or _IMPORT.match(text):
             return
+        self._added.add((file, index))
         self._add_imports(file, self._words(file, index))
         self._chosen[file].add(index)
-        self._size += length
+        self._size += len(text)
         self._waiting.append((file, index, is_caller))
+
+    def _text(self, file: str, index: int) -> str:
+        starts = self._facts(file).pieces.starts
+        text = self._files.text_of(file) or ""
+        return text[starts[index] : starts[index + 1] if index + 1 < len(starts) else len(text)]
 
     def _add_imports(self, file: str, words: Collection[str]) -> None:
         """Choose the imports of a file that bind one of some words, or nobody knows what."""
@@ -198,12 +205,10 @@ class Choice:
                 self._unmentioning.add(importer)
                 continue
             bound, modules = self._bound(importer, file, names)
-            imports = {index for pieces in self._imports(importer).values() for index in pieces}
             for index in range(len(self._facts(importer).pieces.starts)):
                 words = self._words(importer, index)
                 if not words.isdisjoint(bound) or (not words.isdisjoint(modules) and not words.isdisjoint(names)):
-                    if index not in imports:
-                        self._add(importer, index, is_caller=True)
+                    self._add(importer, index, is_caller=True)
 
     def _users(self, file: str, index: int) -> None:
         """Choose the top-level statements of a script that use what a piece assigns: ``loader = build_loader()``."""
