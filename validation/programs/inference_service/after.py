@@ -14,7 +14,6 @@ import random
 import time
 
 import torch
-import torch._dynamo
 from torch import Tensor, nn
 
 
