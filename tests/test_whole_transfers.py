@@ -134,12 +134,15 @@ def fit(model, batches):
 """
 
 
-@pytest.mark.parametrize(("pinned", "expected"), [("True", [3]), ("False", [])])
-def test_a_main_guard_that_imports_is_followed(tmp_path: Path, pinned: str, expected: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [("PINNED = True\n", [3]), ("PINNED = False\n", []), ("import os; PINNED = True\n", [3])],
+)
+def test_a_main_guard_that_imports_is_followed(tmp_path: Path, settings: str, expected: list[int]) -> None:
     for script in ("main.py", "again.py"):  # of two programs, so that they are not analysed with it as a whole
         (tmp_path / script).write_text(GUARD)
     (tmp_path / "fitting.py").write_text(FITTING)
-    (tmp_path / "settings.py").write_text(f"PINNED = {pinned}\n")
+    (tmp_path / "settings.py").write_text(settings)
     (tmp_path / "images.py").write_text(
         "from torch.utils.data import Dataset\n\n\nclass Images(Dataset):\n    def __len__(self):\n        return 4\n"
     )

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from torchlint.model.syntax.calls import Argument
 
 
+#: A row of so many characters is long in no file.
+_ROW = 79
+
+
 def add_keyword(module: Module, call: cst.Call, name: str, value: str) -> Edits | None:
     """Pass ``name=value`` as the last argument of ``call``, in the style of the arguments already there."""
     import libcst as cst
@@ -154,11 +158,13 @@ def _break_before(module: Module, call: cst.Call, last: cst.Arg, length: int) ->
     start = _argument_start(module, last)
     begin, end = module.line_start(start), end_of_row(module, start)
     indent = indentation_at(module, start)
-    longest = max(79, *map(len, module.own_text.splitlines()))
-    if end - begin + len(", ") + length <= longest or "#" in module.text[start:end]:
+    width = end - begin + len(", ") + length
+    if width <= _ROW or "#" in module.text[start:end]:
         return ""
-    starts = {_argument_start(module, argument) for argument in call.args[1:]}
-    return newline_of(module) + indent if begin + len(indent) in starts else ""
+    if begin + len(indent) not in {_argument_start(module, argument) for argument in call.args[1:]}:
+        return ""
+    fits = any(len(row) >= width for row in module.own_text.splitlines())
+    return "" if fits else newline_of(module) + indent
 
 
 def _opening(module: Module, call: cst.Call) -> int:

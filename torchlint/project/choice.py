@@ -20,8 +20,8 @@ BUDGET = 150_000
 MAX_PIECE = 30_000
 #: A module that more files import is a public one: who calls it is unknown.
 MAX_IMPORTERS = 16
-#: The beginning of a piece that only imports: it is chosen with what uses its names.
-_IMPORT = re.compile(r"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*(?:from|import)\b")
+#: A piece that only imports: it is chosen with what uses its names.
+_IMPORT = re.compile(r"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*(?:from|import)\b[^;]*\Z")
 
 
 class Files(Protocol):
