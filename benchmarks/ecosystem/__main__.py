@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.ecosystem.findings import Finding, printable, read, report, write
+from benchmarks.ecosystem.findings import Finding, escaped, read, report, write
 from benchmarks.ecosystem.projects import (
     LABELS,
     PACKAGES,
@@ -56,7 +56,7 @@ class Run:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, encoding="utf-8", errors="replace")
         self.folders[project] = folder
         said = done.stderr.splitlines() or [f"torchlint ended with status {done.returncode}"] * bool(done.returncode)
-        self.failures += [printable(f"{project}: {row}") for row in said]
+        self.failures += [escaped(f"{project}: {row}") for row in said]
         found = json.loads(done.stdout or "[]")
         self.findings += [Finding.from_report(project, folder.resolve(), item) for item in found]
 
@@ -66,7 +66,7 @@ class Run:
             return f"row {finding.row} of cell {finding.cell}"
         try:
             rows = (self.folders[finding.project] / finding.path).read_text("utf-8", "replace").splitlines()
-            return printable(rows[finding.row - 1].strip())[:120]
+            return escaped(rows[finding.row - 1].strip())[:120]
         except (OSError, IndexError):
             return "(no such row)"
 
@@ -108,7 +108,7 @@ def main() -> int:
                 run = Run(FINDINGS / "packages.txt")
                 folders = unpacked([one for one in pinned if one.name in chosen], Path(scratch))
         except UnavailableError as error:
-            print(f"not compared: {printable(str(error))}", file=sys.stderr)
+            print(f"not compared: {escaped(str(error))}", file=sys.stderr)
             return 3
         for name, folder in folders:
             run.check(name, folder)

@@ -30,7 +30,7 @@ class Finding:
         path = Path(item["filename"]).relative_to(folder).as_posix()
         return cls(
             project=project,
-            path=printable(path),
+            path=escaped(path),
             cell=item["cell"] or 0,
             row=item["location"]["row"],
             code=item["code"],
@@ -56,8 +56,8 @@ class Finding:
         return f"{self.project} {self.place} {self.code} {self.name} {self.fix}".rstrip()
 
 
-def printable(text: str) -> str:
-    """A text of strangers without control characters."""
+def escaped(text: str) -> str:
+    """A text of strangers on one row, without control characters; different texts stay different."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 

@@ -129,9 +129,8 @@ class GradModes(ForestFact):
             if home is function and self._tree.dominates(call, node):
                 found = mode
             elif home is None and function is not None and found is None and not self._tree.within(function, call):
-                found = (
-                    None if mode is GradMode.RECORDING else mode
-                )  # it is on anyway, unless the function says otherwise
+                # Gradients are on anyway, unless the function says otherwise.
+                found = None if mode is GradMode.RECORDING else mode
         return found
 
     @cached_property
