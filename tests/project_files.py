@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from torchlint.project import Project
+from torchlint.project.project import Project
 
 GUARD = "if __name__ == '__main__':\n    main()\n"
 

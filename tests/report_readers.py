@@ -12,7 +12,7 @@ import junitparser
 import pytest
 from sample_findings import report
 
-from torchlint.engine.runner import Result
+from torchlint.engine.results import Result
 
 
 @pytest.fixture(scope="module")

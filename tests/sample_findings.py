@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from torchlint import output
-from torchlint.engine.runner import Result
+from torchlint.engine.results import Result
 from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Note, Severity
 from torchlint.source.notebook import Notebook
 from torchlint.source.source import Source

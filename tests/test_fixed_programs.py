@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import torchlint
-from torchlint.engine.runner import Mode, run
+from torchlint.engine.results import Mode
+from torchlint.engine.runner import run
 from torchlint.settings.files import File
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"

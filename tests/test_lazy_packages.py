@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from torchlint.project import Project
+from torchlint.project.project import Project
 
 LAZY = """\
 from typing import TYPE_CHECKING

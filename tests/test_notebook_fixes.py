@@ -16,7 +16,8 @@ from notebook_files import cells, document, fixed, read
 
 from torchlint.engine.checker import check
 from torchlint.engine.fixer import fix
-from torchlint.engine.runner import Mode, run_file
+from torchlint.engine.results import Mode
+from torchlint.engine.work import run_file
 from torchlint.rule import Edit
 from torchlint.settings.files import File
 from torchlint.source.ipynb import with_cells

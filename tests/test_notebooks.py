@@ -19,7 +19,8 @@ from notebook_files import cells, document, fixed, read, texts_in
 
 import torchlint
 from torchlint.engine.checker import check
-from torchlint.engine.runner import Mode, Result, run_file
+from torchlint.engine.results import Mode, Result
+from torchlint.engine.work import run_file
 from torchlint.output import full
 from torchlint.settings.files import File
 from torchlint.source.source import Position, Source, SourceError

@@ -14,7 +14,7 @@ import sample_findings
 from report_readers import fingerprints, junit_suites, sarif_cut, sarif_run, workflow_command
 from sample_findings import FILE_NAME, SHORT, TEXT, finding, report, results
 
-from torchlint.engine.runner import Result
+from torchlint.engine.results import Result
 from torchlint.rule import Diagnostic, Note, Place
 from torchlint.source.notebook import Notebook
 

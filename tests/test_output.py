@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from torchlint.engine.runner import Result
+from torchlint.engine.results import Result
 from torchlint.output import concise, full, github, junit, pages, rdjson, sarif, text
 from torchlint.output import json as json_format
 from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Note, Place, Rule, Severity, evidence

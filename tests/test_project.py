@@ -1,4 +1,4 @@
-"""The project of a file: its root and files, their texts, where words are mentioned, what was consulted."""
+"""The project of a file: its root and files, their texts, where words are mentioned."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from project_files import defined, make, names
 
 from torchlint.model.syntax.pieces import parse_pieces
-from torchlint.project import Project
+from torchlint.project.project import Project
 
 # -- roots and files
 
@@ -144,19 +144,3 @@ def test_pieces_are_those_of_the_parser(tmp_path: Path) -> None:
     assert list(pieces.starts) == [piece.start for piece in parse_pieces(text)]
     assert pieces.rows == (2, 5, 8, 11)
     assert [pieces.row_at(text.index(word)) for word in ("first", "between", "y =", "z =")] == [2, 5, 8, 11]
-
-
-# -- records
-
-
-def test_what_was_consulted_is_recorded(tmp_path: Path) -> None:
-    project = make(tmp_path, {"a.py": "from b import f\nimport torch\n", "b.py": "def f(): ...\n"})
-    with project.recording() as first:
-        project.definition(tmp_path / "a.py", "f")
-        project.resolve("torch", tmp_path / "a.py")
-        project.mentions("f")
-    with project.recording() as second:
-        project.text(tmp_path / "b.py")
-    assert (names(project, tuple(first.texts)), first.identifiers) == (["a.py", "b.py"], {"f"})
-    assert first.missing == {("torch", tmp_path / "a.py")}
-    assert (names(project, tuple(second.texts)), second.missing) == (["b.py"], set())

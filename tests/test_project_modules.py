@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from project_files import GUARD, make, names, resolved
 
-from torchlint.project import Project
+from torchlint.project.project import Project
 from torchlint.settings.resolver import Resolver
 
 

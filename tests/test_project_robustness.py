@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from project_files import GUARD, make
 
-from torchlint.project import Definition, DefinitionKind, Project
+from torchlint.project.imports import DefinitionKind
+from torchlint.project.project import Definition, Project
 
 WORDS = st.sampled_from(["a", "b", "pkg", "pkg.a", "pkg.b", "pkg.c.d", "utils", "torch", "os"])
 NAMES = st.sampled_from(["f", "a", "b", "c", "*"])

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from torchlint.engine.runner import Mode, Result, run
+from torchlint.engine.results import Mode, Result
+from torchlint.engine.runner import run
 from torchlint.settings.files import File
 from torchlint.settings.settings import Settings
 

@@ -15,7 +15,7 @@ from conftest import RunTorchlint
 from report_readers import sarif_cut, sarif_run
 from sample_findings import FINDINGS, FIXED, HOSTILE, LONG, SHORT, TEXT, notebook, report, results
 
-from torchlint.engine.runner import Result
+from torchlint.engine.results import Result
 from torchlint.rule import Diagnostic, Edit, Rule
 from torchlint.source.ranges import apply
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from torchlint.engine.fixer import Fixed
-    from torchlint.engine.runner import Result
+    from torchlint.engine.results import Result
     from torchlint.findings.diagnostic import Diagnostic
     from torchlint.settings.settings import Settings
 
@@ -61,7 +61,8 @@ def check_paths(
     The work is done by ``executor``, which may be any ``concurrent.futures.Executor``, else by processes of its own.
     A path that cannot be read gives a result with an error.
     """
-    from torchlint.engine.runner import Result, run
+    from torchlint.engine.results import Result
+    from torchlint.engine.runner import run
     from torchlint.settings.files import find_files
     from torchlint.settings.resolver import Resolver
 

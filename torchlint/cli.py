@@ -1,13 +1,16 @@
-"""The command line: which command runs, and with which status it ends."""
+"""The command line: which command runs, and with which status it ends.
+
+What is imported at the top is what ``torchlint --version`` waits for.
+"""
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
-from collections.abc import Sequence
 
-from torchlint.commands import CLEAN, COMMANDS, FAULT, UsageError, complain
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _INTERRUPTED = 130
 
@@ -15,13 +18,28 @@ _INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status: 0 clean, 1 findings remain, 2 something is at fault."""
     _open_output()
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if given == ["--version"]:
+        from torchlint import __version__
+
+        try:
+            print(f"torchlint {__version__}", flush=True)
+        except BrokenPipeError:
+            _drop_output()
+        return 0
+    return _run(given)
+
+
+def _run(arguments: list[str]) -> int:
+    from torchlint.commands import CLEAN, FAULT, UsageError, complain
+
     try:
         os.getcwd()
     except OSError:
         complain("the current folder does not exist any more")
         return FAULT
     try:
-        status = _dispatch(list(sys.argv[1:] if arguments is None else arguments))
+        status = _dispatch(arguments)
         sys.stdout.flush()
         return status
     except UsageError as error:
@@ -56,6 +74,10 @@ def _drop_output() -> None:
 
 
 def _dispatch(arguments: list[str]) -> int:
+    import importlib
+
+    from torchlint.commands import COMMANDS
+
     command = arguments[0] if arguments and arguments[0] in COMMANDS else ""
     module = importlib.import_module(f"torchlint.commands.{COMMANDS[command or 'check']}")
     status: int = module.run(arguments[1:] if command else arguments)

@@ -24,6 +24,7 @@ COMMANDS = {
     "rules": "rules",
     "config": "config",
     "server": "server",
+    "clean": "clean",
     "generate-shell-completion": "completion",
 }
 

@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import TextIO
 
 from torchlint.commands import UsageError, settings_for
-from torchlint.engine.add_noqa import add_noqa
-from torchlint.engine.runner import Result
+from torchlint.engine.results import Result
 from torchlint.findings.baseline import Baseline, BaselineError, CheckedFile, load, unknown, updated
 from torchlint.findings.codes import INVALID_SYNTAX, UNUSED_SUPPRESSION
 from torchlint.output.text import display_path, plural, write_diff
@@ -72,6 +71,8 @@ def tell_what_is_gone(
 
 def _add_noqa(options: argparse.Namespace, results: Sequence[Result], out: TextIO) -> list[Result]:
     """Suppress all findings by comments, or show with ``--diff`` how; what is left."""
+    from torchlint.engine.add_noqa import add_noqa  # takes long to import
+
     done = [add_noqa(result, options.add_noqa.strip(), write=not options.diff) for result in results]
     count = sum(added for _, added in done)
     for result, _ in done:

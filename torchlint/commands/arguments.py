@@ -25,6 +25,7 @@ _SAME = (
     "min-speedup",
     "device",
     "timeout",
+    "cache-dir",
 )
 _LISTS = ("select", "extend-select", "ignore", "exclude", "extend-exclude")
 
@@ -35,9 +36,9 @@ def parser() -> Parser:
         prog="torchlint",
         usage="torchlint [check] [OPTIONS] [PATH...]\n       torchlint COMMAND ...",
         description="Find and fix PyTorch performance anti-patterns.",
-        epilog="Commands: check (the default), explain, rules, config, server, generate-shell-completion; each has a "
-        "--help of its own. Exit status: 0 nothing left to report, 1 findings remain, 2 the command line, a setting or "
-        "torchlint itself is at fault.",
+        epilog="Commands: check (the default), explain, rules, config, clean, server, generate-shell-completion; "
+        "each has a --help of its own. Exit status: 0 nothing left to report, 1 findings remain, 2 the command line, a "
+        "setting or torchlint itself is at fault.",
         allow_abbrev=False,
     )
     switch = argparse.BooleanOptionalAction
@@ -91,6 +92,9 @@ def parser() -> Parser:
     report.add_argument(
         "--exit-non-zero-on-fix", action="store_true", help="exit with 1 if files were fixed, even if nothing is left"
     )
+    caching = parser.add_argument_group("cache")
+    caching.add_argument("-n", "--no-cache", action="store_true", help="analyse every file, and keep no results")
+    caching.add_argument("--cache-dir", metavar="FOLDER", help="where results are kept (default: .torchlint_cache)")
     settings = parser.add_argument_group("settings")
     settings.add_argument(
         "--config", action="append", metavar="FILE|KEY=VALUE", help="a settings file, or one setting in TOML"
@@ -135,6 +139,7 @@ def resolver(options: argparse.Namespace) -> Resolver:
         isolated_files=options.isolated_files,
         ignore_baseline=options.update_baseline,
         allow_plugins=options.allow_plugins,
+        caches=not options.no_cache,
     )
 
 

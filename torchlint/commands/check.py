@@ -62,8 +62,9 @@ def check_paths(options: argparse.Namespace, found_by: Resolver, out: TextIO) ->
     check_statistics(options, settings)
     mode = mode_of(options, settings)
     found = find_files(options.paths or ["."], found_by.for_folder)
+    cache = None if options.no_cache else found_by.cache(".")
     with ProgressBar(len(found.files)) as progress:
-        results = run(found.files, mode, progress=progress)
+        results = run(found.files, mode, progress=progress, cache=cache)
     return conclude(options, settings, found, results, out)
 
 
@@ -76,7 +77,8 @@ def _with_own_reason(arguments: Sequence[str]) -> list[str]:
 def _check_stdin(options: argparse.Namespace, settings: Settings, out: TextIO | None) -> int:
     from torchlint.engine.checker import unreadable
     from torchlint.engine.fixer import content_of
-    from torchlint.engine.runner import Mode, Result, run_source
+    from torchlint.engine.results import Mode, Result
+    from torchlint.engine.work import run_source
     from torchlint.settings.files import is_excluded
     from torchlint.source import reading
     from torchlint.source.source import Source, SourceError

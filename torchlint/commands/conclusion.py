@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 from torchlint.commands import CLEAN, FAULT, FINDINGS, UsageError, complain
 
 if TYPE_CHECKING:
-    from torchlint.engine.runner import Mode, Result
+    from torchlint.engine.results import Mode, Result
     from torchlint.settings.files import Found
     from torchlint.settings.settings import Settings
 
@@ -20,7 +20,7 @@ def conclude(
 ) -> int:
     """Print what failed, report the results of the files that were found, and return the exit status."""
     from torchlint.commands import adopt
-    from torchlint.engine.runner import Mode
+    from torchlint.engine.results import Mode
 
     for error in found.errors:
         complain(error)
@@ -41,7 +41,7 @@ def conclude(
 
 def mode_of(options: argparse.Namespace, settings: Settings) -> Mode:
     """What is to be done with fixes."""
-    from torchlint.engine.runner import Mode
+    from torchlint.engine.results import Mode
 
     if options.add_noqa is not None:
         return Mode.CHECK
@@ -53,7 +53,7 @@ def mode_of(options: argparse.Namespace, settings: Settings) -> Mode:
 def report(options: argparse.Namespace, settings: Settings, mode: Mode, results: Sequence[Result], out: TextIO) -> None:
     """Write the report, the diff or the statistics, and where a person reads it, a summary."""
     from torchlint import output
-    from torchlint.engine.runner import Mode
+    from torchlint.engine.results import Mode
     from torchlint.output import text
     from torchlint.settings import formats
 
@@ -113,7 +113,7 @@ def _without_findings(result: Result) -> Result:
 
 def status(options: argparse.Namespace, mode: Mode, results: Sequence[Result]) -> int:
     """The exit status of a run that did not fail."""
-    from torchlint.engine.runner import Mode
+    from torchlint.engine.results import Mode
 
     if options.exit_zero:
         return CLEAN

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, TextIO
 from torchlint.commands import CLEAN, UsageError, complain, settings_for
 from torchlint.commands.arguments import resolver
 from torchlint.commands.conclusion import conclude, mode_of
-from torchlint.engine.runner import Mode, Result, run
+from torchlint.engine.results import Mode, Result
+from torchlint.engine.runner import run
 from torchlint.output.progress import ProgressBar
 from torchlint.settings.files import File, find_files, is_excluded
 from torchlint.settings.formats import FOR_PEOPLE

@@ -5,15 +5,16 @@
 #    source ~/.local/share/bash_completion/torchlint
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
-_shtab_torchlint_subparsers=(check explain rules config server generate-shell-completion)
+_shtab_torchlint_subparsers=(check explain rules config server clean generate-shell-completion)
 
-_shtab_torchlint_check_option_strings=(-h --help --version -w --watch --fix --no-fix --unsafe-fixes --no-unsafe-fixes --show-fixes --no-show-fixes --diff --fix-only --select --extend-select --ignore --extend-ignore --per-file-ignores --min-speedup --device --ignore-noqa --add-noqa --baseline --update-baseline --exclude --extend-exclude --respect-gitignore --no-respect-gitignore --force-exclude --no-force-exclude --stdin-filename --timeout --output-format -o --output-file --statistics --sort -q --quiet -e --exit-zero --exit-non-zero-on-fix --config --isolated --allow-plugins --isolated-files)
+_shtab_torchlint_check_option_strings=(-h --help --version -w --watch --fix --no-fix --unsafe-fixes --no-unsafe-fixes --show-fixes --no-show-fixes --diff --fix-only --select --extend-select --ignore --extend-ignore --per-file-ignores --min-speedup --device --ignore-noqa --add-noqa --baseline --update-baseline --exclude --extend-exclude --respect-gitignore --no-respect-gitignore --force-exclude --no-force-exclude --stdin-filename --timeout --output-format -o --output-file --statistics --sort -q --quiet -e --exit-zero --exit-non-zero-on-fix -n --no-cache --cache-dir --config --isolated --allow-plugins --isolated-files)
 _shtab_torchlint_explain_option_strings=(-h --help --all)
 _shtab_torchlint_rules_option_strings=(-h --help --output-format)
 _shtab_torchlint_config_option_strings=(-h --help --check --show --output-format)
 _shtab_torchlint_server_option_strings=(-h --help)
+_shtab_torchlint_clean_option_strings=(-h --help -q --quiet)
 _shtab_torchlint_generate_shell_completion_option_strings=(-h --help)
-_shtab_torchlint_option_strings=(-h --help --version -w --watch --fix --no-fix --unsafe-fixes --no-unsafe-fixes --show-fixes --no-show-fixes --diff --fix-only --select --extend-select --ignore --extend-ignore --per-file-ignores --min-speedup --device --ignore-noqa --add-noqa --baseline --update-baseline --exclude --extend-exclude --respect-gitignore --no-respect-gitignore --force-exclude --no-force-exclude --stdin-filename --timeout --output-format -o --output-file --statistics --sort -q --quiet -e --exit-zero --exit-non-zero-on-fix --config --isolated --allow-plugins --isolated-files)
+_shtab_torchlint_option_strings=(-h --help --version -w --watch --fix --no-fix --unsafe-fixes --no-unsafe-fixes --show-fixes --no-show-fixes --diff --fix-only --select --extend-select --ignore --extend-ignore --per-file-ignores --min-speedup --device --ignore-noqa --add-noqa --baseline --update-baseline --exclude --extend-exclude --respect-gitignore --no-respect-gitignore --force-exclude --no-force-exclude --stdin-filename --timeout --output-format -o --output-file --statistics --sort -q --quiet -e --exit-zero --exit-non-zero-on-fix -n --no-cache --cache-dir --config --isolated --allow-plugins --isolated-files)
 
 _shtab_torchlint_pos_0_COMPGEN=_torchlint_paths
 _shtab_torchlint_check_pos_0_COMPGEN=_torchlint_paths
@@ -29,6 +30,7 @@ _shtab_torchlint_check___config_COMPGEN=_shtab_compgen_files
 _shtab_torchlint_explain_pos_0_COMPGEN=_torchlint_rule
 _shtab_torchlint_config___check_COMPGEN=_shtab_compgen_files
 _shtab_torchlint_config___show_COMPGEN=_shtab_compgen_files
+_shtab_torchlint_clean_pos_0_COMPGEN=_torchlint_paths
 _shtab_torchlint___select_COMPGEN=_torchlint_rules
 _shtab_torchlint___extend_select_COMPGEN=_torchlint_rules
 _shtab_torchlint___ignore_COMPGEN=_torchlint_rules
@@ -43,10 +45,10 @@ _shtab_torchlint_check___device_choices=(GPU CPU)
 _shtab_torchlint_check___output_format_choices=(full concise grouped json json-lines sarif github gitlab junit pylint rdjson)
 _shtab_torchlint_check___sort_choices=(location speedup)
 _shtab_torchlint_rules___output_format_choices=(text json)
-_shtab_torchlint_config_pos_0_choices=(baseline device exclude extend extend-exclude extend-select fix force-exclude ignore min-speedup output-format per-file-ignores plugins respect-gitignore rules select show-fixes src target-torch timeout unsafe-fixes)
+_shtab_torchlint_config_pos_0_choices=(baseline cache-dir device exclude extend extend-exclude extend-select fix force-exclude ignore min-speedup output-format per-file-ignores plugins respect-gitignore rules select show-fixes src target-torch timeout unsafe-fixes)
 _shtab_torchlint_config___output_format_choices=(text json markdown json-schema)
 _shtab_torchlint_generate_shell_completion_pos_0_choices=(bash zsh fish)
-_shtab_torchlint_pos_1_choices=(check explain rules config server generate-shell-completion)
+_shtab_torchlint_pos_1_choices=(check explain rules config server clean generate-shell-completion)
 _shtab_torchlint___device_choices=(GPU CPU)
 _shtab_torchlint___output_format_choices=(full concise grouped json json-lines sarif github gitlab junit pylint rdjson)
 _shtab_torchlint___sort_choices=(location speedup)
@@ -79,6 +81,8 @@ _shtab_torchlint_check___quiet_nargs=0
 _shtab_torchlint_check__e_nargs=0
 _shtab_torchlint_check___exit_zero_nargs=0
 _shtab_torchlint_check___exit_non_zero_on_fix_nargs=0
+_shtab_torchlint_check__n_nargs=0
+_shtab_torchlint_check___no_cache_nargs=0
 _shtab_torchlint_check___isolated_nargs=0
 _shtab_torchlint_check___allow_plugins_nargs=0
 _shtab_torchlint_check___isolated_files_nargs=0
@@ -93,6 +97,11 @@ _shtab_torchlint_config___check_nargs='?'
 _shtab_torchlint_config___show_nargs='?'
 _shtab_torchlint_server__h_nargs=0
 _shtab_torchlint_server___help_nargs=0
+_shtab_torchlint_clean_pos_0_nargs='*'
+_shtab_torchlint_clean__h_nargs=0
+_shtab_torchlint_clean___help_nargs=0
+_shtab_torchlint_clean__q_nargs=0
+_shtab_torchlint_clean___quiet_nargs=0
 _shtab_torchlint_generate_shell_completion__h_nargs=0
 _shtab_torchlint_generate_shell_completion___help_nargs=0
 _shtab_torchlint_pos_1_nargs=A...
@@ -122,6 +131,8 @@ _shtab_torchlint___quiet_nargs=0
 _shtab_torchlint__e_nargs=0
 _shtab_torchlint___exit_zero_nargs=0
 _shtab_torchlint___exit_non_zero_on_fix_nargs=0
+_shtab_torchlint__n_nargs=0
+_shtab_torchlint___no_cache_nargs=0
 _shtab_torchlint___isolated_nargs=0
 _shtab_torchlint___allow_plugins_nargs=0
 _shtab_torchlint___isolated_files_nargs=0
@@ -135,7 +146,7 @@ _torchlint_rules() {
   compgen -P "$before" -W "ALL TORCHLINT-RULES" -- "${1##*,}"
 }
 _torchlint_paths() {
-  [ "$COMP_CWORD" -eq 1 ] && compgen -W "check explain rules config server generate-shell-completion" -- "$1"
+  [ "$COMP_CWORD" -eq 1 ] && compgen -W "check explain rules config server clean generate-shell-completion" -- "$1"
   _shtab_compgen_files "$1"
 }
 

@@ -62,8 +62,8 @@ function _shtab_torchlint_using
   test "$_shtab_torchlint_cmdpath" = "$argv"
 end
 
-set -g _shtab_torchlint_commands check explain rules config server generate-shell-completion
-set -g _shtab_torchlint_opts_with_value --add-noqa --baseline --check --config --device --exclude --extend-exclude --extend-ignore --extend-select --ignore --min-speedup --output-file --output-format --per-file-ignores --select --show --sort --stdin-filename --timeout -o
+set -g _shtab_torchlint_commands check explain rules config server clean generate-shell-completion
+set -g _shtab_torchlint_opts_with_value --add-noqa --baseline --cache-dir --check --config --device --exclude --extend-exclude --extend-ignore --extend-select --ignore --min-speedup --output-file --output-format --per-file-ignores --select --show --sort --stdin-filename --timeout -o
 
 complete -c torchlint -e
 complete -c torchlint -f
@@ -100,6 +100,8 @@ complete -c torchlint -n _shtab_torchlint_using -l sort -xka "location speedup" 
 complete -c torchlint -n _shtab_torchlint_using -s q -l quiet -d 'print findings only, no summary'
 complete -c torchlint -n _shtab_torchlint_using -s e -l exit-zero -d 'exit with 0 even if findings remain'
 complete -c torchlint -n _shtab_torchlint_using -l exit-non-zero-on-fix -d 'exit with 1 if files were fixed, even if nothing is left'
+complete -c torchlint -n _shtab_torchlint_using -s n -l no-cache -d 'analyse every file, and keep no results'
+complete -c torchlint -n _shtab_torchlint_using -l cache-dir -x -d 'where results are kept (default: .torchlint_cache)'
 complete -c torchlint -n _shtab_torchlint_using -l config -xka "(__fish_complete_path (commandline -ct))" -d 'a settings file, or one setting in TOML'
 complete -c torchlint -n _shtab_torchlint_using -l isolated -d 'read no settings files'
 complete -c torchlint -n _shtab_torchlint_using -l allow-plugins -d 'import the plugins that settings files name, which runs their code'
@@ -138,6 +140,8 @@ complete -c torchlint -n '_shtab_torchlint_using check' -l sort -xka "location s
 complete -c torchlint -n '_shtab_torchlint_using check' -s q -l quiet -d 'print findings only, no summary'
 complete -c torchlint -n '_shtab_torchlint_using check' -s e -l exit-zero -d 'exit with 0 even if findings remain'
 complete -c torchlint -n '_shtab_torchlint_using check' -l exit-non-zero-on-fix -d 'exit with 1 if files were fixed, even if nothing is left'
+complete -c torchlint -n '_shtab_torchlint_using check' -s n -l no-cache -d 'analyse every file, and keep no results'
+complete -c torchlint -n '_shtab_torchlint_using check' -l cache-dir -x -d 'where results are kept (default: .torchlint_cache)'
 complete -c torchlint -n '_shtab_torchlint_using check' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'a settings file, or one setting in TOML'
 complete -c torchlint -n '_shtab_torchlint_using check' -l isolated -d 'read no settings files'
 complete -c torchlint -n '_shtab_torchlint_using check' -l allow-plugins -d 'import the plugins that settings files name, which runs their code'
@@ -155,9 +159,13 @@ complete -c torchlint -n '_shtab_torchlint_using config' -s h -l help -d 'show t
 complete -c torchlint -n '_shtab_torchlint_using config' -l check -xka "(__fish_complete_path (commandline -ct))" -d 'validate FILE, or the settings file of this folder'
 complete -c torchlint -n '_shtab_torchlint_using config' -l show -xka "(__fish_complete_path (commandline -ct))" -d 'show the settings for PATH (default: .) and their files'
 complete -c torchlint -n '_shtab_torchlint_using config' -l output-format -xka "text json markdown json-schema" -d 'json-schema: of torchlint.toml, for all settings only (default: text)'
-complete -c torchlint -n '_shtab_torchlint_using config; and test $_shtab_torchlint_npos -eq 0' -ka "baseline device exclude extend extend-exclude extend-select fix force-exclude ignore min-speedup output-format per-file-ignores plugins respect-gitignore rules select show-fixes src target-torch timeout unsafe-fixes" -d 'a setting, such as select or rules.<name>.<option>'
+complete -c torchlint -n '_shtab_torchlint_using config; and test $_shtab_torchlint_npos -eq 0' -ka "baseline cache-dir device exclude extend extend-exclude extend-select fix force-exclude ignore min-speedup output-format per-file-ignores plugins respect-gitignore rules select show-fixes src target-torch timeout unsafe-fixes" -d 'a setting, such as select or rules.<name>.<option>'
 complete -c torchlint -n '_shtab_torchlint_using; and test $_shtab_torchlint_npos -ge 0' -a server -d 'Run the language server: it speaks LSP over standard input and output, and editors start it.'
 complete -c torchlint -n '_shtab_torchlint_using server' -s h -l help -d 'show this help message and exit'
+complete -c torchlint -n '_shtab_torchlint_using; and test $_shtab_torchlint_npos -ge 0' -a clean -d 'Delete the caches of torchlint in folders and below them, and the one that the settings name.'
+complete -c torchlint -n '_shtab_torchlint_using clean' -s h -l help -d 'show this help message and exit'
+complete -c torchlint -n '_shtab_torchlint_using clean' -s q -l quiet -d 'do not name what is deleted'
+complete -c torchlint -n '_shtab_torchlint_using clean; and test $_shtab_torchlint_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'where to look (default: .)'
 complete -c torchlint -n '_shtab_torchlint_using; and test $_shtab_torchlint_npos -ge 0' -a generate-shell-completion -d 'Print a script that completes the arguments of torchlint.'
 complete -c torchlint -n '_shtab_torchlint_using generate-shell-completion' -s h -l help -d 'show this help message and exit'
 complete -c torchlint -n '_shtab_torchlint_using generate-shell-completion; and test $_shtab_torchlint_npos -eq 0' -ka "bash zsh fish" -d shell

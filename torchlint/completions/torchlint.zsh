@@ -11,6 +11,7 @@
 _shtab_torchlint_commands() {
   local _commands=(
     check:'Find and fix PyTorch performance anti-patterns.'
+    clean:'Delete the caches of torchlint in folders and below them, and the one that the settings name.'
     config:'Explain the settings: all of them, or one. Validate a settings file. Show what is in force.'
     explain:'Show a rule'"'"'s page.'
     generate-shell-completion:'Print a script that completes the arguments of torchlint.'
@@ -60,6 +61,8 @@ _shtab_torchlint_check_options=(
   {-q,--quiet}"[print findings only, no summary]"
   {-e,--exit-zero}"[exit with 0 even if findings remain]"
   "--exit-non-zero-on-fix[exit with 1 if files were fixed, even if nothing is left]"
+  {-n,--no-cache}"[analyse every file, and keep no results]"
+  "--cache-dir[where results are kept (default\: .torchlint_cache)]:FOLDER:"
   "*--config[a settings file, or one setting in TOML]:FILE|KEY=VALUE:_files"
   "--isolated[read no settings files]"
   "--allow-plugins[import the plugins that settings files name, which runs their code]"
@@ -70,12 +73,21 @@ _shtab_torchlint_check_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_torchlint_check_defaults_added=0
 
+_shtab_torchlint_clean_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-q,--quiet}"[do not name what is deleted]"
+  "*:where to look (default\: .):_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_torchlint_clean_defaults_added=0
+
 _shtab_torchlint_config_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--check[validate FILE, or the settings file of this folder]:FILE:_files"
   "--show[show the settings for PATH (default\: .) and their files]:PATH:_files"
   "--output-format[json-schema\: of torchlint.toml, for all settings only (default\: text)]:output_format:(text json markdown json-schema)"
-  ":a setting, such as select or rules.\<name\>.\<option\>:(baseline device exclude extend extend-exclude extend-select fix force-exclude ignore min-speedup output-format per-file-ignores plugins respect-gitignore rules select show-fixes src target-torch timeout unsafe-fixes)"
+  ":a setting, such as select or rules.\<name\>.\<option\>:(baseline cache-dir device exclude extend extend-exclude extend-select fix force-exclude ignore min-speedup output-format per-file-ignores plugins respect-gitignore rules select show-fixes src target-torch timeout unsafe-fixes)"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -133,6 +145,7 @@ _shtab_torchlint() {
       curcontext="${curcontext%:*:*}:_shtab_torchlint-$line[1]:"
       case $line[1] in
         check) _arguments -C -s $_shtab_torchlint_check_options ;;
+        clean) _arguments -C -s $_shtab_torchlint_clean_options ;;
         config) _arguments -C -s $_shtab_torchlint_config_options ;;
         explain) _arguments -C -s $_shtab_torchlint_explain_options ;;
         generate-shell-completion) _arguments -C -s $_shtab_torchlint_generate_shell_completion_options ;;
@@ -147,7 +160,7 @@ _torchlint_rule() { compadd TORCHLINT-RULES }
 _torchlint_rules() { _values -s , rule ALL TORCHLINT-RULES }
 functions[_torchlint_commands]=$functions[_shtab_torchlint]
 _shtab_torchlint() {
-  local -a commands=(check explain rules config server generate-shell-completion)
+  local -a commands=(check explain rules config server clean generate-shell-completion)
   if (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then
     _alternative "commands:command:_shtab_torchlint_commands" "files:path:_files"
     return

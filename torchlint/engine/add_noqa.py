@@ -16,7 +16,7 @@ from torchlint.source.ranges import Edit
 from torchlint.source.source import Source
 
 if TYPE_CHECKING:
-    from torchlint.engine.runner import Result
+    from torchlint.engine.results import Result
 
 
 def suppress_edits(source: Source, diagnostics: Iterable[Diagnostic], reason: str = "") -> list[Edit]:

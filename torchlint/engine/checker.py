@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING
 
+from torchlint.engine.results import Basis, digest_of
 from torchlint.findings.baseline import BaselineError, load, unknown
 from torchlint.findings.causes import joined
 from torchlint.findings.codes import INVALID_SYNTAX, UNUSED_SUPPRESSION
@@ -120,6 +121,34 @@ def texts_around(source: Source, settings: Settings) -> Mapping[str, str]:
     rules, _ = _concerned(source, place, settings.rules(source.path))
     around = _context(source, settings) if rules and not is_vendored(place) else None
     return {**around[0].texts, **around[0].read_configs()} if around is not None else {}
+
+
+def basis(source: Source, settings: Settings, found: Sequence[Diagnostic]) -> Basis:
+    """What the diagnostics of a file depend on. It asks again what `check` has asked, whose answers are kept."""
+    from torchlint.project.context import dependencies, shape_of
+    from torchlint.project.roots import in_root
+
+    place = in_project(source.path)
+    enabled, every = settings.rules(source.path), settings.rules()
+    rules, _ = _concerned(source, place, enabled)
+    around = None
+    if rules and not is_vendored(place) and not settings.isolated_files:
+        fixes = any(one.fix is not None for one in found)
+        around = dependencies(source.path, source.code, settings.src, _screen(every), with_importers=fixes)
+    return Basis(
+        digest=digest_of(source),
+        shape=shape_of(source.path, source.code, settings.src),
+        concerned=bool(rules) and not is_vendored(place)
+        if enabled == every and place == in_root(source.path)
+        else is_concerned(in_root(source.path), source.code, settings),
+        around=None if around is None else around.files,
+        config_keys=frozenset() if around is None else around.config_keys,
+    )
+
+
+def is_concerned(place: str, code: str, settings: Settings) -> bool:
+    """Whether a rule may report something in the file at a place of its project, with this code."""
+    return _screen(settings.rules())(place, code)
 
 
 def _concerned(source: Source, place: str, enabled: Sequence[Rule]) -> tuple[list[Rule], str]:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from torchlint.engine.checker import InternalError, check, raise_crash
-from torchlint.findings.conflicts import edits_of, is_well_formed, without_conflicts
-from torchlint.findings.diagnostic import Applicability, Diagnostic
+from torchlint.findings.conflicts import applicable, edits_of, is_well_formed, without_conflicts
+from torchlint.findings.diagnostic import Diagnostic
 from torchlint.settings.settings import Settings
 from torchlint.source.lexemes import lines
 from torchlint.source.parsing import ParseError, check_syntax, compiles
@@ -33,15 +33,6 @@ class Fixed:
     diagnostics: list[Diagnostic]  #: what is left
     applied: tuple[Diagnostic, ...] = ()
     errors: tuple[str, ...] = ()
-
-
-def applicable(diagnostic: Diagnostic, unsafe: bool) -> bool:
-    """Whether the diagnostic has a fix that may be applied."""
-    if diagnostic.fix is None:
-        return False
-    return diagnostic.fix.applicability is Applicability.SAFE or (
-        unsafe and diagnostic.fix.applicability is Applicability.UNSAFE
-    )
 
 
 def fix(

@@ -6,8 +6,17 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 from itertools import pairwise
 
-from torchlint.findings.diagnostic import Diagnostic
+from torchlint.findings.diagnostic import Applicability, Diagnostic
 from torchlint.source.ranges import Edit
+
+
+def applicable(diagnostic: Diagnostic, unsafe: bool) -> bool:
+    """Whether the diagnostic has a fix that may be applied."""
+    if diagnostic.fix is None:
+        return False
+    return diagnostic.fix.applicability is Applicability.SAFE or (
+        unsafe and diagnostic.fix.applicability is Applicability.UNSAFE
+    )
 
 
 def without_conflicts(diagnostics: Iterable[Diagnostic], length: int) -> list[Diagnostic]:

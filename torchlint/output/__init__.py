@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 from torchlint.settings.formats import FOR_PEOPLE
 
 if TYPE_CHECKING:
-    from torchlint.engine.runner import Result
+    from torchlint.engine.results import Result
 
 
 def write(name: str, results: Sequence[Result], out: TextIO, *, unsafe: bool) -> None:

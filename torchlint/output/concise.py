@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TextIO
 
-from torchlint.engine.fixer import applicable
-from torchlint.engine.runner import Result
+from torchlint.engine.results import Result
+from torchlint.findings.conflicts import applicable
 from torchlint.output.text import location, printable
 
 

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from torchlint.engine.runner import Result
+from torchlint.engine.results import Result
 from torchlint.findings.diagnostic import Diagnostic, Severity
 from torchlint.output.text import location, printable, remarks
 from torchlint.source.source import Source

@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from torchlint.engine.runner import Result
+from torchlint.engine.results import Result
 from torchlint.findings.diagnostic import Severity
 from torchlint.findings.fingerprints import fingerprints
 from torchlint.output.places import Span, absolute, message, relative, span

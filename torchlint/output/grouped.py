@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TextIO
 
-from torchlint.engine.fixer import applicable
-from torchlint.engine.runner import Result
+from torchlint.engine.results import Result
+from torchlint.findings.conflicts import applicable
 from torchlint.output.places import findings
 from torchlint.output.text import display_path, in_cell, printable
 

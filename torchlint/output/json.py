@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from torchlint.engine.runner import Result
+from torchlint.engine.results import Result
 from torchlint.findings.diagnostic import Diagnostic, Fix, Note
 from torchlint.output.places import absolute
 from torchlint.output.text import statistics

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import TextIO
 
-from torchlint.engine.runner import Result
+from torchlint.engine.results import Result
 from torchlint.output.json import item, statistics_items
 from torchlint.output.places import findings
 

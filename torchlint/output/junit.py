@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TextIO
 from xml.etree import ElementTree
 
-from torchlint.engine.runner import Result
+from torchlint.engine.results import Result
 from torchlint.findings.diagnostic import Diagnostic
 from torchlint.output.places import absolute, message, span
 from torchlint.output.text import printable, remarks

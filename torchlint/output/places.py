@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from torchlint.engine.runner import Result
+from torchlint.engine.results import Result
 from torchlint.findings.diagnostic import Applicability, Diagnostic, Fix
 from torchlint.source.ranges import Edit, Place
 from torchlint.source.source import Source

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TextIO
 
-from torchlint.engine.runner import Result
+from torchlint.engine.results import Result
 from torchlint.output.places import findings, message, span
 from torchlint.output.text import display_path, printable
 

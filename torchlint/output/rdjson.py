@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from torchlint.engine.runner import Result
+from torchlint.engine.results import Result
 from torchlint.findings.diagnostic import Diagnostic
 from torchlint.output.places import Span, absolute, edits_to_offer, findings, message, span, utf8
 from torchlint.output.text import remarks

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 from urllib.parse import quote
 
 from torchlint import __version__
-from torchlint.engine.runner import Result
+from torchlint.engine.results import Result
 from torchlint.findings.diagnostic import Diagnostic, Note, Severity
 from torchlint.findings.fingerprints import fingerprints
 from torchlint.output import pages

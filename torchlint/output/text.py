@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from torchlint.engine.fixer import applicable
-from torchlint.engine.runner import Result
+from torchlint.engine.results import Result
+from torchlint.findings.conflicts import applicable
 from torchlint.findings.diagnostic import Applicability, Diagnostic, Fix, Note
 from torchlint.rule import evidence
 from torchlint.source import reading

@@ -66,6 +66,11 @@ class Configs:
             return {}
         return {self._path(file): text for file, text in self._texts.items() if self._concerns(text)}
 
+    @property
+    def keys(self) -> frozenset[str]:
+        """The keys that were asked for."""
+        return frozenset(self._found)
+
     def depend_on(self, path: str) -> bool:
         """Whether an answer may be another one now that the file at an absolute path has changed, or is new or gone."""
         if not self._found or not path.endswith(ENDINGS):

@@ -48,6 +48,42 @@ def context_around(
     return known.context(file, concerns), file
 
 
+@dataclass(frozen=True)
+class Dependencies:
+    """What the analysis of a file depends on, beside itself and which file of the project imports which."""
+
+    files: frozenset[str]  #: whose texts count, relative to the root of the project
+    config_keys: frozenset[str]  #: what configuration files were asked for so far
+
+
+def dependencies(
+    path: str, text: str, sources: Sequence[str], concerns: Screen, *, with_importers: bool
+) -> Dependencies:
+    """What the analysis of a file depends on that was made by `context_around` with the same arguments.
+
+    ``with_importers`` asks for what `is_taken` depends on, too.
+    """
+    found = _known_of(path, text, sources) if os.path.isfile(path) else None
+    if found is None:
+        return Dependencies(frozenset(), frozenset())
+    known, file = found
+    files = known.project.takers(file) if with_importers else frozenset()
+    if known.project.is_in_program(file):
+        files |= known.chosen(file, concerns).looked_at
+    return Dependencies(files - {file}, known.project.configs.keys)
+
+
+def shape_of(path: str, text: str, sources: Sequence[str]) -> str:
+    """A short name of what the import graph takes from a file: while it is the same, so is the graph."""
+    absolute = os.path.abspath(path)
+    root, deep = find_root(os.path.dirname(absolute))
+    known = _projects.get((root, tuple(sources), deep or os.path.dirname(absolute)))
+    file = known.project.file_of(Path(path)) if known is not None else None
+    if known is not None and file is not None and known.project.text_of(file) == text:
+        return known.project.shape_of(file)
+    return Entry(absolute, root, text).shape
+
+
 def is_taken(path: str, text: str, name: str, sources: Sequence[str] = ()) -> bool:
     """Whether another file of the project may take a name from the top level of the file at `path`."""
     found = _known_of(path, text, sources) if os.path.isfile(path) else None
@@ -149,13 +185,17 @@ class _Known:
 
     def context(self, file: str, concerns: Screen) -> Context:
         """What a file is analysed with."""
+        return self.chosen(file, concerns).context
+
+    def chosen(self, file: str, concerns: Screen) -> _Chosen:
+        """The same, with what the choice depends on."""
         if (file, concerns) not in self.groups:
             for group in self._groups(file, concerns):
                 self.groups |= dict.fromkeys([(member, concerns) for member in group], group)
         group = self.groups[file, concerns]
         if group not in self.contexts:
             self.contexts[group] = _choose(self.project, group, self.root, self.parts)
-        return self.contexts[group].context
+        return self.contexts[group]
 
     def _groups(self, main: str, concerns: Screen) -> Iterator[tuple[str, ...]]:
         """The files of the same programs as `main`, in groups of up to `GROUP` characters."""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from torchlint.model.syntax.context import ConfigValue
 from torchlint.project.configs import Configs, is_own
-from torchlint.project.consulted import Consulted
 from torchlint.project.definitions import Lookup
 from torchlint.project.graph import Graph
 from torchlint.project.imports import DefinitionKind, Facts, Import, Pieces
@@ -48,7 +46,6 @@ class Project:
         configs: Configs,
     ) -> None:
         self.root = Path(root)
-        self.consulted = Consulted()
         self._root = root
         self._real_root = os.path.realpath(root)
         self._entries = dict(entries)
@@ -96,15 +93,6 @@ class Project:
         """Whether the files import each other just as those of ``other`` do, as far as `with_text` has found out."""
         return self._graph is other._graph
 
-    @contextmanager
-    def recording(self) -> Iterator[Consulted]:
-        """Record in a fresh `Consulted` what is looked at in the block."""
-        before, self.consulted = self.consulted, Consulted()
-        try:
-            yield self.consulted
-        finally:
-            self.consulted = before
-
     # -- files
 
     @cached_property
@@ -133,7 +121,7 @@ class Project:
     @property
     def knows_programs(self) -> bool:
         """Whether the programs of all files are known: no bound cut off files or imports."""
-        return self._whole and self._all_imports().complete
+        return self._whole and self._graph.complete
 
     def text(self, path: Path) -> str | None:
         """The code of a file, decoded; None if it is not in the project, unreadable, or larger than 2 MB."""
@@ -152,10 +140,9 @@ class Project:
         file = self._file(path)
         if file is None:
             return ()
-        self.consulted.listing = self.consulted.imports = True
         stem = file.removesuffix("/__init__.py").removesuffix(".py") if file != "__init__.py" else ""
         home = self._layout.home(file)
-        on_path = {*self._sources, home, *self._all_imports().script_folders}
+        on_path = {*self._sources, home, *self._graph.script_folders}
         folders = [folder for folder in [home, *ancestors(folder_of(file))] if folder in on_path]
         names = (stem[len(folder) + 1 if folder else 0 :].replace("/", ".") for folder in folders)
         return tuple(dict.fromkeys(name for name in names if name))
@@ -171,17 +158,12 @@ class Project:
 
     def _find(self, module: str, file: str) -> str | None:
         found = None
-        self.consulted.listing = True
         if "/" not in module:
             if module.startswith("."):
                 name = module.lstrip(".")
                 found = self._layout.relative(file, len(module) - len(name), name)
             elif module:
-                if not self._graph.is_certain(module):
-                    self.consulted.imports = True
                 found = self._graph.resolve(module, file)
-        if found is None:
-            self.consulted.missing.add((module, self._path(file)))
         return found
 
     def imports(self, path: Path) -> tuple[Import, ...]:
@@ -207,27 +189,23 @@ class Project:
     def importers(self, path: Path) -> tuple[Path, ...]:
         """The files that import a file, directly or by a name that a package's __init__.py passes on."""
         file = self._file(path)
-        return self._paths(self._all_imports().importers(file)) if file is not None else ()
+        return self._paths(self._graph.importers(file)) if file is not None else ()
 
     # -- programs
 
     def entries(self) -> tuple[Path, ...]:
         """The scripts: files with a main guard, and files that do something and that no file imports."""
-        return self._paths(self._all_imports().entries)
+        return self._paths(self._graph.entries)
 
     def programs(self, path: Path) -> tuple[Path, ...]:
         """The scripts that import a file, directly or not; itself, if it is one."""
         file = self._file(path)
-        return self._paths(self._all_imports().programs(file)) if file is not None else ()
+        return self._paths(self._graph.programs(file)) if file is not None else ()
 
     def reachable(self, entry: Path) -> frozenset[Path]:
         """The files that a script imports, directly or not, and itself."""
         file = self._file(entry)
-        return frozenset(self._paths(self._all_imports().reachable(file))) if file is not None else frozenset()
-
-    def _all_imports(self) -> Graph:
-        self.consulted.imports = True
-        return self._graph
+        return frozenset(self._paths(self._graph.reachable(file))) if file is not None else frozenset()
 
     def _added(self, file: str) -> tuple[str, ...]:
         found = (_relative(folder, self._root) for folder in self._entries[file].added)
@@ -249,7 +227,6 @@ class Project:
 
     def mentions(self, identifier: str) -> tuple[tuple[Path, int], ...]:
         """The top-level statements that contain an identifier, by path and row; without vendored copies."""
-        self.consulted.identifiers.add(identifier)
         return tuple(
             (self._path(file), row)
             for file in sorted(self._entries)
@@ -267,7 +244,6 @@ class Project:
 
     def text_of(self, file: str) -> str | None:
         """The text of a file, given relative to the root."""
-        self.consulted.texts.add(self._path(file))
         return self._entries[file].text
 
     def words_of(self, file: str) -> tuple[frozenset[str], ...]:
@@ -276,26 +252,25 @@ class Project:
 
     def vocabulary(self, file: str) -> frozenset[str]:
         """The words in a file, given relative to the root."""
-        self.consulted.texts.add(self._path(file))
         return self._entries[file].vocabulary
 
     def is_in_program(self, file: str) -> bool:
         """Whether a script imports a file, directly or not, or the file is one; it is given relative to the root."""
-        return bool(self._all_imports().programs(file))
+        return bool(self._graph.programs(file))
 
     def companions(self, file: str) -> tuple[str, ...]:
         """The files of just the same programs as a file, and itself, sorted; all relative to the root."""
-        return self._all_imports().companions(file)
+        return self._graph.companions(file)
 
     def importers_of(self, file: str) -> tuple[str, ...]:
         """The files that import a file, all relative to the root."""
-        return self._all_imports().importers(file)
+        return self._graph.importers(file)
 
     def is_taken(self, file: str, name: str) -> bool:
         """Whether another file may take a name from the top level of a file, given relative to the root."""
         seen, waiting = {file}, [file]
         while waiting:
-            for importer, taken in self._all_imports().taken(waiting.pop()).items():
+            for importer, taken in self._graph.taken(waiting.pop()).items():
                 if name in taken:
                     return True
                 if ("*" in taken or "" in taken) and name in self.vocabulary(importer):
@@ -305,6 +280,22 @@ class Project:
                     waiting.append(importer)
         return False
 
+    def takers(self, file: str) -> frozenset[str]:
+        """The files whose texts `is_taken` looks at for a file; all relative to the root."""
+        seen, waiting = {file}, [file]
+        found: set[str] = set()
+        while waiting:
+            for importer, taken in self._graph.taken(waiting.pop()).items():
+                found.add(importer)
+                if "*" in taken and importer not in seen:
+                    seen.add(importer)
+                    waiting.append(importer)
+        return frozenset(found)
+
+    def shape_of(self, file: str) -> str:
+        """A short name of what the import graph takes from a file, relative to the root."""
+        return self._entries[file].shape
+
     def file_of(self, path: Path) -> str | None:
         """A path relative to the root, with slashes; None if it is not of the project."""
         return self._file(path)
@@ -312,7 +303,7 @@ class Project:
     def configured(self, key: str, reader: str) -> tuple[ConfigValue, ...]:
         """What the configuration files of the program of `reader`, relative to the root, set a key to."""
         found = self.configs.values(key)
-        folders = {folder_of(entry) for entry in self._all_imports().entries} if found else set()
+        folders = {folder_of(entry) for entry in self._graph.entries} if found else set()
         return tuple(value for value in found if is_own(value.file, reader, folders))
 
     def find_module(self, module: str, importer: str) -> str | None:
@@ -320,7 +311,6 @@ class Project:
         return self._find(module, importer)
 
     def _facts(self, file: str) -> Facts:
-        self.consulted.texts.add(self._path(file))
         return self._entries[file].facts
 
     # -- paths
@@ -329,7 +319,6 @@ class Project:
         file = self._file(path)
         if file is None:
             return None
-        self.consulted.texts.add(self._path(file))
         return self._entries[file]
 
     def _file(self, path: Path, *, known: bool = True) -> str | None:

@@ -37,6 +37,12 @@ def find_root(path: str) -> tuple[str, bool]:
     return package, True
 
 
+def in_root(path: str) -> str:
+    """A path relative to the root of its project, with slashes."""
+    absolute = os.path.abspath(path)
+    return os.path.relpath(absolute, find_root(absolute)[0]).replace(os.sep, "/")
+
+
 def _is_repository(folder: str) -> bool:
     return os.path.exists(os.path.join(folder, ".git"))
 

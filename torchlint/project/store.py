@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
+from torchlint.cache.folder import digest
 from torchlint.project.imports import Facts, Pieces, facts
 from torchlint.project.mentions import index
 from torchlint.project.outlines import Outline, may_run, outline
@@ -82,6 +83,12 @@ class Entry:
         if self.text is None or not self.outline.changes_path:
             return ()
         return added_folders(self.text, self._path, self._root)
+
+    @property
+    def shape(self) -> str:
+        """A short name of what the import graph takes from it."""
+        outline = self.outline
+        return digest(repr((outline.imports, outline.has_guard, outline.changes_path, self.added, self.runs)))
 
     def same_imports(self, other: Entry) -> bool:
         """Whether the import graph is the same with ``other`` in place of this."""

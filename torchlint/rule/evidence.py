@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from dataclasses import dataclass
 from functools import cache
 
-from torchlint.rule.registry import BUILTIN_PACK
+from torchlint.rule.registry import builtin_folder
 
 #: Accepted in place of the name of a device.
 KINDS = ("GPU", "CPU")
@@ -120,10 +119,8 @@ def benchmark(code: str) -> str:
 
 @cache
 def _evidence() -> dict[str, tuple[Evidence, ...]]:
-    pack = sys.modules.get(BUILTIN_PACK)
-    for folder in getattr(pack, "__path__", ()):
-        path = os.path.join(folder, "evidence.json")
-        if os.path.isfile(path):
-            with open(path, encoding="utf-8") as file:
-                return {code: tuple(Evidence(**one) for one in entries) for code, entries in json.load(file).items()}
-    return {}
+    path = os.path.join(builtin_folder() or "", "evidence.json")
+    if not os.path.isfile(path):
+        return {}
+    with open(path, encoding="utf-8") as file:
+        return {code: tuple(Evidence(**one) for one in entries) for code, entries in json.load(file).items()}

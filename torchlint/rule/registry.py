@@ -52,6 +52,14 @@ def find_rule(rules: Iterable[Rule], code_or_name: str) -> Rule | None:
     return None
 
 
+def builtin_folder() -> str | None:
+    """The folder of the built-in pack, whose rules are not loaded for that; None if there is none."""
+    try:
+        return next(iter(_import_pack(BUILTIN_PACK).__path__), None)
+    except RegistryError:
+        return None
+
+
 def _import_pack(pack: str) -> ModuleType:
     try:
         return importlib.import_module(pack)

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from lsprotocol import types
 
 from torchlint.engine.add_noqa import suppress_edits
-from torchlint.engine.fixer import Fixed, applicable
-from torchlint.findings.conflicts import edits_of, without_conflicts
+from torchlint.engine.fixer import Fixed
+from torchlint.findings.conflicts import applicable, edits_of, without_conflicts
 from torchlint.findings.diagnostic import Applicability, Diagnostic
 from torchlint.server.analysis import Checked
 from torchlint.server.documents import Part, Snapshot

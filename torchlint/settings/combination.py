@@ -15,9 +15,8 @@ from torchlint.rule.registry import RegistryError, find_rule
 from torchlint.rule.rule import Default, Rule
 from torchlint.settings.globs import Glob
 from torchlint.settings.keys import DEFAULT_EXCLUDE, TYPES
-from torchlint.settings.layers import Layer, SettingsError, displayed, suggestion
+from torchlint.settings.layers import Layer, SettingsError, displayed, path_in, suggestion
 from torchlint.settings.settings import PerFileIgnore, Settings, all_rules
-from torchlint.source.paths import repository_of
 
 #: The environment variable that allows the plugins of settings files, if it is "1".
 ALLOW_PLUGINS = "TORCHLINT_ALLOW_PLUGINS"
@@ -59,7 +58,7 @@ def combine(
         unsafe_fixes=values.get("unsafe-fixes", False),
         show_fixes=values.get("show-fixes", False),
         ignore_noqa=ignore_noqa,
-        baseline=_baseline(layers),
+        baseline=path_in(layers, "baseline"),
         device=values.get("device", "GPU"),
         timeout=values.get("timeout", Settings.timeout),
         options=_options(layers, rules),
@@ -76,24 +75,6 @@ def _plugins(layers: Sequence[Layer], allowed: bool) -> tuple[str, ...]:
                 f"to allow it, pass --allow-plugins or set {ALLOW_PLUGINS}=1"
             )
     return tuple(dict.fromkeys(name for layer in layers for name in layer.values.get("plugins", ())))
-
-
-def _baseline(layers: Sequence[Layer]) -> str:
-    """The absolute path of the baseline; an empty one takes back what a layer below has set.
-
-    Raises SettingsError for one that a checked repository has outside of it: ``--update-baseline`` would write there.
-    """
-    layer = next((layer for layer in reversed(layers) if "baseline" in layer.values), None)
-    if layer is None or not layer.values["baseline"]:
-        return ""
-    path = os.path.abspath(os.path.join(layer.folder, os.path.expanduser(layer.values["baseline"])))
-    root = os.path.realpath(repository_of(layer.folder) or layer.folder)
-    if not layer.trusted and not os.path.realpath(path).startswith(os.path.join(root, "")):
-        raise SettingsError(
-            f"{layer.where}: `baseline` leads out of {displayed(root)}; to use it all the same, pass "
-            f"--baseline {displayed(path)}"
-        )
-    return path
 
 
 def check_baseline(settings: Settings) -> None:

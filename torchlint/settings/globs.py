@@ -43,13 +43,25 @@ def matches_parents(globs: tuple[Glob, ...], path: str) -> bool:
     for glob in globs:
         relative = _slashes(os.path.relpath(path, glob.folder))
         names = relative.split("/") if not relative.startswith("../") else [os.path.basename(path)]
-        if matches((glob,), path) or any(map(_compile((glob,))[0].match, names)):
+        only = (glob,)
+        if matches(only, path) or any(map(_compile(only)[0].match, names)):
             return True
     return False
 
 
-@cache
+#: By identity, with the patterns themselves: to hash them for each path would take longer than to match it.
+_compiled: dict[int, tuple[tuple[Glob, ...], re.Pattern[str], re.Pattern[str]]] = {}
+
+
 def _compile(globs: tuple[Glob, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    known = _compiled.get(id(globs))
+    if known is None or known[0] is not globs:
+        known = _compiled[id(globs)] = (globs, *_patterns(globs))
+    return known[1:]
+
+
+@cache
+def _patterns(globs: tuple[Glob, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
     nothing = "(?!)"
     return (
         re.compile("|".join(glob.by_name for glob in globs) or nothing),

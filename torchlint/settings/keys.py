@@ -28,6 +28,7 @@ DEFAULT_EXCLUDE = (
     ".pytype",
     ".ruff_cache",
     ".svn",
+    ".torchlint_cache",
     ".tox",
     ".venv",
     ".vscode",
@@ -87,6 +88,13 @@ KEYS: Mapping[str, Key] = {
         "none",
         "A file of findings that are known and not reported, relative to this file; `--update-baseline` writes it.",
         'baseline = "torchlint-baseline.json"',
+    ),
+    "cache-dir": Key(
+        Kind.STRING,
+        '".torchlint_cache"',
+        "The folder where results are kept from one run to the next, relative to this file; without a settings file, to "
+        "the current folder.",
+        'cache-dir = ".cache/torchlint"',
     ),
     "device": Key(
         Kind.STRING,

@@ -6,12 +6,13 @@ import difflib
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from torchlint.settings.formats import FORMATS
 from torchlint.settings.keys import KEYS
+from torchlint.source.paths import repository_of
 
 
 class SettingsError(Exception):
@@ -62,6 +63,24 @@ def inline_layer(text: str) -> Layer:
     """Settings given as ``key = value`` on the command line. Raises SettingsError."""
     where = f"--config {text!r}"
     return layer_of(parse_toml(text.encode(), where), where, os.getcwd())
+
+
+def path_in(layers: Sequence[Layer], key: str) -> str:
+    """The absolute path that the strongest of the layers sets ``key`` to; an empty one takes back what is set below.
+
+    Raises SettingsError for one that a checked repository has outside of it: torchlint would write there.
+    """
+    layer = next((layer for layer in reversed(layers) if key in layer.values), None)
+    if layer is None or not layer.values[key]:
+        return ""
+    path = os.path.abspath(os.path.join(layer.folder, os.path.expanduser(layer.values[key])))
+    root = os.path.realpath(repository_of(layer.folder) or layer.folder)
+    if not layer.trusted and not os.path.realpath(path).startswith(os.path.join(root, "")):
+        raise SettingsError(
+            f"{layer.where}: `{key}` leads out of {displayed(root)}; to use it all the same, pass "
+            f"--{key} {displayed(path)}"
+        )
+    return path
 
 
 def has_settings(folder: str) -> bool:

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from torchlint.cache.folder import CacheFolder
 from torchlint.settings.combination import check_baseline, combine
+from torchlint.settings.kept import cache_folder, kept_or_combined
 from torchlint.settings.layers import Layer, SettingsError, chain, parse_toml, table_in
 from torchlint.settings.requirements import listed_in, oldest_torch
 from torchlint.settings.settings import Settings
@@ -26,7 +28,9 @@ class Resolver:
         ignore_noqa: bool = False,
         ignore_baseline: bool = False,
         allow_plugins: bool = False,
+        caches: bool = False,
     ) -> None:
+        """``caches`` keeps settings from one run to the next."""
         self._overrides = tuple(overrides)
         self._config = os.path.abspath(config) if config is not None else None
         self._isolated = isolated
@@ -34,6 +38,7 @@ class Resolver:
         self._isolated_files = isolated_files
         self._ignore_baseline = ignore_baseline
         self._allow_plugins = allow_plugins
+        self._caches = caches
         self._folders: dict[str, Settings] = {}
         self._nearest: dict[str, tuple[str | None, tuple[int, int] | None]] = {}
         self._settings: dict[tuple[str | None, tuple[int, int] | None], Settings] = {}
@@ -61,14 +66,26 @@ class Resolver:
         file, target = self._source(folder)
         if (file, target) not in self._settings:
             root = os.path.dirname(file) if file is not None else os.getcwd()
-            settings = combine(self._layers(file), target, self._ignore_noqa, root, allow_plugins=self._allow_plugins)
-            settings = replace(settings, isolated_files=self._isolated_files)
+            settings = replace(self._combined(self._layers(file), target, root), isolated_files=self._isolated_files)
             if self._ignore_baseline:
                 settings = replace(settings, ignore_baseline=True)
             else:
                 check_baseline(settings)
             self._settings[file, target] = settings
         return self._settings[file, target]
+
+    def _combined(self, layers: Sequence[Layer], target: tuple[int, int] | None, root: str) -> Settings:
+        def combined() -> Settings:
+            return combine(layers, target, self._ignore_noqa, root, allow_plugins=self._allow_plugins)
+
+        if not self._caches:
+            return combined()
+        return kept_or_combined(combined, layers, cache_folder(layers, root), (target, self._ignore_noqa, root))
+
+    def cache(self, folder: str) -> CacheFolder:
+        """The cache of a run that begins in ``folder``. Raises SettingsError."""
+        file, _ = self._source(os.path.abspath(folder))
+        return cache_folder(self._layers(file), os.path.dirname(file) if file is not None else os.path.abspath(folder))
 
     def _find(self, folder: str) -> tuple[str | None, tuple[int, int] | None]:
         """The nearest settings file, and the torch version that the nearest project asks for."""

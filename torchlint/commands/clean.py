@@ -1,0 +1,63 @@
+"""``torchlint clean``: deletes what torchlint keeps from one run to the next."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+
+from torchlint.commands import CLEAN, FAULT, Parser, complain
+
+
+def parser() -> Parser:
+    """Its arguments."""
+    parser = Parser(
+        prog="torchlint clean",
+        description="Delete the caches of torchlint in folders and below them, and the one that the settings name.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("paths", nargs="*", metavar="FOLDER", help="where to look (default: .)")
+    parser.add_argument("-q", "--quiet", action="store_true", help="do not name what is deleted")
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Delete the caches; the exit status is 2 if one cannot be deleted."""
+    from torchlint.output.text import display_path
+
+    options = parser().parse_args(arguments)
+    status = CLEAN
+    for path in options.paths:
+        if not os.path.isdir(path):
+            complain(f"{path}: no such folder")
+            status = FAULT
+    for folder in dict.fromkeys(cache for path in options.paths or ["."] for cache in _caches(path)):
+        try:
+            shutil.rmtree(folder)
+        except OSError as error:
+            complain(f"{folder}: cannot be deleted: {error.strerror or error}")
+            status = FAULT
+        else:
+            if not options.quiet:
+                print(f"Removed {display_path(folder)}", file=sys.stderr)
+    return status
+
+
+def _caches(path: str) -> Iterator[str]:
+    """The absolute paths of the caches below a folder, and of the one that holds for it."""
+    from torchlint.cache.folder import NAME, is_cache
+    from torchlint.settings.layers import SettingsError
+    from torchlint.settings.resolver import Resolver
+
+    try:
+        configured = Resolver().cache(path).path
+    except SettingsError:
+        configured = ""
+    if configured and is_cache(configured):
+        yield configured
+    for place, folders, _ in os.walk(os.path.abspath(path)):
+        if NAME in folders:
+            folders.remove(NAME)
+            if is_cache(os.path.join(place, NAME)):
+                yield os.path.join(place, NAME)

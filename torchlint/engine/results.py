@@ -1,0 +1,50 @@
+"""What a run finds in a file, and what that depends on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from torchlint.cache.folder import digest
+from torchlint.findings.diagnostic import Diagnostic
+from torchlint.source.source import Source
+
+
+class Mode(Enum):
+    """What is done with fixes."""
+
+    CHECK = "check"
+    FIX = "fix"
+    DIFF = "diff"
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What the result of a file depends on, beside its path and its settings."""
+
+    digest: str  #: of the file itself, as it was analysed
+    shape: str  #: of what the import graph of the project takes from the file
+    concerned: bool  #: whether a rule may report something in the file
+    #: the other files, relative to the root of the project, whose texts count; None: nothing but the file itself counts
+    around: frozenset[str] | None = None
+    config_keys: frozenset[str] = frozenset()  #: what was asked of the configuration files of the project
+
+
+def digest_of(source: Source) -> str:
+    """A short name of all that a source was read as."""
+    return digest(f"{source.encoding} {source.bom} {source.text}")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came out of one file."""
+
+    path: str
+    diagnostics: tuple[Diagnostic, ...] = ()
+    #: the text the diagnostics are about; None if there are none
+    source: Source | None = None
+    applied: tuple[tuple[str, str], ...] = ()  #: code and message of each fix that was made
+    diff: str = ""
+    errors: tuple[str, ...] = ()  #: one line each: crashed rules, files that cannot be read or written
+    gone: int = 0  #: how many findings the baseline lists that are no longer there
+    basis: Basis | None = None  #: None if the result is not to be kept

@@ -1,0 +1,95 @@
+"""One file, or some: read, checked, fixed as far as that is asked for. Nothing in a file makes this raise."""
+
+from __future__ import annotations
+
+import gc
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+
+from torchlint.engine.checker import InternalError, basis, check, unreadable
+from torchlint.engine.fixer import WriteError, fix, unified_diff, write
+from torchlint.engine.results import Mode, Result
+from torchlint.project.context import forget
+from torchlint.settings.files import File
+from torchlint.settings.settings import Settings
+from torchlint.source import reading
+from torchlint.source.source import Source, SourceError
+
+
+def run_file(file: File, mode: Mode, keeps: bool = False) -> Result:
+    """Check, and by ``mode`` fix, one file. A result that ``keeps`` says what it depends on, if nothing is fixed."""
+    try:
+        source = reading.read(file.path)
+    except SourceError as error:
+        found = tuple(unreadable(file.path, error, file.settings))
+        return Result(file.path, found, Source.from_text("", file.path))
+    except OSError as error:
+        return Result(file.path, errors=(f"{file.path}: cannot be read: {error.strerror or error}",))
+    result, fixed = run_source(source, file.settings, mode, syntax=file.named)
+    if mode is Mode.FIX and fixed is not source:
+        try:
+            write(source, fixed)
+        except WriteError as error:
+            unfixed, _ = run_source(source, file.settings, Mode.CHECK, syntax=file.named)
+            return replace(unfixed, errors=(*unfixed.errors, str(error)))
+    if keeps and mode is Mode.CHECK and not result.errors:
+        return replace(result, basis=basis(source, file.settings, result.diagnostics))
+    return result
+
+
+def run_source(source: Source, settings: Settings, mode: Mode, *, syntax: bool = True) -> tuple[Result, Source]:
+    """Check, and by ``mode`` fix, a text; and the text as fixed."""
+    errors: list[str] = []
+
+    def on_crash(crash: InternalError) -> None:
+        if str(crash) not in errors:
+            errors.append(str(crash))
+
+    if mode is Mode.CHECK:
+        gone: list[int] = []
+        found = tuple(check(source, settings, syntax=syntax, on_crash=on_crash, on_gone=gone.append))
+        return Result(source.path, found, source if found else None, errors=tuple(errors), gone=sum(gone)), source
+    fixed = fix(source, settings, syntax=syntax, on_crash=on_crash)
+    result = Result(
+        path=source.path,
+        diagnostics=tuple(fixed.diagnostics),
+        source=fixed.source if fixed.diagnostics else None,
+        applied=tuple((diagnostic.code, diagnostic.fix.message) for diagnostic in fixed.applied if diagnostic.fix),
+        diff=unified_diff(source, fixed.source) if mode is Mode.DIFF else "",
+        errors=(*errors, *fixed.errors),
+    )
+    return result, fixed.source
+
+
+#: Whether this process was interrupted while it fixes files: it ends behind the file that it may be writing.
+_interrupted = False
+
+
+#: The last run that this process served, if several may ask for it.
+_run = 0
+
+
+def run_chunk(files: Sequence[File], mode: Mode, keeps: bool = False, run: int = 0) -> list[Result]:
+    """The results of some files, in order. For another ``run``, projects are read again: files may have changed."""
+    global _run
+    if run != _run:
+        _run = run
+        forget()
+    results = []
+    for file in files:
+        left_out = Result(file.path, errors=(f"{file.path}: interrupted; it was left out",))
+        results.append(left_out if _interrupted else run_file(file, mode, keeps))
+    return results
+
+
+def prepare(mode: Mode) -> None:
+    """What a new process does first."""
+    gc.disable()  # as `run` does
+    # The parent reports an interruption; a child just ends, but not while it may be writing a file.
+    signal.signal(signal.SIGINT, _interrupt if mode is Mode.FIX else signal.SIG_DFL)
+
+
+def _interrupt(signum: int, frame: object) -> None:
+    global _interrupted
+    _interrupted = True
