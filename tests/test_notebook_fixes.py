@@ -16,7 +16,7 @@ from notebook_files import cells, document, fixed, read
 
 from torchlint.engine.checker import check
 from torchlint.engine.fixer import fix
-from torchlint.engine.results import Mode
+from torchlint.engine.results import Mode, Request
 from torchlint.engine.work import run_file
 from torchlint.rule import Edit
 from torchlint.settings.files import File
@@ -46,7 +46,7 @@ def test_the_file_is_written_as_it_was(demo: MakeSettings, tmp_path: Path) -> No
         data = (bom + content).replace("\n", newline).encode()
         path = tmp_path / "n.ipynb"
         path.write_bytes(data)
-        run_file(File(str(path), demo(), named=True), Mode.FIX)
+        run_file(File(str(path), demo(), named=True), Request(Mode.FIX))
         assert path.read_bytes() == data.replace(b"x = LOUD", b"x = loud")
 
 

@@ -19,7 +19,7 @@ from notebook_files import cells, document, fixed, read, texts_in
 
 import torchlint
 from torchlint.engine.checker import check
-from torchlint.engine.results import Mode, Result
+from torchlint.engine.results import Mode, Request, Result
 from torchlint.engine.work import run_file
 from torchlint.output import full
 from torchlint.settings.files import File
@@ -48,7 +48,7 @@ def test_rows_are_those_of_the_cell_and_code_is_quoted_as_it_is(tmp_path: Path) 
     )
     settings = torchlint.load_settings(None, {"select": ["TL504"]})
     out = io.StringIO()
-    full.write([run_file(File(str(path), settings, named=True), Mode.CHECK)], out)
+    full.write([run_file(File(str(path), settings, named=True), Request(Mode.CHECK))], out)
     assert "`x['line 2'].item()` reads a value" in out.getvalue()
     assert "= note: `f` is compiled at line 2\n" in out.getvalue()
 
@@ -130,7 +130,7 @@ def test_concise_and_json_name_the_cell(tmp_path: Path, project: Path, torchlint
 def test_a_diff_is_one_for_each_changed_cell(tmp_path: Path, demo: MakeSettings) -> None:
     path = tmp_path / "n.ipynb"
     path.write_text(document("x = LOUD", "y = 1", "z = LOUD\nz\n"), encoding="utf-8")
-    result = run_file(File(str(path), demo(), named=True), Mode.DIFF)
+    result = run_file(File(str(path), demo(), named=True), Request(Mode.DIFF))
     assert result.diff.replace(str(path), "n.ipynb") == (
         "--- n.ipynb:cell 2\n+++ n.ipynb:cell 2\n@@ -1 +1 @@\n-x = LOUD\n\\ No newline at end of file\n+x = loud\n"
         "\\ No newline at end of file\n"
@@ -171,7 +171,7 @@ def test_what_is_no_notebook_is_refused_with_a_reason(content: str, reason: str,
 def test_a_file_that_is_no_notebook_stays_as_it_is(tmp_path: Path, demo: MakeSettings) -> None:
     path = tmp_path / "n.ipynb"
     path.write_bytes(b'{"cells": "LOUD\xff"}')
-    result = run_file(File(str(path), demo(select=["TL"]), named=False), Mode.FIX)
+    result = run_file(File(str(path), demo(select=["TL"]), named=False), Request(Mode.FIX))
     assert [one.code for one in result.diagnostics] == ["TL002"]
     assert path.read_bytes() == b'{"cells": "LOUD\xff"}'
     assert torchlint.fix_text("{", "n.ipynb", demo(select=["TL"])).source.to_bytes() == b"{"

@@ -87,6 +87,7 @@ def parser() -> Parser:
     report.add_argument(
         "--sort", choices=("location", "speedup"), default="location", help="what to show first (default: location)"
     )
+    report.add_argument("--timing", action="store_true", help="show where the time went: phases, rules, slowest files")
     report.add_argument("-q", "--quiet", action="store_true", help="print findings only, no summary")
     report.add_argument("-e", "--exit-zero", action="store_true", help="exit with 0 even if findings remain")
     report.add_argument(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
@@ -58,14 +59,20 @@ def check_paths(options: argparse.Namespace, found_by: Resolver, out: TextIO) ->
     from torchlint.output.progress import ProgressBar
     from torchlint.settings.files import find_files
 
+    start = time.perf_counter()
     settings = settings_for(found_by, "")
     check_statistics(options, settings)
     mode = mode_of(options, settings)
     found = find_files(options.paths or ["."], found_by.for_folder)
     cache = None if options.no_cache else found_by.cache(".")
     with ProgressBar(len(found.files)) as progress:
-        results = run(found.files, mode, progress=progress, cache=cache)
-    return conclude(options, settings, found, results, out)
+        results = run(found.files, mode, progress=progress, cache=cache, timing=options.timing)
+    status = conclude(options, settings, found, results, out)
+    if options.timing:
+        from torchlint.output import timing
+
+        timing.write(results, time.perf_counter() - start, sys.stderr)
+    return status
 
 
 def _with_own_reason(arguments: Sequence[str]) -> list[str]:

@@ -7,14 +7,14 @@
 
 _shtab_torchlint_subparsers=(check explain rules config server clean generate-shell-completion)
 
-_shtab_torchlint_check_option_strings=(-h --help --version -w --watch --fix --no-fix --unsafe-fixes --no-unsafe-fixes --show-fixes --no-show-fixes --diff --fix-only --select --extend-select --ignore --extend-ignore --per-file-ignores --min-speedup --device --ignore-noqa --add-noqa --baseline --update-baseline --exclude --extend-exclude --respect-gitignore --no-respect-gitignore --force-exclude --no-force-exclude --stdin-filename --timeout --output-format -o --output-file --statistics --sort -q --quiet -e --exit-zero --exit-non-zero-on-fix -n --no-cache --cache-dir --config --isolated --allow-plugins --isolated-files)
+_shtab_torchlint_check_option_strings=(-h --help --version -w --watch --fix --no-fix --unsafe-fixes --no-unsafe-fixes --show-fixes --no-show-fixes --diff --fix-only --select --extend-select --ignore --extend-ignore --per-file-ignores --min-speedup --device --ignore-noqa --add-noqa --baseline --update-baseline --exclude --extend-exclude --respect-gitignore --no-respect-gitignore --force-exclude --no-force-exclude --stdin-filename --timeout --output-format -o --output-file --statistics --sort --timing -q --quiet -e --exit-zero --exit-non-zero-on-fix -n --no-cache --cache-dir --config --isolated --allow-plugins --isolated-files)
 _shtab_torchlint_explain_option_strings=(-h --help --all)
 _shtab_torchlint_rules_option_strings=(-h --help --output-format)
 _shtab_torchlint_config_option_strings=(-h --help --check --show --output-format)
 _shtab_torchlint_server_option_strings=(-h --help)
 _shtab_torchlint_clean_option_strings=(-h --help -q --quiet)
 _shtab_torchlint_generate_shell_completion_option_strings=(-h --help)
-_shtab_torchlint_option_strings=(-h --help --version -w --watch --fix --no-fix --unsafe-fixes --no-unsafe-fixes --show-fixes --no-show-fixes --diff --fix-only --select --extend-select --ignore --extend-ignore --per-file-ignores --min-speedup --device --ignore-noqa --add-noqa --baseline --update-baseline --exclude --extend-exclude --respect-gitignore --no-respect-gitignore --force-exclude --no-force-exclude --stdin-filename --timeout --output-format -o --output-file --statistics --sort -q --quiet -e --exit-zero --exit-non-zero-on-fix -n --no-cache --cache-dir --config --isolated --allow-plugins --isolated-files)
+_shtab_torchlint_option_strings=(-h --help --version -w --watch --fix --no-fix --unsafe-fixes --no-unsafe-fixes --show-fixes --no-show-fixes --diff --fix-only --select --extend-select --ignore --extend-ignore --per-file-ignores --min-speedup --device --ignore-noqa --add-noqa --baseline --update-baseline --exclude --extend-exclude --respect-gitignore --no-respect-gitignore --force-exclude --no-force-exclude --stdin-filename --timeout --output-format -o --output-file --statistics --sort --timing -q --quiet -e --exit-zero --exit-non-zero-on-fix -n --no-cache --cache-dir --config --isolated --allow-plugins --isolated-files)
 
 _shtab_torchlint_pos_0_COMPGEN=_torchlint_paths
 _shtab_torchlint_check_pos_0_COMPGEN=_torchlint_paths
@@ -76,6 +76,7 @@ _shtab_torchlint_check___no_respect_gitignore_nargs=0
 _shtab_torchlint_check___force_exclude_nargs=0
 _shtab_torchlint_check___no_force_exclude_nargs=0
 _shtab_torchlint_check___statistics_nargs=0
+_shtab_torchlint_check___timing_nargs=0
 _shtab_torchlint_check__q_nargs=0
 _shtab_torchlint_check___quiet_nargs=0
 _shtab_torchlint_check__e_nargs=0
@@ -126,6 +127,7 @@ _shtab_torchlint___no_respect_gitignore_nargs=0
 _shtab_torchlint___force_exclude_nargs=0
 _shtab_torchlint___no_force_exclude_nargs=0
 _shtab_torchlint___statistics_nargs=0
+_shtab_torchlint___timing_nargs=0
 _shtab_torchlint__q_nargs=0
 _shtab_torchlint___quiet_nargs=0
 _shtab_torchlint__e_nargs=0

@@ -58,6 +58,7 @@ _shtab_torchlint_check_options=(
   {-o,--output-file}"[write the report to a file]:FILE:_files"
   "--statistics[count the findings of each rule instead]"
   "--sort[what to show first (default\: location)]:sort:(location speedup)"
+  "--timing[show where the time went\: phases, rules, slowest files]"
   {-q,--quiet}"[print findings only, no summary]"
   {-e,--exit-zero}"[exit with 0 even if findings remain]"
   "--exit-non-zero-on-fix[exit with 1 if files were fixed, even if nothing is left]"

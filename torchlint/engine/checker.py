@@ -25,6 +25,7 @@ from torchlint.source.paths import in_project, is_in_package, is_vendored
 from torchlint.source.source import Source, SourceError
 from torchlint.source.stack import NoRoomError, with_room
 from torchlint.source.testing import is_test
+from torchlint.source.timing import phase
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
@@ -68,7 +69,8 @@ def check(
     enabled = settings.rules(source.path)
     judged = {rule.code for rule in enabled}
     place = in_project(source.path)
-    rules, code = _concerned(source, place, enabled)
+    with phase("screen"):
+        rules, code = _concerned(source, place, enabled)
     if rules and is_vendored(place):
         rules, judged = [], set()
     answers = _Answers(bool(rules))
@@ -221,7 +223,8 @@ def _ask_all(
     source: Source, settings: Settings, rules: Sequence[Rule], code: str, is_cancelled: Callable[[], bool]
 ) -> _Answers:
     """The same. Raises RecursionError too."""
-    around = _context(source, settings)
+    with phase("project"):
+        around = _context(source, settings)
     known = around[0].known_text if around else code
     rules = [rule for rule in rules if rule.may_apply(known)]
     answers = _Answers(bool(rules))
@@ -285,19 +288,20 @@ def _model(
 
     options = settings.options_of(rules)
     try:
-        forest = forests.of_context(around[0]) if around is not None else None
-        if forest is None or around is None or not forest.has(around[1]):
-            module = Module.parse(
-                source.code,
-                path=source.path,
-                place=in_project(source.path),
-                options=options,
-                target_torch=settings.target_torch,
-                in_package=is_in_package(source.path),
-            )
-            forest = module.forest
-        else:
-            module = Module(forest, around[1], options, settings.target_torch)
+        with phase("model"):
+            forest = forests.of_context(around[0]) if around is not None else None
+            if forest is None or around is None or not forest.has(around[1]):
+                module = Module.parse(
+                    source.code,
+                    path=source.path,
+                    place=in_project(source.path),
+                    options=options,
+                    target_torch=settings.target_torch,
+                    in_package=is_in_package(source.path),
+                )
+                forest = module.forest
+            else:
+                module = Module(forest, around[1], options, settings.target_torch)
     except (ParseError, RecursionError, deadline.DeadlineError):
         raise
     except Exception as error:
@@ -317,11 +321,12 @@ def _ask(rule: Rule, module: Module, source: Source) -> list[Diagnostic]:
 
     fixes: dict[int, Fix | None] = {}  # many findings may share one fix of many edits
     try:
-        found = [
-            _within(item, module, fixes)
-            for item in dict.fromkeys(rule.check(module))
-            if module.begin <= item.start <= module.end and not module.fact(Purposes).is_dead_at(item.start)
-        ]
+        with phase(f"{rule.code} {rule.name}"):
+            found = [
+                _within(item, module, fixes)
+                for item in dict.fromkeys(rule.check(module))
+                if module.begin <= item.start <= module.end and not module.fact(Purposes).is_dead_at(item.start)
+            ]
     except (RecursionError, deadline.DeadlineError):
         raise
     except Exception as error:

@@ -8,8 +8,9 @@ from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 
-from torchlint.engine.results import Mode, Result
+from torchlint.engine.results import Mode, Request, Result
 from torchlint.engine.work import prepare, run_chunk, run_file
 from torchlint.project.context import forget
 from torchlint.settings.files import File
@@ -20,27 +21,23 @@ _SMALL = 64 * 1024
 _CHUNK = 32
 
 
-def work_on(
-    files: Sequence[File], mode: Mode, executor: Executor | None, *, keeps: bool
-) -> Iterator[tuple[int, Result]]:
-    """The results of ``files`` by their indices, as they come. Results that ``keeps`` say what they depend on."""
+def work_on(files: Sequence[File], request: Request, executor: Executor | None) -> Iterator[tuple[int, Result]]:
+    """The results of ``files`` by their indices, as they come."""
     forget()  # files may have changed since the last run
     workers = _workers(files)
     if executor is None and workers < 2:
-        yield from ((index, run_file(file, mode, keeps)) for index, file in enumerate(files))
+        yield from ((index, run_file(file, request)) for index, file in enumerate(files))
         return
     chunks = deque(_chunks(files, workers))
     if executor is not None:
-        run = time.time_ns()  # a process of the executor may have served an earlier run
-        futures = [
-            (chunk, executor.submit(run_chunk, [files[index] for index in chunk], mode, keeps, run)) for chunk in chunks
-        ]
+        request = replace(request, run=time.time_ns())  # a process of the executor may have served an earlier run
+        futures = [(chunk, executor.submit(run_chunk, [files[index] for index in chunk], request)) for chunk in chunks]
         for chunk, future in futures:
             yield from zip(chunk, future.result(), strict=True)
         return
     while chunks:
-        lost = yield from _run_in_processes(files, chunks, mode, workers, keeps)
-        yield from _run_alone(files, lost, mode, keeps)
+        lost = yield from _run_in_processes(files, chunks, request, workers)
+        yield from _run_alone(files, lost, request)
 
 
 def _chunks(files: Sequence[File], workers: int) -> list[range]:
@@ -54,19 +51,19 @@ def _chunks(files: Sequence[File], workers: int) -> list[range]:
 
 
 def _run_in_processes(
-    files: Sequence[File], chunks: deque[range], mode: Mode, workers: int, keeps: bool
+    files: Sequence[File], chunks: deque[range], request: Request, workers: int
 ) -> Generator[tuple[int, Result], None, list[int]]:
     """Work ``chunks`` off until they are done, or a process dies: then the files whose results went with it."""
     pending: dict[Future[list[Result]], range] = {}
     lost: list[int] = []
-    pool = _pool(workers, mode)
+    pool = _pool(workers, request.mode)
     try:
         while (chunks or pending) and not lost:
             # Only a few ahead, so that a death costs little.
             while chunks and len(pending) < 2 * workers:
                 chunk = chunks.popleft()
                 try:
-                    pending[pool.submit(run_chunk, [files[index] for index in chunk], mode, keeps)] = chunk
+                    pending[pool.submit(run_chunk, [files[index] for index in chunk], request)] = chunk
                 except BrokenProcessPool:
                     lost += chunk
                     break
@@ -88,15 +85,15 @@ def _run_in_processes(
     return sorted(lost)
 
 
-def _run_alone(files: Sequence[File], indices: Sequence[int], mode: Mode, keeps: bool) -> Iterator[tuple[int, Result]]:
+def _run_alone(files: Sequence[File], indices: Sequence[int], request: Request) -> Iterator[tuple[int, Result]]:
     """One file after the other in a process that is replaced when it dies, so that the culprit is known."""
     remaining = deque(indices)
     while remaining:
-        with _pool(1, mode) as pool:
+        with _pool(1, request.mode) as pool:
             while remaining:
                 index = remaining.popleft()
                 try:
-                    yield index, pool.submit(run_file, files[index], mode, keeps).result()
+                    yield index, pool.submit(run_file, files[index], request).result()
                 except BrokenProcessPool:
                     path = files[index].path
                     died = f"{path}: the process that checked this file died; it was left out"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from torchlint.cache.folder import digest
 from torchlint.findings.diagnostic import Diagnostic
 from torchlint.source.source import Source
+from torchlint.source.timing import Timing
 
 
 class Mode(Enum):
@@ -16,6 +17,16 @@ class Mode(Enum):
     CHECK = "check"
     FIX = "fix"
     DIFF = "diff"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of each file of a run, beside its findings."""
+
+    mode: Mode
+    basis: bool = False  #: what its result depends on, so that it can be kept
+    timing: bool = False  #: where the time goes
+    run: int = 0  #: tells runs apart that one process may serve
 
 
 @dataclass(frozen=True)
@@ -48,3 +59,5 @@ class Result:
     errors: tuple[str, ...] = ()  #: one line each: crashed rules, files that cannot be read or written
     gone: int = 0  #: how many findings the baseline lists that are no longer there
     basis: Basis | None = None  #: None if the result is not to be kept
+    #: where the time went, if that was asked for; equal results may have taken different times
+    timing: Timing | None = field(default=None, compare=False)

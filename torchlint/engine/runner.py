@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from torchlint.engine.results import Mode, Result
+from torchlint.engine.results import Mode, Request, Result
 from torchlint.source.parsing import garbage_collection_paused
 
 if TYPE_CHECKING:
@@ -23,11 +23,12 @@ def run(
     executor: Executor | None = None,
     progress: Callable[[int], None] | None = None,
     cache: CacheFolder | None = None,
+    timing: bool = False,
 ) -> list[Result]:
     """The results of ``files``, in their order. ``progress`` is told after each step how many are done.
 
     Any ``executor`` can serve; without one, processes are started if there is work for them. Results that hold are
-    taken from ``cache``, and new ones are kept there.
+    taken from ``cache``, and new ones are kept there. ``timing`` asks where the time of the others goes.
     """
     with garbage_collection_paused():
         kept = _kept(files, cache)
@@ -39,7 +40,8 @@ def run(
         if rest:
             from torchlint.engine.processes import work_on  # takes long to import
 
-            for index, result in work_on([files[index] for index in rest], mode, executor, keeps=keeps):
+            request = Request(mode, basis=keeps, timing=timing)
+            for index, result in work_on([files[index] for index in rest], request, executor):
                 results[rest[index]] = result
                 if progress is not None:
                     progress(len(results))

@@ -9,16 +9,25 @@ from dataclasses import replace
 
 from torchlint.engine.checker import InternalError, basis, check, unreadable
 from torchlint.engine.fixer import WriteError, fix, unified_diff, write
-from torchlint.engine.results import Mode, Result
+from torchlint.engine.results import Mode, Request, Result
 from torchlint.project.context import forget
 from torchlint.settings.files import File
 from torchlint.settings.settings import Settings
 from torchlint.source import reading
 from torchlint.source.source import Source, SourceError
+from torchlint.source.timing import count, recorded
 
 
-def run_file(file: File, mode: Mode, keeps: bool = False) -> Result:
-    """Check, and by ``mode`` fix, one file. A result that ``keeps`` says what it depends on, if nothing is fixed."""
+def run_file(file: File, request: Request) -> Result:
+    """Check, and by the mode of a request fix, one file."""
+    if not request.timing:
+        return _run_file(file, request)
+    with recorded() as timing:
+        result = _run_file(file, request)
+    return replace(result, timing=timing)
+
+
+def _run_file(file: File, request: Request) -> Result:
     try:
         source = reading.read(file.path)
     except SourceError as error:
@@ -26,6 +35,8 @@ def run_file(file: File, mode: Mode, keeps: bool = False) -> Result:
         return Result(file.path, found, Source.from_text("", file.path))
     except OSError as error:
         return Result(file.path, errors=(f"{file.path}: cannot be read: {error.strerror or error}",))
+    count("characters", len(source.text))
+    mode = request.mode
     result, fixed = run_source(source, file.settings, mode, syntax=file.named)
     if mode is Mode.FIX and fixed is not source:
         try:
@@ -33,7 +44,7 @@ def run_file(file: File, mode: Mode, keeps: bool = False) -> Result:
         except WriteError as error:
             unfixed, _ = run_source(source, file.settings, Mode.CHECK, syntax=file.named)
             return replace(unfixed, errors=(*unfixed.errors, str(error)))
-    if keeps and mode is Mode.CHECK and not result.errors:
+    if request.basis and mode is Mode.CHECK and not result.errors:
         return replace(result, basis=basis(source, file.settings, result.diagnostics))
     return result
 
@@ -70,16 +81,16 @@ _interrupted = False
 _run = 0
 
 
-def run_chunk(files: Sequence[File], mode: Mode, keeps: bool = False, run: int = 0) -> list[Result]:
-    """The results of some files, in order. For another ``run``, projects are read again: files may have changed."""
+def run_chunk(files: Sequence[File], request: Request) -> list[Result]:
+    """The results of some files, in order. For another run, projects are read again: files may have changed."""
     global _run
-    if run != _run:
-        _run = run
+    if request.run != _run:
+        _run = request.run
         forget()
     results = []
     for file in files:
         left_out = Result(file.path, errors=(f"{file.path}: interrupted; it was left out",))
-        results.append(left_out if _interrupted else run_file(file, mode, keeps))
+        results.append(left_out if _interrupted else run_file(file, request))
     return results
 
 

@@ -92,8 +92,8 @@ KEYS: Mapping[str, Key] = {
     "cache-dir": Key(
         Kind.STRING,
         '".torchlint_cache"',
-        "The folder where results are kept from one run to the next, relative to this file; without a settings file, to "
-        "the current folder.",
+        "The folder where results are kept from one run to the next, relative to this file; without a settings file, "
+        "to the current folder.",
         'cache-dir = ".cache/torchlint"',
     ),
     "device": Key(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.source.lexemes import NEWLINE
 from torchlint.source.stack import NoRoomError, with_room
+from torchlint.source.timing import count, phase
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -68,8 +69,11 @@ def parse_texts(texts: Sequence[str]) -> list[cst.Module]:
         return []
     import libcst as cst  # not needed, so not imported, for most files
 
+    count("pieces parsed", len(texts))
+    count("characters parsed", sum(map(len, texts)))
+
     def parse() -> list[cst.Module]:
-        with _unvalidated():
+        with _unvalidated(), phase("libcst's parser"):
             return [cst.parse_module(text) for text in texts]
 
     try:
@@ -158,7 +162,8 @@ def _tree(text: str) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(text)
+            with phase("Python's parser"):
+                return ast.parse(text)
     except SyntaxError as error:
         raise ParseError(error.msg or "", error.lineno, error.offset, final=_is_monster(text)) from None
     except (RecursionError, MemoryError):
