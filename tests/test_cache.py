@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -337,9 +338,11 @@ def test_fixes_are_made_after_a_run_that_only_checks(project: Path, capsys: pyte
 def test_an_edit_that_stands_in_the_cache_is_never_made(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     printed(capsys)
     planted = "import os; os.system('true')"
-    for path in (project / CACHE).rglob("*.json"):
-        text = path.read_text()
-        path.write_text(text.replace("pin_memory=True", planted).replace("num_workers=4", planted))
+    cache = CacheFolder(str(project / CACHE))
+    for path in kept(project):
+        text = json.dumps(cache.read(path.stem))
+        assert path.stem == "settings" or "num_workers=" in text
+        cache.write(path.stem, json.loads(re.sub(r"(num_workers|pin_memory)=[^\"`]*", planted, text)))
     printed(capsys, "--fix", "--unsafe-fixes")
     assert planted not in (project / "data.py").read_text()
 
@@ -392,13 +395,13 @@ def test_no_value_in_a_cache_raises(
     files = [File(name, torchlint.load_settings(), named=False) for name in sorted(FILES)]
     cache = CacheFolder(str(folder / CACHE))
     run(files, Mode.CHECK, cache=cache)
-    path = kept(folder)[0]
-    content = json.loads(path.read_text())
+    name = kept(folder)[0].stem
+    content = cache.read(name)
     places = list(places_in(content))
     for _ in range(data.draw(st.integers(1, 3))):
         holder, key = data.draw(st.sampled_from(places))
         holder[key] = data.draw(st.sampled_from([None, -1, 0, 10**9, "", "x", [], {}, 1.5, True, [[]], "../../etc"]))
-    path.write_text(json.dumps(content))
+    cache.write(name, content)
     results = run(files, Mode.CHECK, cache=cache)
     assert [result.path for result in results] == sorted(FILES)
     assert all(isinstance(result, Result) for result in results)

@@ -27,7 +27,10 @@ _MAX_BYTES = 256 * 1024 * 1024
 
 @dataclass(frozen=True)
 class CacheFolder:
-    """A folder at a path. Reading and writing never fail: a cache that does not work is none."""
+    """A folder at a path. Reading and writing never fail: a cache that does not work is none.
+
+    Each file begins with the digest of the rest, so that one that was cut off or damaged is noticed.
+    """
 
     path: str
 
@@ -38,7 +41,8 @@ class CacheFolder:
             if os.path.getsize(path) > _MAX_BYTES:
                 return None
             with open(path, "rb") as file:
-                return json.loads(file.read())
+                name, _, text = file.read().decode().partition("\n")
+            return json.loads(text) if name == digest(text) else None
         except (OSError, ValueError, RecursionError, MemoryError):
             return None
 
@@ -47,7 +51,8 @@ class CacheFolder:
         path = self._file(name)
         with contextlib.suppress(OSError, ValueError, RecursionError, MemoryError):
             self._make(os.path.dirname(path))
-            replace_file(path, json.dumps(data, separators=(",", ":")).encode("utf-8", "surrogatepass"), 0o644)
+            text = json.dumps(data, separators=(",", ":"))
+            replace_file(path, f"{digest(text)}\n{text}".encode(), 0o644)
 
     def _file(self, name: str) -> str:
         return os.path.join(self.path, version(), f"{name}.json")

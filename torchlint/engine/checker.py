@@ -136,16 +136,21 @@ def basis(source: Source, settings: Settings, found: Sequence[Diagnostic]) -> Ba
     around = None
     if rules and not is_vendored(place) and not settings.isolated_files:
         fixes = any(one.fix is not None for one in found)
-        around = dependencies(source.path, source.code, settings.src, _screen(every), with_importers=fixes)
+        around = dependencies(source.path, source.code, settings.src, _screen(every), with_takers=fixes)
     return Basis(
         digest=digest_of(source),
         shape=shape_of(source.path, source.code, settings.src),
         concerned=bool(rules) and not is_vendored(place)
         if enabled == every and place == in_root(source.path)
         else is_concerned(in_root(source.path), source.code, settings),
-        around=None if around is None else around.files,
-        config_keys=frozenset() if around is None else around.config_keys,
+        dependencies=around,
     )
+
+
+def context_digest(source: Source, settings: Settings) -> str:
+    """A short name of what a file is analysed with; empty if by itself."""
+    around = _context(source, settings)
+    return around[0].digest if around is not None else ""
 
 
 def is_concerned(place: str, code: str, settings: Settings) -> bool:

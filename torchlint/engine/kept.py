@@ -18,7 +18,17 @@ from torchlint.engine.results import Mode, Result, digest_of
 from torchlint.findings.conflicts import applicable
 from torchlint.findings.diagnostic import Diagnostic
 from torchlint.project.roots import find_root
-from torchlint.project.state import Changes, FileState, ProjectState, Reading, Snapshot, Stamp, is_same, stamp_of
+from torchlint.project.state import (
+    Changes,
+    Dependencies,
+    FileState,
+    ProjectState,
+    Reading,
+    Snapshot,
+    Stamp,
+    is_same,
+    stamp_of,
+)
 from torchlint.settings.files import File
 from torchlint.settings.settings import Settings
 from torchlint.source import reading
@@ -31,7 +41,9 @@ class _Kept:
 
     stamp: Stamp
     digest: str
-    around: int  #: index of the files whose texts count as well; -1: only the file itself counts
+    around: int  #: index of the files that may change its context; -1: only the file itself counts
+    context: str  #: digest of the context
+    takers: frozenset[str]  #: files that may take a name from it
     diagnostics: tuple[Diagnostic, ...]
     gone: int
 
@@ -99,6 +111,7 @@ class _Section:
         self._settings = settings
         self._cache = cache
         self._state = ProjectState(root, deep)
+        self._contexts: dict[str, str] = {}  # of files whose context may be another one
         self._dated: set[str] = set()  # results of files whose content is the same, though their times differ
         self._reading = Reading(self._digest, self._shape, self._concerned)
         self._name = digest(repr((root, deep, os.getcwd(), _what_matters(settings), _content_of(settings.baseline))))
@@ -117,7 +130,7 @@ class _Section:
 
     def result(self, file: File) -> Result | None:
         """The result of a file, if it still holds."""
-        kept = self._content.results.get(_key(file))
+        key, kept = self._find(file)
         if kept is None:
             return None
         source: Source | None = None
@@ -126,21 +139,43 @@ class _Section:
             if source is None or digest_of(source) != kept.digest:
                 return None
             if not is_same(kept.stamp, stamp_of(file.path)):
-                self._dated.add(_key(file))
-        if not self._holds(kept) or not all(_is_sound(one, source) for one in kept.diagnostics):
+                self._dated.add(key)
+        if not self._holds(kept, file.path) or not all(_is_sound(one, source) for one in kept.diagnostics):
             return None
         return Result(file.path, kept.diagnostics, source if kept.diagnostics else None, gone=kept.gone)
 
-    def _holds(self, kept: _Kept) -> bool:
-        """Whether the other files that count are as they were."""
+    def _find(self, file: File) -> tuple[str, _Kept | None]:
+        """What is kept of a file. That it was named makes no difference where a rule had it parsed."""
+        kept = self._content.results.get(file.path)
+        if kept is not None and (kept.around >= 0 or not file.named):
+            return file.path, kept
+        return _key(file), self._content.results.get(_key(file))
+
+    def _holds(self, kept: _Kept, path: str) -> bool:
+        """Whether what counts of the other files is as it was."""
         if kept.around < 0:
             return True
         around = self._content.around
-        return (
-            kept.around < len(around)
-            and not self._changes.graph
-            and around[kept.around].isdisjoint(self._changes.files)
-        )
+        if kept.around >= len(around) or self._changes.graph or not kept.takers.isdisjoint(self._changes.files):
+            return False
+        if around[kept.around].isdisjoint(self._changes.files):
+            return True
+        return bool(kept.context) and self._context_of(path) == kept.context
+
+    def _context_of(self, path: str) -> str:
+        """The digest of what a file is analysed with now."""
+        from torchlint.engine.checker import InternalError, context_digest  # only for files that have changed
+        from torchlint.project.context import forget
+
+        if path not in self._contexts:
+            if not self._contexts:
+                forget()
+            source = _read(path)
+            try:
+                self._contexts[path] = context_digest(source, self._settings) if source is not None else ""
+            except (InternalError, RecursionError):
+                self._contexts[path] = ""
+        return self._contexts[path]
 
     def keep(self, found: Sequence[tuple[File, Result]], start: int) -> None:
         """Keep results of a run that began at ``start``; nothing is written if nothing is new."""
@@ -151,8 +186,9 @@ class _Section:
         keys: set[str] = set()
         around: dict[frozenset[str], int] = {}
         old = self._content
+        replaced = {name for file, _ in found for name in (file.path, _key(file))}
         for key, kept in old.results.items():
-            if self._holds(kept):
+            if key not in replaced and self._holds(kept, key.removesuffix(_NAMED)):
                 index = around.setdefault(old.around[kept.around], len(around)) if kept.around >= 0 else -1
                 stamp = stamp_of(key.removesuffix(_NAMED), start) if key in self._dated else kept.stamp
                 new[key] = replace(kept, around=index, stamp=stamp)
@@ -163,12 +199,15 @@ class _Section:
             basis = result.basis
             if basis is None or stamp_of(file.path)[1] >= start:
                 continue
-            index = -1 if basis.around is None else around.setdefault(basis.around, len(around))
+            others = basis.dependencies or Dependencies(frozenset(), frozenset(), "", frozenset())
+            index = -1 if basis.dependencies is None else around.setdefault(others.files, len(around))
             bare = tuple(_bare(one) for one in result.diagnostics)
-            new[_key(file)] = _Kept(stamp_of(file.path, start), basis.digest, index, bare, result.gone)
+            key = _key(file) if basis.dependencies is None else file.path
+            stamp = stamp_of(file.path, start)
+            new[key] = _Kept(stamp, basis.digest, index, others.context, others.takers, bare, result.gone)
             place = os.path.relpath(os.path.abspath(file.path), self._root).replace(os.sep, "/")
             known[place] = FileState((0, 0), basis.digest, basis.shape, basis.concerned)
-            keys |= basis.config_keys
+            keys |= others.config_keys
         project = self._state.snapshot(known, frozenset(keys), start, self._reading) if around else None
         self._cache.write(self._name, encode(_Content(new, tuple(around), project)))
 

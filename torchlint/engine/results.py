@@ -7,6 +7,7 @@ from enum import Enum
 
 from torchlint.cache.folder import digest
 from torchlint.findings.diagnostic import Diagnostic
+from torchlint.project.state import Dependencies
 from torchlint.source.source import Source
 from torchlint.source.timing import Timing
 
@@ -36,9 +37,7 @@ class Basis:
     digest: str  #: of the file itself, as it was analysed
     shape: str  #: of what the import graph of the project takes from the file
     concerned: bool  #: whether a rule may report something in the file
-    #: the other files, relative to the root of the project, whose texts count; None: nothing but the file itself counts
-    around: frozenset[str] | None = None
-    config_keys: frozenset[str] = frozenset()  #: what was asked of the configuration files of the project
+    dependencies: Dependencies | None = None  #: what else of the project counts; None: nothing
 
 
 def digest_of(source: Source) -> str:

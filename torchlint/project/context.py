@@ -18,6 +18,7 @@ from torchlint.project.choice import Choice
 from torchlint.project.configs import ENDINGS as CONFIG_ENDINGS
 from torchlint.project.project import Project
 from torchlint.project.roots import find_root
+from torchlint.project.state import Dependencies
 from torchlint.project.store import Entry
 from torchlint.source.parsing import ParseError, is_too_deep
 
@@ -48,29 +49,21 @@ def context_around(
     return known.context(file, concerns), file
 
 
-@dataclass(frozen=True)
-class Dependencies:
-    """What the analysis of a file depends on, beside itself and which file of the project imports which."""
-
-    files: frozenset[str]  #: whose texts count, relative to the root of the project
-    config_keys: frozenset[str]  #: what configuration files were asked for so far
-
-
-def dependencies(
-    path: str, text: str, sources: Sequence[str], concerns: Screen, *, with_importers: bool
-) -> Dependencies:
+def dependencies(path: str, text: str, sources: Sequence[str], concerns: Screen, *, with_takers: bool) -> Dependencies:
     """What the analysis of a file depends on that was made by `context_around` with the same arguments.
 
-    ``with_importers`` asks for what `is_taken` depends on, too.
+    ``with_takers`` asks for what `is_taken` depends on, too.
     """
     found = _known_of(path, text, sources) if os.path.isfile(path) else None
     if found is None:
-        return Dependencies(frozenset(), frozenset())
+        return Dependencies(frozenset(), frozenset(), "", frozenset())
     known, file = found
-    files = known.project.takers(file) if with_importers else frozenset()
-    if known.project.is_in_program(file):
-        files |= known.chosen(file, concerns).looked_at
-    return Dependencies(files - {file}, known.project.configs.keys)
+    takers = known.project.takers(file) if with_takers else frozenset()
+    keys = known.project.configs.keys
+    if not known.project.is_in_program(file):
+        return Dependencies(frozenset(), takers, "", keys)
+    chosen = known.chosen(file, concerns)
+    return Dependencies(frozenset(chosen.looked_at - {file}), takers, chosen.context.digest, keys)
 
 
 def shape_of(path: str, text: str, sources: Sequence[str]) -> str:

@@ -79,6 +79,16 @@ class Reading:
     concerned: Callable[[str], bool]
 
 
+@dataclass(frozen=True)
+class Dependencies:
+    """What the analysis of a file depends on, beside itself and which file of the project imports which."""
+
+    files: frozenset[str]  #: which may change the context, relative to the root of the project
+    takers: frozenset[str]  #: which may take a name from the file
+    context: str  #: digest of the context; empty if there is none
+    config_keys: frozenset[str]  #: what configuration files were asked for so far
+
+
 class ProjectState:
     """The files under a root as they are now; nothing is looked at before it is asked for."""
 

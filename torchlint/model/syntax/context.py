@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from torchlint.cache.folder import digest
 from torchlint.model.syntax.pieces import Piece
 from torchlint.source.lexemes import code_of
 
@@ -60,6 +61,11 @@ class Context:
     def texts(self) -> Mapping[str, str]:
         """The texts of the files by their absolute paths."""
         return {os.path.abspath(os.path.join(self.root, file.path)): file.text for file in self.files}
+
+    @cached_property
+    def digest(self) -> str:
+        """A short name of all pieces and their places."""
+        return digest(repr([(file.path, file.whole, file.spans, file.known_text) for file in self.files]))
 
     @cached_property
     def known_text(self) -> str:
