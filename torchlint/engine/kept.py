@@ -165,11 +165,8 @@ class _Section:
     def _context_of(self, path: str) -> str:
         """The digest of what a file is analysed with now."""
         from torchlint.engine.checker import InternalError, context_digest  # only for files that have changed
-        from torchlint.project.context import forget
 
         if path not in self._contexts:
-            if not self._contexts:
-                forget()
             source = _read(path)
             try:
                 self._contexts[path] = context_digest(source, self._settings) if source is not None else ""

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from torchlint.engine.results import Mode, Request, Result
 from torchlint.engine.work import prepare, run_chunk, run_file
-from torchlint.project.context import forget
 from torchlint.settings.files import File
 
 #: Below this much text a pool of processes costs more than it brings.
@@ -23,7 +22,6 @@ _CHUNK = 32
 
 def work_on(files: Sequence[File], request: Request, executor: Executor | None) -> Iterator[tuple[int, Result]]:
     """The results of ``files`` by their indices, as they come."""
-    forget()  # files may have changed since the last run
     workers = _workers(files)
     if executor is None and workers < 2:
         yield from ((index, run_file(file, request)) for index, file in enumerate(files))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ def run(
     Any ``executor`` can serve; without one, processes are started if there is work for them. Results that hold are
     taken from ``cache``, and new ones are kept there. ``timing`` asks where the time of the others goes.
     """
+    _forget_projects()
     with garbage_collection_paused():
         kept = _kept(files, cache)
         results = kept.results(mode) if kept is not None else {}
@@ -48,6 +50,13 @@ def run(
         if kept is not None and keeps:
             kept.keep({index: results[index] for index in rest})
     return [results[index] for index in range(len(files))]
+
+
+def _forget_projects() -> None:
+    """Have projects read again: files may have changed since the last run of this process, if there was one."""
+    context = sys.modules.get("torchlint.project.context")
+    if context is not None:
+        context.forget()
 
 
 def _kept(files: Sequence[File], cache: CacheFolder | None) -> KeptResults | None:
