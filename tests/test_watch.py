@@ -155,6 +155,27 @@ def test_only_what_changed_is_checked_again(project: Path, monkeypatch: pytest.M
     assert checked.count("b.py") == 3
 
 
+def test_what_depends_on_a_changed_file_is_checked_again(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "options.py").write_text("WORKERS = 0\n")
+    (tmp_path / "train.py").write_text(
+        "import torch\nfrom torch.utils.data import DataLoader\n\nimport options\n\n\n"
+        "def main(net, dataset, optimizer):\n"
+        "    loader = DataLoader(dataset, batch_size=64, shuffle=True, num_workers=options.WORKERS)\n"
+        "    for epoch in range(10):\n"
+        "        for images in loader:\n"
+        "            loss = net(images.cuda()).mean()\n"
+        "            optimizer.zero_grad()\n"
+        "            loss.backward()\n"
+        "            optimizer.step()\n\n\n"
+        'if __name__ == "__main__":\n    main(None, None, None)\n'
+    )
+    with Watching(tmp_path, "--select", "TL101") as watching:
+        assert "train.py:8" in watching.report()
+        (tmp_path / "options.py").write_text("WORKERS = 4\n")
+        watching.report_with("No findings in 2 files.")
+
+
 #: A rule pack that notes which files its rule is run on.
 COUNTING = '''\
 from torchlint.rule import Rule

@@ -23,6 +23,8 @@ from torchlint.settings.settings import Settings
 if TYPE_CHECKING:
     from watchfiles import Change
 
+    from torchlint.cache.folder import CacheFolder
+
 #: Milliseconds between two looks at what lies outside the watched folders: named files, settings above.
 _INTERVAL = 1000
 #: What the names of files end in that are checked, or that settings are read from.
@@ -123,7 +125,8 @@ class _View:
         if settings.output_format not in FOR_PEOPLE:
             raise UsageError(f"--watch shows findings to people: use --output-format {' or '.join(sorted(FOR_PEOPLE))}")
         found = find_files(options.paths or ["."], found_by.for_folder)
-        changed, results = self._memory.results(found.files, mode_of(options, settings))
+        cache = None if options.no_cache else found_by.cache(".")
+        changed, results = self._memory.results(found.files, mode_of(options, settings), cache)
         seen = (settings, found.errors, [(result.path, result.diagnostics, result.errors) for result in results])
         if changed or seen != self._shown:
             self._shown = seen
@@ -161,19 +164,26 @@ class _View:
 
 
 class _Memory:
-    """Results, each kept until its file or the settings for it change."""
+    """Results, each kept until its file or the settings for it change.
+
+    With a cache, those that depend on a changed file are found again as well.
+    """
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[object, Result]] = {}
         self._fixed: set[str] = set()
 
-    def results(self, files: Sequence[File], mode: Mode) -> tuple[bool, list[Result]]:
+    def results(self, files: Sequence[File], mode: Mode, cache: CacheFolder | None) -> tuple[bool, list[Result]]:
         """Whether any of ``files`` was changed by someone else than the last run, and the results of all."""
         baselines = {path: _stamp(path) for path in {file.settings.baseline for file in files}}
         states = {file.path: (_stamp(file.path), baselines[file.settings.baseline], file, mode) for file in files}
         changed = [file for file in files if self._kept.get(file.path, (None,))[0] != states[file.path]]
-        with ProgressBar(len(changed)) as progress:
-            new = {result.path: result for result in run(changed, mode, progress=progress)}
+        # The cache knows which of the others depend on what has changed; it has nothing of files with plugins.
+        asked = files if changed and cache is not None else changed
+        paths = {file.path for file in changed}
+        asked = [file for file in asked if file.path in paths or not file.settings.plugins]
+        with ProgressBar(len(asked)) as progress:
+            new = {result.path: result for result in run(asked, mode, progress=progress, cache=cache)}
         by_others = any(file.path not in self._fixed for file in changed)
         # A fixed file is checked once more: someone may have changed it since.
         self._fixed = {path for path, result in new.items() if result.applied}
