@@ -223,3 +223,19 @@ def test_a_dataset_of_the_same_name_in_another_file_may_be_another_one(
         train = train.replace("from shifts import prepare\n", "").replace("        prepare(train_set, epoch)\n", "")
         script = f"{script}count(train_set)\n"
     assert has_finding(tmp_path, {"photos": photos, "train": train, "shifts": script}) is expected
+
+
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        ("{1: dict(WORKERS=4), 2: dict(WORKERS=0)}", True),
+        ("{1: {'WORKERS': 4}}\nRUNS[1]['WORKERS'] = 2", True),
+        ("{1: dict(WORKERS=0), 2: dict(WORKERS=4)}", False),
+        ("{2: dict(WORKERS=4)}", False),
+        ("read('runs.yaml')", False),
+    ],
+    ids=["some", "stored", "none", "another key", "unknown"],
+)
+def test_a_dictionary_of_dictionaries_in_another_file_is_followed(runs: str, expected: bool, tmp_path: Path) -> None:
+    train = TRAIN.format(imports="from config import RUNS\n\nrun = RUNS[1]", workers="run['WORKERS']")
+    assert has_finding(tmp_path, {"config": f"RUNS = {runs}\n", "train": train}) is expected
