@@ -196,3 +196,43 @@ def test_an_object_of_one_of_the_classes_that_branches_import_is_followed(
     (tmp_path / "choosing.py").write_text(CHOOSING.replace("{imported}", imported))
     (tmp_path / "main.py").write_text(FEEDING.replace("{pinned}", pinned))
     assert (rows(tmp_path, "plain.py", "TL204"), rows(tmp_path, "adversarial.py", "TL204")) == expected
+
+
+OPTIONS = """\
+import argparse
+
+
+def read_options():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", default={default})
+    return parser.parse_args()
+"""
+SAMPLING = """\
+from torch.utils.data import DataLoader
+from options import read_options
+from photos import Photos
+
+
+class Sampler:
+    def __init__(self, options):
+        self.device = options.device
+        self.loader = DataLoader(Photos(), batch_size=1, num_workers=4)
+
+    def sample(self, network):
+        for image, _ in self.loader:
+            network(image.to(self.device))
+
+
+if __name__ == "__main__":
+    Sampler(read_options()).sample(network)
+"""
+
+
+@pytest.mark.parametrize(("default", "expected"), [("'cuda'", [9]), ("'cpu'", []), ("None", [])])
+def test_a_device_that_is_an_option_of_another_file_has_its_default(
+    tmp_path: Path, default: str, expected: list[int]
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "options.py").write_text(OPTIONS.replace("{default}", default))
+    (tmp_path / "main.py").write_text(SAMPLING)
+    assert rows(tmp_path, "main.py", "TL102") == expected
