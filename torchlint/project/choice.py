@@ -19,6 +19,8 @@ from torchlint.project.imports import DefinitionKind, Facts, Import
 BUDGET = 150_000
 #: A piece that is longer, such as a network's code that was generated, is left out.
 MAX_PIECE = 30_000
+#: A piece that is longer, such as the class of a project's options, comes as early as one of so many characters.
+FAR = 4_000
 #: A module that more files import is a public one: who calls it is unknown.
 MAX_IMPORTERS = 16
 #: A piece that only imports: it is chosen with what uses its names.
@@ -107,7 +109,7 @@ class Choice:
         if len(text) > MAX_PIECE or _IMPORT.match(text):
             return
         self._added.add((file, index))
-        heapq.heappush(self._waiting, (self._distance + len(text), len(self._added), file, index, is_caller))
+        heapq.heappush(self._waiting, (self._distance + min(len(text), FAR), len(self._added), file, index, is_caller))
 
     def _text(self, file: str, index: int) -> str:
         starts = self._facts(file).pieces.starts
