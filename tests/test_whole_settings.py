@@ -223,3 +223,109 @@ def test_a_dataset_of_the_same_name_in_another_file_may_be_another_one(
         train = train.replace("from shifts import prepare\n", "").replace("        prepare(train_set, epoch)\n", "")
         script = f"{script}count(train_set)\n"
     assert has_finding(tmp_path, {"photos": photos, "train": train, "shifts": script}) is expected
+
+
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        ("{1: dict(WORKERS=4), 2: dict(WORKERS=0)}", True),
+        ("{1: {'WORKERS': 4}}\nRUNS[1]['WORKERS'] = 2", True),
+        ("{1: dict(WORKERS=0), 2: dict(WORKERS=4)}", False),
+        ("{2: dict(WORKERS=4)}", False),
+        ("read('runs.yaml')", False),
+    ],
+    ids=["some", "stored", "none", "another key", "unknown"],
+)
+def test_a_dictionary_of_dictionaries_in_another_file_is_followed(runs: str, expected: bool, tmp_path: Path) -> None:
+    train = TRAIN.format(imports="from config import RUNS\n\nrun = RUNS[1]", workers="run['WORKERS']")
+    assert has_finding(tmp_path, {"config": f"RUNS = {runs}\n", "train": train}) is expected
+
+
+LAUNCHED = """\
+from torch.utils.data import DataLoader
+from config import read_config
+from elsewhere import launch
+from photos import Photos
+
+
+def main(cfg):
+    loader = DataLoader(Photos(), batch_size=64, num_workers={workers})
+    for epoch in range(90):
+        for images in loader:
+            print(images)
+
+
+if __name__ == "__main__":
+    launch(main, read_config())
+"""
+
+
+@pytest.mark.parametrize(
+    ("workers", "stored", "expected"),
+    [
+        ("cfg.DATA.WORKERS", "_C.DATA.WORKERS = 4\n", True),
+        ("cfg.DATA.WORKERS", "_C.DATA.WORKERS = 0\n", False),
+        ("cfg.DATA.WORKERS", "_C.TEST.WORKERS = 4\n", False),
+        ("cfg.WORKERS", "_C.WORKERS = 4\n", False),
+        ("cfg.DATA.WORKERS", "_C.DATA.WORKERS = 4\n_D = CN()\n_D.DATA = CN()\n_D.DATA.WORKERS = 0\n", False),
+    ],
+    ids=["the same path", "none", "another path", "one name alone", "two configurations"],
+)
+def test_a_setting_of_a_configuration_from_out_of_sight_is_recognised_by_its_path(
+    workers: str, stored: str, expected: bool, tmp_path: Path
+) -> None:
+    config = f"{NODE}_C.DATA = CN()\n_C.TEST = CN()\n{stored}\n\ndef read_config():\n    return _C.clone(), "
+    config += "_D\n" if "_D" in stored else "None\n"
+    assert has_finding(tmp_path, {"config": config, "train": LAUNCHED.format(workers=workers)}) is expected
+
+
+@pytest.mark.parametrize(("place", "expected"), [("options, config", True), ("config, options", False)])
+def test_a_configuration_is_followed_through_a_pair_that_a_function_returns(
+    place: str, expected: bool, tmp_path: Path
+) -> None:
+    config = (
+        f"{NODE}_C.WORKERS = 4\n\n\ndef read_config(options):\n    config = _C.clone()\n    return options, config\n"
+    )
+    imports = f"from config import read_config\n\n{place} = read_config(None)"
+    train = TRAIN.format(imports=imports, workers="config.WORKERS")
+    assert has_finding(tmp_path, {"config": config, "train": train}) is expected
+
+
+def test_a_configuration_is_chosen_before_long_networks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    layers = "".join(f"        self.layer{i} = Linear({i}, {i})\n" for i in range(200))
+    networks = f"from torch.nn import Linear, Module\n\n\nclass Network(Module):\n    def __init__(self):\n{layers}"
+    settings = "".join(f"_C.SETTING{i} = {i}\n" for i in range(40))
+    files = {
+        "config": f"{NODE}{settings}_C.WORKERS = 4\n\n\ndef read_config():\n    return _C.clone()\n",
+        "networks": networks,
+        "building": "from networks import Network\n\n\ndef build():\n    return Network()\n",
+        "data": "from torch.utils.data import DataLoader\nfrom photos import Photos\n\n\n"
+        "def load(config):\n    return DataLoader(Photos(), batch_size=8, num_workers=config.WORKERS)\n",
+        "train": "from building import build\nfrom config import read_config\nfrom data import load\n\n\n"
+        "def main():\n    network = build()\n    loader = load(read_config())\n"
+        "    for epoch in range(9):\n        for batch in loader:\n            network(batch)\n\n\n"
+        'if __name__ == "__main__":\n    main()\n',
+    }
+    monkeypatch.setattr("torchlint.project.choice.BUDGET", len(networks) + 600)
+    assert has_finding(tmp_path, files, "data")
+
+
+def test_long_options_are_chosen_before_long_networks_that_are_further_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layers = "".join(f"        self.layer{i} = Linear({i}, {i})\n" for i in range(150))
+    networks = f"from torch.nn import Linear, Module\n\n\nclass Network(Module):\n    def __init__(self):\n{layers}"
+    arguments = "".join(f"    parser.add_argument('--option{i}', type=int, default={i})\n" for i in range(100))
+    options = (
+        "from argparse import ArgumentParser\n\n\ndef read_options():\n    parser = ArgumentParser()\n"
+        f"    parser.add_argument('--workers', type=int, default=4)\n{arguments}    return parser.parse_args()\n"
+    )
+    assert 4_000 < len(networks) < len(options)
+    building = "from networks import Network\n\n\ndef build():\n    return Network()\n"
+    imports = (
+        "from building import build\nfrom options import read_options\n\nnetwork = build()\noptions = read_options()"
+    )
+    train = TRAIN.format(imports=imports, workers="options.workers")
+    monkeypatch.setattr("torchlint.project.choice.BUDGET", len(options) + 1_000)
+    files = {"networks": networks, "options": options, "building": building, "train": train}
+    assert has_finding(tmp_path, files)

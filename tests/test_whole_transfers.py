@@ -147,3 +147,92 @@ def test_a_main_guard_that_imports_is_followed(tmp_path: Path, settings: str, ex
         "from torch.utils.data import Dataset\n\n\nclass Images(Dataset):\n    def __len__(self):\n        return 4\n"
     )
     assert rows(tmp_path, "fitting.py", "TL204") == expected
+
+
+RESTORING = """\
+import torch
+
+
+class {name}:
+    def take(self, batch):
+        self.low = batch["low"].to("cuda")
+"""
+CHOOSING = """\
+def choose(kind):
+    if kind == "plain":
+        from plain import Plain as M
+    elif kind == "adversarial":
+        from adversarial import {imported} as M
+    else:
+        raise ValueError(kind)
+    return M()
+"""
+FEEDING = """\
+from choosing import choose
+from torch.utils.data import DataLoader
+
+
+def main(options, photos):
+    model = choose(options["model"])
+    for batch in DataLoader(photos, num_workers=4, pin_memory={pinned}):
+        model.take(batch)
+
+
+if __name__ == "__main__":
+    main(options, photos)
+"""
+
+
+@pytest.mark.parametrize(
+    ("imported", "pinned", "expected"),
+    [("Adversarial", "True", ([6], [6])), ("Missing", "True", ([6], [])), ("Adversarial", "False", ([], []))],
+)
+def test_an_object_of_one_of_the_classes_that_branches_import_is_followed(
+    tmp_path: Path, imported: str, pinned: str, expected: tuple[list[int], list[int]]
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "plain.py").write_text(RESTORING.replace("{name}", "Plain"))
+    (tmp_path / "adversarial.py").write_text(RESTORING.replace("{name}", "Adversarial"))
+    (tmp_path / "choosing.py").write_text(CHOOSING.replace("{imported}", imported))
+    (tmp_path / "main.py").write_text(FEEDING.replace("{pinned}", pinned))
+    assert (rows(tmp_path, "plain.py", "TL204"), rows(tmp_path, "adversarial.py", "TL204")) == expected
+
+
+OPTIONS = """\
+import argparse
+
+
+def read_options():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", default={default})
+    return parser.parse_args()
+"""
+SAMPLING = """\
+from torch.utils.data import DataLoader
+from options import read_options
+from photos import Photos
+
+
+class Sampler:
+    def __init__(self, options):
+        self.device = options.device
+        self.loader = DataLoader(Photos(), batch_size=1, num_workers=4)
+
+    def sample(self, network):
+        for image, _ in self.loader:
+            network(image.to(self.device))
+
+
+if __name__ == "__main__":
+    Sampler(read_options()).sample(network)
+"""
+
+
+@pytest.mark.parametrize(("default", "expected"), [("'cuda'", [9]), ("'cpu'", []), ("None", [])])
+def test_a_device_that_is_an_option_of_another_file_has_its_default(
+    tmp_path: Path, default: str, expected: list[int]
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "options.py").write_text(OPTIONS.replace("{default}", default))
+    (tmp_path / "main.py").write_text(SAMPLING)
+    assert rows(tmp_path, "main.py", "TL102") == expected

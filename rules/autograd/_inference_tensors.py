@@ -12,7 +12,8 @@ from torchlint.model.syntax.calls import changes_in_place
 from torchlint.model.syntax.dotted import called_name
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.syntax.suspension import suspension_in
-from torchlint.model.training.outputs import LEAVING, Outputs
+from torchlint.model.training.gradients import LEAVING
+from torchlint.model.training.outputs import Outputs
 
 #: Methods of a tensor that give its size.
 _SIZES = frozenset({"size", "dim", "numel", "nelement", "element_size", "stride"})

@@ -13,9 +13,9 @@ from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.training.grad_mode import GradMode, GradModes
-from torchlint.model.training.gradients import Gradients
+from torchlint.model.training.gradients import LEAVING, Gradients
 from torchlint.model.training.networks import Networks
-from torchlint.model.training.outputs import LEAVING, Outputs
+from torchlint.model.training.outputs import Outputs
 
 #: Methods that change what outlives the region.
 _MUTATING = frozenset(

@@ -2,7 +2,8 @@
 
 #: Signs of inference by themselves ...
 _SIGNS = (
-    *(".eval()", ".train(False", "volatile=True", "DataLoader(", "loader:", "loader)", "loader,", "oaders["),
+    *(".eval()", ".train(False", "volatile=True", "volatile = True", "DataLoader("),
+    *("loader:", "loader)", "loader,", "oaders["),
     *("def eval", "def _eval", "def test", "def val_", "def val(", "def validate(", "def validation"),
     *("def predict", "def _predict", "def infer", "def act(", "_action("),
 )

@@ -63,8 +63,8 @@ class BlockingTransfer(Rule):
 
     code = "TL204"
     name = "blocking-transfer"
-    words = ((".to(", ".cuda("), "for ")
-    project_words = ("DataLoader", "pin_memory")
+    words = ((".to(", ".cuda("),)
+    project_words = ("DataLoader", "pin_memory", "for ")
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

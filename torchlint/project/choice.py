@@ -1,13 +1,14 @@
 """Which pieces of other files some files are analysed with: what they use, and what uses them.
 
 From the pieces (top-level statements) that import names of the files, and from the files themselves, names are followed
-to their definitions, nearest first, until a budget is used up.
+to their definitions until a budget is used up. Those come first that few characters lead to, so that the constants of a
+configuration do not wait for the networks.
 """
 
 from __future__ import annotations
 
+import heapq
 import re
-from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Protocol
@@ -18,6 +19,8 @@ from torchlint.project.imports import DefinitionKind, Facts, Import
 BUDGET = 150_000
 #: A piece that is longer, such as a network's code that was generated, is left out.
 MAX_PIECE = 30_000
+#: A piece that is longer, such as the class of a project's options, comes as early as one of so many characters.
+FAR = 4_000
 #: A module that more files import is a public one: who calls it is unknown.
 MAX_IMPORTERS = 16
 #: A piece that only imports: it is chosen with what uses its names.
@@ -56,9 +59,11 @@ class Choice:
         self._unmentioning: set[str] = set()  #: files that contain none of the names that they might use
         self._find_module = cache(files.find_module)
         self._chosen: dict[str, set[int]] = {}
-        self._added: set[tuple[str, int]] = set()  #: those of them whose own needs count
+        self._added: set[tuple[str, int]] = set()  #: those that are chosen, or wait for it
         self._size = 0
-        self._waiting: deque[tuple[str, int, bool]] = deque()
+        #: a heap of pieces: the characters up to their ends, in which order they were found, file, index, is a caller
+        self._waiting: list[tuple[int, int, str, int, bool]] = []
+        self._distance = 0  #: the characters that lead to the piece whose needs are being chosen, and its own
         self._containing: dict[str, dict[str, list[int]]] = {}  #: by file the pieces that contain each word
         self._imported: dict[str, dict[str, list[int]]] = {}  #: by file the pieces that import each name
         self._assigned: dict[str, dict[int, list[str]]] = {}  #: by file what the statement in each row assigns
@@ -71,8 +76,14 @@ class Choice:
         for main in sorted(self._mains):
             self._needs(main, frozenset().union(*self._files.words_of(main)))
         while self._waiting and self._size < BUDGET:
-            file, index, is_caller = self._waiting.popleft()
+            self._distance, _, file, index, is_caller = heapq.heappop(self._waiting)
+            length = len(self._text(file, index))
+            if self._size + length > BUDGET:
+                continue
             words = self._words(file, index)
+            self._add_imports(file, words)
+            self._chosen[file].add(index)
+            self._size += length
             if is_caller:
                 self._callers(file, self._defined(file, index))
                 self._users(file, index)
@@ -91,17 +102,14 @@ class Choice:
         return known
 
     def _add(self, file: str, index: int, *, is_caller: bool = False) -> None:
-        """Choose a piece, and the imports that it uses."""
+        """Choose a piece, and the imports that it uses, when its turn comes."""
         if file in self._mains or (file, index) in self._added:
             return
         text = self._text(file, index)
-        if len(text) > MAX_PIECE or self._size + len(text) > BUDGET or _IMPORT.match(text):
+        if len(text) > MAX_PIECE or _IMPORT.match(text):
             return
         self._added.add((file, index))
-        self._add_imports(file, self._words(file, index))
-        self._chosen[file].add(index)
-        self._size += len(text)
-        self._waiting.append((file, index, is_caller))
+        heapq.heappush(self._waiting, (self._distance + min(len(text), FAR), len(self._added), file, index, is_caller))
 
     def _text(self, file: str, index: int) -> str:
         starts = self._facts(file).pieces.starts

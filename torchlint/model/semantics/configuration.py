@@ -64,7 +64,7 @@ class Configuration(ForestFact):
         if not isinstance(key, str):
             return None
         found = self._module.keywords.entries(node.value, key)
-        return Sources(found.values, True) if found.values and found.known else None
+        return Sources(found.values, found.known) if found.values else None
 
 
 def _is_constant(node: cst.BaseExpression) -> bool:

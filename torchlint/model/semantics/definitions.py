@@ -17,6 +17,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.links import Links
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.reaching import Reaching
+from torchlint.model.semantics.value import Value
 from torchlint.model.syntax.calls import is_super_call
 from torchlint.model.syntax.dotted import called_name
 from torchlint.model.syntax.parameters import class_parameter, first_parameter, is_static
@@ -88,8 +89,19 @@ class Definitions(Classes):
                     return [*self.methods(owner.definition, func.attr.value)]  # it may be of a derived class
                 method = self.method(owner.definition, func.attr.value)
                 return [method] if method is not None else []
-            return [*self._families.methods(func, owner)]
+            return self._chosen_methods(owner, func.attr.value) or [*self._families.methods(func, owner)]
         return []
+
+    def _chosen_methods(self, owner: Value, name: str) -> list[cst.FunctionDef | cst.ClassDef]:
+        """The methods ``name`` of an object of one of several classes, which a condition picks."""
+        found: dict[cst.FunctionDef | cst.ClassDef, None] = {}
+        for origin in owner.origins:
+            classes = self.named(origin.func) if isinstance(origin, cst.Call) else []
+            if not classes or not all(isinstance(item, cst.ClassDef) for item in classes):
+                return []
+            methods = (self.method(item, name) for item in classes)
+            found |= dict.fromkeys(method for method in methods if method is not None)
+        return sorted(found, key=self._tree.index) if len(found) <= _MAX_HANDED else []
 
     def _handed(self, func: cst.Name, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
         """The functions that a variable or a parameter may hold: ``step`` of ``step = make_step(model)``."""

@@ -70,7 +70,7 @@ class Keywords:
                 found = _updated(found, self.entries(argument.value, name))
         return found
 
-    def entries(self, node: cst.BaseExpression | None, key: str, depth: int = _DEPTH) -> Entries:
+    def entries(self, node: cst.BaseExpression | None, key: str | int, depth: int = _DEPTH) -> Entries:
         """What the dictionary ``node`` may hold under ``key``."""
         if depth <= 0 or node is None:
             return _UNKNOWN
@@ -84,9 +84,34 @@ class Keywords:
             return _updated(self.entries(node.left, key, depth - 1), self.entries(node.right, key, depth - 1))
         if isinstance(node, (cst.Name, cst.Attribute)):
             return self._variable(node, key, depth)
-        return _UNKNOWN
+        return self._nested(node, key, depth) if isinstance(node, cst.Subscript) else _UNKNOWN
 
-    def _display(self, node: cst.Dict, key: str, depth: int) -> Entries:
+    def _nested(self, node: cst.Subscript, key: str | int, depth: int) -> Entries:
+        """What a dictionary in a dictionary may hold: ``config["train"]`` of ``config["train"]["workers"]``."""
+        outer = self._key(node)
+        held = self.entries(node.value, outer, depth - 1) if isinstance(outer, (str, int)) else _UNKNOWN
+        if not held.values:
+            return _UNKNOWN
+        found = _joined(self.entries(value, key, depth - 1) for value in held.values)
+        is_whole = held.certain and held.known and not self._may_change_inside(node, outer)
+        return found if is_whole else Entries(found.values, found.certain, False)
+
+    def _may_change_inside(self, node: cst.Subscript, outer: object) -> bool:
+        """Whether other code may change the dictionary ``node``, which a dictionary of a name holds."""
+        base = node.value
+        if not isinstance(base, (cst.Name, cst.Attribute)):
+            return True
+        bindings = self._values.reaching.of(base) if isinstance(base, cst.Name) else self._names.members(base) or []
+        held = [self._tree.parent(use) for use in self._uses(base, bindings)]
+        others = [item for item in held if isinstance(item, cst.Subscript) and item is not node]
+        return any(self._key(item) in (None, outer) and not self._is_read(item, _DEPTH) for item in others)
+
+    def _key(self, node: cst.Subscript) -> object:
+        """The constant that ``node`` is indexed with; None if it is unknown."""
+        index = node.slice[0].slice if len(node.slice) == 1 else None
+        return self._values.of(index.value).constant if isinstance(index, cst.Index) else None
+
+    def _display(self, node: cst.Dict, key: str | int, depth: int) -> Entries:
         found = _NOTHING
         for element in node.elements:
             if isinstance(element, cst.DictElement):
@@ -99,7 +124,7 @@ class Keywords:
                 found = _updated(found, self.entries(element.value, key, depth - 1))
         return found
 
-    def _call(self, node: cst.Call, key: str, depth: int) -> Entries:
+    def _call(self, node: cst.Call, key: str | int, depth: int) -> Entries:
         name = self._names.resolve(node.func)
         first = node.args[0] if node.args else None
         if name in _COPIES and first is not None:
@@ -120,7 +145,7 @@ class Keywords:
             returned += self._definitions.returns(definition)
         return _joined(self.entries(value, key, depth - 1) for value in returned) if returned else _UNKNOWN
 
-    def _arguments(self, node: cst.Call, key: str, depth: int) -> Entries:
+    def _arguments(self, node: cst.Call, key: str | int, depth: int) -> Entries:
         """What ``dict(...)`` and ``options.update(...)`` are given."""
         found = _NOTHING
         for argument in node.args:
@@ -134,7 +159,7 @@ class Keywords:
 
     # -- names and attributes
 
-    def _variable(self, node: cst.Name | cst.Attribute, key: str, depth: int) -> Entries:
+    def _variable(self, node: cst.Name | cst.Attribute, key: str | int, depth: int) -> Entries:
         bindings = self._values.reaching.of(node) if isinstance(node, cst.Name) else self._names.members(node) or []
         if len(bindings) == 1 and bindings[0].kind == "star":
             found = self._of_caller(bindings[0], key, depth)
@@ -149,7 +174,7 @@ class Keywords:
             found = self._changed(found, change, node, bindings)
         return found
 
-    def _of_caller(self, binding: Binding, key: str, depth: int) -> Entries:
+    def _of_caller(self, binding: Binding, key: str | int, depth: int) -> Entries:
         """What the callers of a function pass for its ``**options``."""
         function = next(
             (item for item in self._tree.ancestors(binding.node) if isinstance(item, cst.FunctionDef)), None
@@ -164,7 +189,7 @@ class Keywords:
         found = _joined(given) if given else _NOTHING
         return found if complete and not _differs(found) else Entries(found.values, found.certain, False)
 
-    def _unpacked(self, call: cst.Call, key: str, depth: int) -> Entries:
+    def _unpacked(self, call: cst.Call, key: str | int, depth: int) -> Entries:
         found = _NOTHING
         for argument in call.args:
             if argument.star == "**":
@@ -198,7 +223,7 @@ class Keywords:
         )
 
     def _changes(
-        self, node: cst.Name | cst.Attribute, bindings: list[Binding], key: str, depth: int
+        self, node: cst.Name | cst.Attribute, bindings: list[Binding], key: str | int, depth: int
     ) -> Iterator[_Change]:
         """What may change the entry of a dictionary that is known by a name, in order."""
         for use in self._uses(node, bindings):
@@ -233,7 +258,7 @@ class Keywords:
             found.setdefault(node.attr.value, []).append(node)
         return found
 
-    def _change(self, use: cst.BaseExpression, key: str, depth: int) -> Entries | None:
+    def _change(self, use: cst.BaseExpression, key: str | int, depth: int) -> Entries | None:
         """What is known of the entry after ``use`` of the dictionary; None if it stays as it is."""
         above = self._tree.parent(use)
         while isinstance(above, cst.IfExp) and above.test is not use:
@@ -261,7 +286,7 @@ class Keywords:
             return None if above.star or self._only_reads(above, depth) else _UNKNOWN
         return _UNKNOWN
 
-    def _method(self, method: cst.Attribute, key: str, depth: int) -> Entries | None:
+    def _method(self, method: cst.Attribute, key: str | int, depth: int) -> Entries | None:
         call = self._tree.parent(method)
         if not isinstance(call, cst.Call) or call.func is not method:
             return None
@@ -276,12 +301,11 @@ class Keywords:
             return None if constant not in (None, key) else _UNKNOWN
         return _UNKNOWN
 
-    def _item(self, node: cst.Subscript, key: str) -> Entries | None:
+    def _item(self, node: cst.Subscript, key: str | int) -> Entries | None:
         stored = self._stored.get(node)
         if stored is None:
             return None
-        index = node.slice[0].slice
-        constant = self._values.of(index.value).constant if isinstance(index, cst.Index) else None
+        constant = self._key(node)
         if constant is not None and constant != key:
             return None
         value = stored[0]
@@ -319,7 +343,7 @@ class Keywords:
                 return all(self._is_read(use, depth - 1) for use in uses)
         return False
 
-    def _is_read(self, use: cst.Name, depth: int) -> bool:
+    def _is_read(self, use: cst.Name | cst.Subscript, depth: int) -> bool:
         above = self._tree.parent(use)
         if isinstance(above, cst.Attribute):
             return above.attr.value in _READING

@@ -10,10 +10,11 @@ from torchlint.model.forest import Forest, ForestFact
 
 
 class Options(ForestFact):
-    """The options that the file's own parsers define."""
+    """Which of the declared options an expression reads."""
 
     def __init__(self, module: Forest) -> None:
         self._module = module
+        self._defaults = module.values.declared_options.defaults
 
     def default(self, node: cst.CSTNode | None) -> cst.BaseExpression | None:
         """The default of the option that ``node``, such as ``args.workers``, reads; None if unknown.
@@ -75,28 +76,3 @@ class Options(ForestFact):
             isinstance(value, cst.Call) and self._module.name_of(value.func) == "builtins.vars" for value in made
         )
         return key if isinstance(key, str) and is_options else None
-
-    @cached_property
-    def _defaults(self) -> dict[str, list[cst.BaseExpression | None]]:
-        found: dict[str, list[cst.BaseExpression | None]] = {}
-        for call in self._module.methods("add_argument"):
-            keywords = {item.keyword.value: item.value for item in call.args if item.keyword is not None}
-            name = self._destination(call, keywords.get("dest"))
-            if name is not None:
-                found.setdefault(name, []).append(keywords.get("default"))
-        for call in self._module.methods("set_defaults"):
-            for item in call.args:
-                if item.keyword is not None and item.keyword.value in found:
-                    before = [value for value in found[item.keyword.value] if value is not None]
-                    found[item.keyword.value] = [*before, item.value]
-        return found
-
-    def _destination(self, call: cst.Call, given: cst.BaseExpression | None) -> str | None:
-        """The attribute that argparse makes of it: ``dest``, or the first long option, or the first of all."""
-        texts = [given] if given is not None else [item.value for item in call.args if item.keyword is None]
-        names = [self._module.value(text).constant for text in texts]
-        if not names or not all(isinstance(name, str) for name in names):
-            return None
-        words = [str(name) for name in names]
-        chosen = next((word for word in words if word.startswith("--")), words[0])
-        return chosen.lstrip("-").replace("-", "_")

@@ -11,12 +11,15 @@ import libcst as cst
 from torchlint.model.semantics.definitions import Definitions
 from torchlint.model.semantics.evaluator import FlowEvaluator
 from torchlint.model.semantics.names import Names
+from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import first_parameter, owner_of
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.scopes import Binding, unpacked
 from torchlint.model.syntax.tree import Tree
 
 #: How many names, parameters and attributes an object is followed through.
-_DEPTH = 8
+_DEPTH = 12
+#: How many names after the first make the path of a setting that is recognised by them.
+_LEAST = 2
 _COPIES = frozenset({"copy.copy", "copy.deepcopy"})
 _COPYING = frozenset({"clone", "copy"})
 
@@ -67,6 +70,22 @@ class Records:
                     if value is not None and (origin, path[:end]) in self._places(target, _DEPTH):
                         found += _made_with(value, path[end:])
         return list(dict.fromkeys(found))
+
+    def alike(self, node: cst.Attribute) -> list[cst.BaseExpression]:
+        """What a top level stores under the path of ``node``, two names or more: ``_C.DATA.WORKERS = 4``.
+
+        For ``cfg.DATA.WORKERS`` of an object that comes from out of sight.
+        """
+        names = (dotted_name(node) or "").split(".")
+        found: list[cst.BaseExpression] = []
+        for target, value in self.stores.get(names[-1], ()):
+            path = (dotted_name(target) or "").split(".")[1:]
+            if len(path) < _LEAST or names[-len(path) :] != path or len(names) == len(path):
+                continue
+            if value is None or self._tree.function_of(target) is not None:
+                return []
+            found.append(value)
+        return found
 
     @cached_property
     def stores(self) -> dict[str, list[tuple[cst.Attribute, cst.BaseExpression | None]]]:
@@ -126,12 +145,28 @@ class Records:
         ]
         return _all_of(self._places(value, depth - 1) if value is not None else _UNKNOWN for value in returned)
 
+    def _parts(self, value: cst.BaseExpression, path: tuple[int, ...]) -> list[cst.BaseExpression | None]:
+        """What unpacking ``value`` gives at ``path``: ``config`` of ``args, config = read_options()``."""
+        part = unpacked(value, path)
+        if part is not None or not isinstance(value, cst.Call):
+            return [part]
+        called = self._definitions.called(value, self._values)
+        returned = [
+            item for made in called if isinstance(made, cst.FunctionDef) for item in self._definitions.returns(made)
+        ]
+        if not returned or not all(isinstance(made, cst.FunctionDef) for made in called):
+            return [None]
+        return [unpacked(item, path) if item is not None else None for item in returned]
+
     def _of_bindings(self, bindings: list[Binding], depth: int) -> frozenset[_Place]:
         return _all_of(self._of_binding(item, depth) for item in bindings if item.kind != "annotation")
 
     def _of_binding(self, binding: Binding, depth: int) -> frozenset[_Place]:
-        if binding.kind == "assign" and binding.value is not None and not binding.path:
-            return self._places(binding.value, depth - 1)
+        if binding.kind == "assign" and binding.value is not None:
+            return _all_of(
+                self._places(part, depth - 1) if part is not None else _UNKNOWN
+                for part in self._parts(binding.value, binding.path)
+            )
         if binding.kind == "param" and isinstance(binding.node, cst.Param):
             return self._of_parameter(binding.node, depth)
         return _UNKNOWN

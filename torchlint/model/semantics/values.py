@@ -11,6 +11,7 @@ import libcst as cst
 
 from torchlint.model.semantics.compounds import compound_value
 from torchlint.model.semantics.contents import Contents
+from torchlint.model.semantics.declared_options import DeclaredOptions
 from torchlint.model.semantics.definitions import Definitions
 from torchlint.model.semantics.engines import Engines
 from torchlint.model.semantics.given import Given
@@ -56,6 +57,7 @@ class Values:
         self.engines = Engines(tree, names, definitions, self)
         self._given = Given(tree, names, definitions, self)
         self.records = Records(tree, names, definitions, self)
+        self.declared_options = DeclaredOptions(tree, self)
 
     # -- entry points
 
@@ -249,7 +251,8 @@ class Values:
                 if seen:
                     return seen
             if base.kind not in (Kind.TRAINER,):
-                return self._guesses.of(text)
+                option = self.declared_options.device(attr) if base.definition is None else UNKNOWN
+                return option or self._guesses.of(text)
         return UNKNOWN
 
     def _join_stored(self, stored: list[cst.BaseExpression | None]) -> Value:

@@ -142,6 +142,8 @@ class Written:
         text = dotted_name(node)
         if not stored and text is not None:
             stored = [item for item in self._values.stored(text) if item is None or not self._tree.within(node, item)]
+        if not stored and not (base and base.sure):
+            stored = [*self._records.alike(node)]
         known = [value for value in stored if value is not None]
         return Sources(tuple(known), False) if known and len(known) == len(stored) else None
 

@@ -19,6 +19,8 @@ from torchlint.model.training.loops import is_backward, is_step
 #: How many calls deep a backward pass is looked for.
 _CALL_DEPTH = 3
 
+#: Methods that give numbers and arrays, which no gradient goes through.
+LEAVING = frozenset({"item", "tolist", "numpy"})
 _GRADIENT_FUNCTIONS = ("torch.autograd.grad", "torch.autograd.backward")
 _GRADIENT_PREFIXES = ("torch.func.", "torch.autograd.functional.", "functorch.")
 
@@ -103,10 +105,21 @@ class Gradients(ForestFact):
                 continue
             done.add(item)
             expression, outward = item
-            for part in self.data_parts(expression):
+            for part in self._tensor_parts(expression):
                 reached.add(part)
                 waiting.extend(self.sources(part, outward))
         return reached
+
+    def _tensor_parts(self, expression: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """The parts of ``expression`` that give it data, but not what becomes a number or an array."""
+        behind = -1
+        for part in self.data_parts(expression):
+            if self._tree.index(part) <= behind:
+                continue
+            if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute) and part.func.attr.value in LEAVING:
+                behind = self._tree.last(part)
+                continue
+            yield part
 
     def data_parts(self, expression: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """``expression`` and the parts of it that give it data: not the function or network that a call runs."""

@@ -10,7 +10,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.parameters import parameters_of
-from torchlint.model.training.gradients import Gradients
+from torchlint.model.training.gradients import LEAVING, Gradients
 from torchlint.model.training.networks import Networks
 
 #: What ends the graph of an output, and shows that it is only read.
@@ -29,7 +29,6 @@ GRADIENTLESS = DETACHING | {
     "byte",
     "size",
 }
-LEAVING = frozenset({"item", "tolist", "numpy"})
 _PLAIN = frozenset(
     f"builtins.{name}" for name in ("float", "int", "len", "str", "bool", "print", "round", "isinstance", "range")
 )
