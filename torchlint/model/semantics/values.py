@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import libcst as cst
 
+from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.compounds import compound_value
 from torchlint.model.semantics.contents import Contents
 from torchlint.model.semantics.definitions import Definitions
@@ -231,6 +232,8 @@ class Values:
             return Value(Kind.DEVICE, device=base.device)
         if base.kind is Kind.DEVICE and attr == "type":
             return Value(Kind.DEVICE, device=base.device, sure=base.sure)
+        if base.name == knowledge.IMPORT_MODULE:
+            return Value(Kind.CLASS, sure=False) if attr[0].isupper() and not attr.isupper() else UNKNOWN
         if base.definition is not None and base.kind is not Kind.FUNCTION:
             found = self._class_attribute(base.definition, attr)
             if found is not None:
