@@ -8,9 +8,13 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 
+#: The flags of a program, as absl keeps them, and what defines one by its name and its default.
+_FLAGS = "absl.flags.FLAGS"
+_DEFINITIONS = tuple(f"DEFINE_{kind}" for kind in ("bool", "boolean", "enum", "float", "integer", "string"))
+
 
 class Options(ForestFact):
-    """The options that the file's own parsers define."""
+    """The options that the program's own parsers define, and its flags."""
 
     def __init__(self, module: Forest) -> None:
         self._module = module
@@ -65,7 +69,8 @@ class Options(ForestFact):
     def _option_of(self, node: cst.CSTNode | None) -> str | None:
         """``workers`` of ``args.workers``, and of ``config["workers"]`` where ``config = vars(parse_args())``."""
         if isinstance(node, cst.Attribute):
-            return node.attr.value if self._module.name_of(node) is None else None
+            name = self._module.name_of(node)
+            return node.attr.value if name in (None, f"{_FLAGS}.{node.attr.value}") else None
         if not isinstance(node, cst.Subscript) or len(node.slice) != 1 or not isinstance(node.value, cst.Name):
             return None
         index = node.slice[0].slice
@@ -84,6 +89,14 @@ class Options(ForestFact):
             name = self._destination(call, keywords.get("dest"))
             if name is not None:
                 found.setdefault(name, []).append(keywords.get("default"))
+        for call in self._module.methods(*_DEFINITIONS):
+            if (self._module.name_of(call.func) or "").startswith("absl.flags.") and len(call.args) > 1:
+                flag = self._module.value(call.args[0].value).constant
+                given = next(
+                    (item for item in call.args if item.keyword and item.keyword.value == "default"), call.args[1]
+                )
+                if isinstance(flag, str) and not given.star:
+                    found.setdefault(flag, []).append(given.value)
         for call in self._module.methods("set_defaults"):
             for item in call.args:
                 if item.keyword is not None and item.keyword.value in found:
