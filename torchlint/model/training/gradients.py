@@ -148,6 +148,9 @@ class Gradients(ForestFact):
                         yield item, False
                 for item in self._definitions.yields(function):
                     yield item, False
+            for binding in self._values.reaching.of(node.func) if isinstance(node.func, cst.Name) else ():
+                if isinstance(binding.value, cst.Lambda):
+                    yield binding.value.body, False
 
     def _name_sources(self, node: cst.Name, outward: bool) -> Iterator[tuple[cst.CSTNode, bool]]:
         scope = self._names.home_of(node)

@@ -37,6 +37,7 @@ from torchlint.model.training.output_uses import OutputUses
 from torchlint.model.training.phases import Phase, Phases
 from torchlint.model.training.purpose import Purpose, Purposes
 from torchlint.model.training.sampling import Sampling
+from torchlint.model.training.shared_steps import SharedSteps
 
 _GRADIENT_LIBRARIES = ("captum", "torchattacks", "foolbox", "pytorch_grad_cam", "functorch", "higher", "learn2learn")
 _BLANK = frozenset({"zeros", "ones", "empty", "zeros_like", "ones_like", "full"})
@@ -128,19 +129,9 @@ class Inference:
 
     @cached_property
     def _indirect(self) -> dict[cst.Call, cst.BaseExpression]:
-        """The calls of methods that run a network for training too, as ``self.step(batch)``, and that network."""
-        module = self._module
-        found: dict[cst.Call, cst.BaseExpression] = {}
-        for function, forwards in self._forwards.items():
-            if function is None or module.tree.class_of(function) is None or module.fact(GradModes).disables(function):
-                continue
-            trained = [call for call in forwards if module.fact(Gradients).reaches_backward(call)]
-            networks = [network for network in map(module.fact(Networks).network_of, trained) if _is_own(network)]
-            if networks and not module.fact(Gradients).trains(function):
-                for call in module.callers(function).calls:
-                    if isinstance(call.func, cst.Attribute) and dotted_name(call.func.value) == "self":
-                        found[call] = networks[0]
-        return found
+        """The calls of functions that run a network for training too, as ``self.step(batch)``, and that network."""
+        steps = self._module.fact(SharedSteps).networks
+        return {call: network for call, network in steps.items() if self._module.is_own(call)}
 
     @cached_property
     def _is_out_of_reach(self) -> bool:
@@ -377,10 +368,6 @@ class Inference:
             return None
         first = min(constructors, key=module.tree.index)
         return InferenceSite(call, model, node, ("built in training mode", first), phase)
-
-
-def _is_own(network: cst.BaseExpression) -> bool:
-    return (dotted_name(network) or "").startswith("self.")
 
 
 def _over_batches(node: cst.For) -> bool:
