@@ -25,6 +25,9 @@ _GRADIENT_PREFIXES = ("torch.func.", "torch.autograd.functional.", "functorch.")
 #: Methods that put their arguments into the object they are called on.
 _FILLING = frozenset({"append", "extend", "insert", "add", "update", "push", "appendleft", "setdefault", "add_"})
 
+#: Methods whose result has no graph.
+_DETACHING = frozenset({"detach", "item", "tolist", "numpy"})
+
 
 class Gradients(ForestFact):
     """Answers for one file."""
@@ -86,8 +89,20 @@ class Gradients(ForestFact):
         """Whether something computed inside ``node`` takes part in a backward pass."""
         return any(call in self._reached for call in self._tree.calls_in(node))
 
+    def carries_gradient(self, node: cst.CSTNode) -> bool:
+        """Whether a backward pass may go through ``node``: not if its value is detached on every way to a loss."""
+        return node in self._carrying
+
     @cached_property
     def _reached(self) -> set[cst.CSTNode]:
+        return self._followed(whole=True)
+
+    @cached_property
+    def _carrying(self) -> set[cst.CSTNode]:
+        return self._followed(whole=False)
+
+    def _followed(self, *, whole: bool) -> set[cst.CSTNode]:
+        """What the losses are made of; without ``whole``, nothing behind ``detach()``."""
         reached: set[cst.CSTNode] = set()
         #: Each with whether it may come from a caller: not where a function was entered by its call, for then the
         #: arguments of that call have been seen.
@@ -103,13 +118,16 @@ class Gradients(ForestFact):
                 continue
             done.add(item)
             expression, outward = item
-            for part in self.data_parts(expression):
+            for part in self.data_parts(expression, whole=whole):
                 reached.add(part)
                 waiting.extend(self.sources(part, outward))
         return reached
 
-    def data_parts(self, expression: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """``expression`` and the parts of it that give it data: not the function or network that a call runs."""
+    def data_parts(self, expression: cst.CSTNode, *, whole: bool = True) -> Iterator[cst.CSTNode]:
+        """``expression`` and the parts of it that give it data: not the function or network that a call runs.
+
+        Without ``whole``, nothing that is detached.
+        """
         tree = self._tree
         nodes = tree.nodes_in(expression)
         offset = tree.index(expression)
@@ -117,7 +135,8 @@ class Gradients(ForestFact):
         while position < len(nodes):
             part = nodes[position]
             parent = tree.parent(part) if position else None
-            if isinstance(parent, cst.Call) and parent.func is part and self._is_callee(part):
+            skipped = isinstance(parent, cst.Call) and parent.func is part and self._is_callee(part)
+            if skipped or (not whole and _is_detached(part)):
                 position = tree.last(part) - offset + 1
                 continue
             yield part
@@ -205,3 +224,9 @@ class Gradients(ForestFact):
                 if text is not None:
                     found.setdefault(text, []).append((value, self._tree.scope_of(statement)))
         return found
+
+
+def _is_detached(node: cst.CSTNode) -> bool:
+    """``x.detach()``, ``x.item()``: a value without a graph."""
+    func = node.func if isinstance(node, cst.Call) else None
+    return isinstance(func, cst.Attribute) and func.attr.value in _DETACHING

@@ -161,7 +161,7 @@ class Inference:
                 return InferenceSite(place, model, module.tree.statement_of(place), recording.evidence, recording)
             return InferenceSite(call, model, function, recording.evidence, recording)
         if (
-            module.fact(Gradients).reaches_backward(call)
+            module.fact(Gradients).carries_gradient(call)
             or module.fact(Frozen).has(model)
             or self._is_dry_run(call, function)
             or self._only_describes(call, function)
@@ -184,6 +184,8 @@ class Inference:
         evaluated = module.fact(Evaluation).of(call, model)
         if evaluated is not None and freezes(module, evaluated):
             return None
+        if evaluated is None and module.fact(Gradients).reaches_backward(call):
+            return None  # detached, but in training mode: maybe one side of a game
         if function is None or trains or function.name.value == "main":
             return self._recorded_statement(call, model, evaluated)
         if self._uses.already_refused_by_numpy(call, function):
