@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from whole_program import DATA, ENGINE, MAIN, codes, write
 
 from torchlint import check_text
 from torchlint.project.context import forget
@@ -147,3 +148,15 @@ def test_a_main_guard_that_imports_is_followed(tmp_path: Path, settings: str, ex
         "from torch.utils.data import Dataset\n\n\nclass Images(Dataset):\n    def __len__(self):\n        return 4\n"
     )
     assert rows(tmp_path, "fitting.py", "TL204") == expected
+
+
+@pytest.mark.parametrize(("default", "expected"), [("cuda", True), ("cuda:1", True), ("cpu", False)])
+def test_the_device_is_the_default_of_an_option_of_another_file(default: str, expected: bool, tmp_path: Path) -> None:
+    options = (
+        f'import argparse\n\nparser = argparse.ArgumentParser()\nparser.add_argument("--device", default="{default}")\n'
+    )
+    main = MAIN.format(data="data", engine="engine").replace('torch.device("cuda")', "torch.device(args.device)")
+    main = main.replace("import torch\n", "import torch\nfrom options import parser\n")
+    main = main.replace("def main():\n", "def main():\n    args = parser.parse_args()\n")
+    folder = write(tmp_path, options=options, data=DATA, engine=ENGINE, main=main)
+    assert ("TL102" in codes(folder / "data.py")) is expected

@@ -8,9 +8,8 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 
-#: The flags of a program, as absl keeps them, and what defines one by its name and its default.
+#: The flags of a program, as absl keeps them.
 _FLAGS = "absl.flags.FLAGS"
-_DEFINITIONS = tuple(f"DEFINE_{kind}" for kind in ("bool", "boolean", "enum", "float", "integer", "string"))
 
 
 class Options(ForestFact):
@@ -81,35 +80,6 @@ class Options(ForestFact):
         )
         return key if isinstance(key, str) and is_options else None
 
-    @cached_property
+    @property
     def _defaults(self) -> dict[str, list[cst.BaseExpression | None]]:
-        found: dict[str, list[cst.BaseExpression | None]] = {}
-        for call in self._module.methods("add_argument"):
-            keywords = {item.keyword.value: item.value for item in call.args if item.keyword is not None}
-            name = self._destination(call, keywords.get("dest"))
-            if name is not None:
-                found.setdefault(name, []).append(keywords.get("default"))
-        for call in self._module.methods(*_DEFINITIONS):
-            if (self._module.name_of(call.func) or "").startswith("absl.flags.") and len(call.args) > 1:
-                flag = self._module.value(call.args[0].value).constant
-                given = next(
-                    (item for item in call.args if item.keyword and item.keyword.value == "default"), call.args[1]
-                )
-                if isinstance(flag, str) and not given.star:
-                    found.setdefault(flag, []).append(given.value)
-        for call in self._module.methods("set_defaults"):
-            for item in call.args:
-                if item.keyword is not None and item.keyword.value in found:
-                    before = [value for value in found[item.keyword.value] if value is not None]
-                    found[item.keyword.value] = [*before, item.value]
-        return found
-
-    def _destination(self, call: cst.Call, given: cst.BaseExpression | None) -> str | None:
-        """The attribute that argparse makes of it: ``dest``, or the first long option, or the first of all."""
-        texts = [given] if given is not None else [item.value for item in call.args if item.keyword is None]
-        names = [self._module.value(text).constant for text in texts]
-        if not names or not all(isinstance(name, str) for name in names):
-            return None
-        words = [str(name) for name in names]
-        chosen = next((word for word in words if word.startswith("--")), words[0])
-        return chosen.lstrip("-").replace("-", "_")
+        return self._module.values.parsers.defaults

@@ -23,6 +23,7 @@ from torchlint.model.semantics.library_values import instance_by_base, instance_
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.moves import moved_to
 from torchlint.model.semantics.names import Names
+from torchlint.model.semantics.parsers import Parsers
 from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.semantics.records import Records
 from torchlint.model.semantics.subscripts import Subscripts
@@ -51,6 +52,7 @@ class Values:
         self._shared: dict[Hashable, Value] = {}  #: by what several nodes have in common
         self._guesses = Guesses(tree)
         self.items = Items(tree, names)
+        self.parsers = Parsers(tree, names, self)
         self._contents = Contents(tree, names, self)
         self._subscripts = Subscripts(self, self.items, self._contents, self._guesses)
         self.reaching = Reaching(tree, names)
@@ -240,6 +242,9 @@ class Values:
                 return found
             if base.kind is Kind.MODULE and attr == "module":
                 return base
+        declared = self.parsers.device(node)
+        if declared:
+            return declared
         text = dotted_name(node)
         if text is not None:
             stored = self.stored(text)
