@@ -329,8 +329,17 @@ class Inference:
 
     def _given(self, call: cst.Call) -> set[str]:
         """The functions of torch that made the arguments of a forward; "" for anything else."""
-        names = [self._module.value(argument.value).name for argument in call.args]
+        values = [self._module.value(argument.value) for argument in call.args]
+        names = ["" if any(map(self._is_filled, item.origins)) else item.name for item in values]
         return {name[6:] if name.startswith("torch.") else "" for name in names} or {""}
+
+    def _is_filled(self, origin: cst.CSTNode) -> bool:
+        """Whether data is put into a tensor that is made of zeros: ``rows[i] = torch.from_numpy(row)``."""
+        module = self._module
+        return any(
+            isinstance(target, cst.Subscript) and origin in module.value(target.value).origins
+            for target, _, _ in module.tree.stores
+        )
 
     def _in_training_mode(self, call: cst.Call, function: cst.FunctionDef | None) -> InferenceSite | None:
         module = self._module
