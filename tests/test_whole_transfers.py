@@ -160,3 +160,27 @@ def test_the_device_is_the_default_of_an_option_of_another_file(default: str, ex
     main = main.replace("def main():\n", "def main():\n    args = parser.parse_args()\n")
     folder = write(tmp_path, options=options, data=DATA, engine=ENGINE, main=main)
     assert ("TL102" in codes(folder / "data.py")) is expected
+
+
+BUILDING = """\
+import torch
+from torch import nn
+
+
+def build(path):
+    model = nn.DataParallel(nn.Linear(8, 8).cuda())
+    model.load_state_dict(torch.load(path))
+    return model
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "expected"), [("model(images).mean().backward()", True), ("print(model(images))", False)]
+)
+def test_a_wrapper_that_another_file_trains_does_more_than_load(use: str, expected: bool, tmp_path: Path) -> None:
+    script = (
+        "import torch\nfrom building import build\n\nmodel = build('model.pt')\nfor images in torch.load('x.pt'):\n"
+    )
+    main = f"{script}    {use}\n"
+    folder = write(tmp_path, building=BUILDING, main=main)
+    assert ("TL811" in codes(folder / "building.py")) is expected
