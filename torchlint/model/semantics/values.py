@@ -102,7 +102,7 @@ class Values:
         if binding.kind == "function" and isinstance(binding.node, cst.FunctionDef):
             return Value(Kind.FUNCTION, frozenset({binding.node}), definition=binding.node)
         if binding.kind == "class" and isinstance(binding.node, cst.ClassDef):
-            return Value(Kind.CLASS, definition=binding.node)
+            return Value(Kind.CLASS, frozenset({binding.node}), definition=binding.node)
         if binding.kind == "augment":
             added = self.of(binding.node.value) if isinstance(binding.node, cst.AugAssign) else NONE
             if added.kind is Kind.TENSOR and added.role is not Role.BATCH:
