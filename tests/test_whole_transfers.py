@@ -184,3 +184,53 @@ def test_a_wrapper_that_another_file_trains_does_more_than_load(use: str, expect
     main = f"{script}    {use}\n"
     folder = write(tmp_path, building=BUILDING, main=main)
     assert ("TL811" in codes(folder / "building.py")) is expected
+
+
+TRAINERS = """\
+class Trainer:
+    def __init__(self, model, batches):
+        self.model = model.cuda()
+        self.batches = batches
+
+    def train(self):
+        for images in self.batches:
+            self.loss(images.{use}).backward()
+
+
+class Regression(Trainer):
+    def __init__(self, model, batches):
+        super().__init__(model, batches)
+
+    def loss(self, images):
+        return self.model(images).square().mean()
+
+
+class Contrast(Trainer):
+    def loss(self, images):
+        return self.model(images).std()
+
+
+TRAINERS = {{"regression": Regression, "contrast": Contrast}}
+
+
+def build(kind, model, batches):
+    trainer = TRAINERS[kind]
+    return trainer(model, batches)
+"""
+PICKING = """\
+import sys
+
+import torch
+from photos import Photos
+from torch.utils.data import DataLoader
+from trainers import build
+
+loader = DataLoader(Photos(), batch_size=64, num_workers=8)
+build(sys.argv[1], torch.load("model.pt"), loader).train()
+"""
+
+
+@pytest.mark.parametrize(("use", "expected"), [("cuda()", True), ("float()", False)])
+def test_a_loader_goes_to_the_class_that_a_dict_of_another_file_holds(use: str, expected: bool, tmp_path: Path) -> None:
+    folder = write(tmp_path, trainers=TRAINERS.format(use=use), main=PICKING)
+    assert ("TL102" in codes(folder / "main.py")) is expected
