@@ -98,7 +98,12 @@ class Definitions(Classes):
         """The methods called ``name`` of an object of one of several classes: ``TRAINERS[kind](model).train()``."""
         if owner.kind not in (Kind.OTHER, Kind.MODULE) or not 0 < len(owner.origins) <= _MAX_HANDED:
             return []
-        made = [self.called(origin, values) if isinstance(origin, cst.Call) else [] for origin in owner.origins]
+        made = [
+            self.called(origin, values)
+            if isinstance(origin, cst.Call) and not isinstance(origin.func, cst.Attribute)
+            else []
+            for origin in owner.origins
+        ]
         classes = [item for items in made for item in items if isinstance(item, cst.ClassDef)]
         methods = [self.method(item, name) for item in classes]
         found = {method for method in methods if method is not None}
