@@ -234,3 +234,24 @@ build(sys.argv[1], torch.load("model.pt"), loader).train()
 def test_a_loader_goes_to_the_class_that_a_dict_of_another_file_holds(use: str, expected: bool, tmp_path: Path) -> None:
     folder = write(tmp_path, trainers=TRAINERS.format(use=use), main=PICKING)
     assert ("TL102" in codes(folder / "main.py")) is expected
+
+
+COPYING = """\
+import torch
+from torch import nn
+
+
+def copied(model, path):
+    if isinstance(model, nn.DataParallel):
+        copy = nn.DataParallel(type(model.module)().cuda())
+    else:
+        copy = type(model)().cuda()
+    copy.load_state_dict(torch.load(path))
+    return copy
+"""
+
+
+def test_a_copy_that_is_wrapped_as_its_network_is_left_alone(tmp_path: Path) -> None:
+    main = "import torch\nfrom copying import copied\n\nmodel = copied(torch.load('model.pt'), 'weights.pt')\n"
+    folder = write(tmp_path, copying=COPYING, main=f"{main}model(torch.load('x.pt')).mean().backward()\n")
+    assert "TL811" not in codes(folder / "copying.py")

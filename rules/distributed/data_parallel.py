@@ -143,6 +143,13 @@ def _is_trained_elsewhere(module: Module, call: cst.Call, name: str) -> bool:
 
     from torchlint.model.training.gradients import Gradients
 
+    if any(
+        module.name_of(test.func) == "builtins.isinstance"
+        for above in module.tree.ancestors(call)
+        if isinstance(above, cst.If)
+        for test in module.tree.calls_in(above.test)
+    ):
+        return False  # a copy, wrapped as the network that it is made from
     function = module.function_of(call)
     returned = module.definitions.returns(function) if function is not None else []
     parts = [
