@@ -263,3 +263,22 @@ def test_a_class_made_by_a_class_method_of_its_base_is_an_object_of_the_base() -
     assert [module.tree.class_of(item) for item in module.fact(Dispatch).run(node)] == [local]
     assert module.definitions.lineage(local) == (local, net)
     assert module.definitions.derived(net) == [local]
+
+
+def test_a_network_that_loads_itself_is_followed_once() -> None:
+    text = """\
+import torch
+
+
+class Trainer:
+    def __init__(self, build):
+        self.model = build()
+
+    def train(self, loader, path):
+        for images in loader:
+            loss = self.model.loss_of(images.cuda())
+            loss.backward()
+            print(loss.item())
+        self.model = self.model.from_pretrained(path)
+"""
+    assert [item.code for item in check_text(text)] == ["TL201"]

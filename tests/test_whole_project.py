@@ -344,3 +344,42 @@ def test_a_star_import_gives_what_the_star_imports_of_its_module_give(
         },
     )
     assert [code for code in codes(folder / "agent.py") if code == "TL402"] == expected
+
+
+LOSSES = """\
+import torch.nn.functional as F
+
+
+def compute_loss(model, batch):
+    images, labels = batch
+    return F.cross_entropy(model(images), labels)
+"""
+FIT = """\
+import torch
+from losses import compute_loss
+from net import Net
+
+
+def fit(model, optimizer, batches, held_out):
+    model.train()
+    for batch in batches:
+        loss = compute_loss(model, batch)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    model.eval()
+    for batch in held_out:{guard}
+        print(compute_loss(model, batch).item())
+
+
+if __name__ == "__main__":
+    net = Net()
+    fit(net, torch.optim.Adam(net.parameters()), torch.load("train.pt"), torch.load("val.pt"))
+"""
+
+
+@pytest.mark.parametrize(("guard", "expected"), [("", True), ("\n        torch.set_grad_enabled(False)", False)])
+def test_a_loss_of_another_file_is_validated_with_gradients(guard: str, expected: bool, tmp_path: Path) -> None:
+    folder = write(tmp_path, losses=LOSSES, main=FIT.format(guard=guard))
+    assert ("TL402" in codes(folder / "main.py")) is expected
+    assert "TL402" not in codes(folder / "losses.py")

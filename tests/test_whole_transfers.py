@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from whole_program import DATA, ENGINE, MAIN, codes, write
 
 from torchlint import check_text
 from torchlint.project.context import forget
@@ -236,3 +237,110 @@ def test_a_device_that_is_an_option_of_another_file_has_its_default(
     (tmp_path / "options.py").write_text(OPTIONS.replace("{default}", default))
     (tmp_path / "main.py").write_text(SAMPLING)
     assert rows(tmp_path, "main.py", "TL102") == expected
+
+
+@pytest.mark.parametrize(("default", "expected"), [("cuda", True), ("cuda:1", True), ("cpu", False)])
+def test_the_device_is_the_default_of_an_option_of_another_file(default: str, expected: bool, tmp_path: Path) -> None:
+    options = (
+        f'import argparse\n\nparser = argparse.ArgumentParser()\nparser.add_argument("--device", default="{default}")\n'
+    )
+    main = MAIN.format(data="data", engine="engine").replace('torch.device("cuda")', "torch.device(args.device)")
+    main = main.replace("import torch\n", "import torch\nfrom options import parser\n")
+    main = main.replace("def main():\n", "def main():\n    args = parser.parse_args()\n")
+    folder = write(tmp_path, options=options, data=DATA, engine=ENGINE, main=main)
+    assert ("TL102" in codes(folder / "data.py")) is expected
+
+
+BUILDING = """\
+import torch
+from torch import nn
+
+
+def build(path):
+    model = nn.DataParallel(nn.Linear(8, 8).cuda())
+    model.load_state_dict(torch.load(path))
+    return model
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "expected"), [("model(images).mean().backward()", True), ("print(model(images))", False)]
+)
+def test_a_wrapper_that_another_file_trains_does_more_than_load(use: str, expected: bool, tmp_path: Path) -> None:
+    script = (
+        "import torch\nfrom building import build\n\nmodel = build('model.pt')\nfor images in torch.load('x.pt'):\n"
+    )
+    main = f"{script}    {use}\n"
+    folder = write(tmp_path, building=BUILDING, main=main)
+    assert ("TL811" in codes(folder / "building.py")) is expected
+
+
+TRAINERS = """\
+class Trainer:
+    def __init__(self, model, batches):
+        self.model = model.cuda()
+        self.batches = batches
+
+    def train(self):
+        for images in self.batches:
+            self.loss(images.{use}).backward()
+
+
+class Regression(Trainer):
+    def __init__(self, model, batches):
+        super().__init__(model, batches)
+
+    def loss(self, images):
+        return self.model(images).square().mean()
+
+
+class Contrast(Trainer):
+    def loss(self, images):
+        return self.model(images).std()
+
+
+TRAINERS = {{"regression": Regression, "contrast": Contrast}}
+
+
+def build(kind, model, batches):
+    trainer = TRAINERS[kind]
+    return trainer(model, batches)
+"""
+PICKING = """\
+import sys
+
+import torch
+from photos import Photos
+from torch.utils.data import DataLoader
+from trainers import build
+
+loader = DataLoader(Photos(), batch_size=64, num_workers=8)
+build(sys.argv[1], torch.load("model.pt"), loader).train()
+"""
+
+
+@pytest.mark.parametrize(("use", "expected"), [("cuda()", True), ("float()", False)])
+def test_a_loader_goes_to_the_class_that_a_dict_of_another_file_holds(use: str, expected: bool, tmp_path: Path) -> None:
+    folder = write(tmp_path, trainers=TRAINERS.format(use=use), main=PICKING)
+    assert ("TL102" in codes(folder / "main.py")) is expected
+
+
+COPYING = """\
+import torch
+from torch import nn
+
+
+def copied(model, path):
+    if isinstance(model, nn.DataParallel):
+        copy = nn.DataParallel(type(model.module)().cuda())
+    else:
+        copy = type(model)().cuda()
+    copy.load_state_dict(torch.load(path))
+    return copy
+"""
+
+
+def test_a_copy_that_is_wrapped_as_its_network_is_left_alone(tmp_path: Path) -> None:
+    main = "import torch\nfrom copying import copied\n\nmodel = copied(torch.load('model.pt'), 'weights.pt')\n"
+    folder = write(tmp_path, copying=COPYING, main=f"{main}model(torch.load('x.pt')).mean().backward()\n")
+    assert "TL811" not in codes(folder / "copying.py")

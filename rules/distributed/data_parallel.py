@@ -24,9 +24,10 @@ class DataParallel(Rule):
 
     ## What it does
     Flags networks wrapped in `torch.nn.DataParallel`, in a class of the program derived from it, or run through
-    `torch.nn.parallel.data_parallel`. Left alone are wrappers of a single device, tests, and wrappers that are there to
-    load or save a checkpoint: unwrapped again with `.module`, filled by `load_state_dict` in a file that trains
-    nothing, or asked for nothing but its `state_dict()`.
+    `torch.nn.parallel.data_parallel`. Left alone are wrappers of a single device, tests, code under
+    `if __name__ == "__main__":` that tries out a network of its file, and wrappers that are there to load or save a
+    checkpoint: unwrapped again with `.module`, filled by `load_state_dict` in a file that trains nothing and does not
+    return it to one that does, or asked for nothing but its `state_dict()`.
     A file is reported once, at its first wrapper: the remedy is another way to start the script.
 
     ## Why it is slow
@@ -75,6 +76,8 @@ class DataParallel(Rule):
         return super().may_concern(text) and _NAMED.search(text) is not None
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
+        from torchlint.model.training.purpose import Purposes
+
         successor = next(module.calls(*_SUCCESSORS), None)
         note = Note("`DistributedDataParallel` runs one process per GPU; start the script with `torchrun`")
         if successor is not None:
@@ -82,6 +85,8 @@ class DataParallel(Rule):
             note = Note.at(module, successor.node, known)
         for call in module.makers(_CLASS, _FUNCTION):
             if _one_device(call) or _only_loads(module, call.node) or _only_renames(module, call.node):
+                continue
+            if "parse_args" not in module.own_text and module.fact(Purposes).is_self_test(call.node):
                 continue
             yield self.diagnostic(
                 module,
@@ -127,7 +132,34 @@ def _only_loads(module: Module, call: cst.Call) -> bool:
         return False
     if any(item.value is not None and module.code(item.value) == f"{name}.module" for item in bound):
         return True
+    if _is_trained_elsewhere(module, call, name):
+        return False
     return "optim" not in module.own_text and not any(map(module.is_own, module.methods("backward", "train")))
+
+
+def _is_trained_elsewhere(module: Module, call: cst.Call, name: str) -> bool:
+    """Whether the function around the wrapper returns it, in a program that trains."""
+    import libcst as cst
+
+    from torchlint.model.training.gradients import Gradients
+
+    if any(
+        module.name_of(test.func) == "builtins.isinstance"
+        for above in module.tree.ancestors(call)
+        if isinstance(above, cst.If)
+        for test in module.tree.calls_in(above.test)
+    ):
+        return False  # a copy, wrapped as the network that it is made from
+    function = module.function_of(call)
+    returned = module.definitions.returns(function) if function is not None else []
+    parts = [
+        part
+        for item in returned
+        for part in ((element.value for element in item.elements) if isinstance(item, cst.Tuple) else (item,))
+    ]
+    return any(isinstance(part, cst.Name) and part.value == name for part in parts) and bool(
+        module.fact(Gradients).backwards
+    )
 
 
 def _only_renames(module: Module, call: cst.Call) -> bool:

@@ -15,6 +15,7 @@ from torchlint.model.semantics.moves import device_of
 from torchlint.model.semantics.value import Device, named_device
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.syntax.scopes import Binding
 
 #: Calls that set the device of all tensors that are made without one.
 DEFAULT_SETTERS = ("torch.set_default_device", "torch.set_default_tensor_type")
@@ -283,6 +284,7 @@ class Placement(ForestFact):
             return bool(reached)
         return all(
             item.kind == "for"
+            or _is_of_shape(item)
             or (
                 item.kind == "assign"
                 and not item.path
@@ -298,6 +300,9 @@ class Placement(ForestFact):
         bindings = self._module.names.bindings(node)
         for use in tree.names.get(node.value, ()):
             argument = tree.parent(use)
+            if isinstance(argument, cst.Element):  # `torch.ones((rows, columns))`
+                sizes = tree.parent(argument)
+                argument = tree.parent(sizes) if sizes is not None else None
             call = tree.parent(argument) if isinstance(argument, cst.Arg) else None
             if isinstance(call, cst.Call) and self._module.names.bindings(use) == bindings:
                 name = self._module.name_of(call.func) or ""
@@ -364,3 +369,9 @@ def _rebinds(statement: cst.CSTNode, name: str) -> bool:
     """Whether a statement is ``name = ...``."""
     target = statement.targets[0].target if isinstance(statement, cst.Assign) and len(statement.targets) == 1 else None
     return isinstance(target, cst.Name) and target.value == name
+
+
+def _is_of_shape(binding: Binding) -> bool:
+    """Whether a name is one of the sizes of a tensor: ``rows, columns = x.shape``."""
+    value = binding.value.func if isinstance(binding.value, cst.Call) else binding.value
+    return bool(binding.path) and isinstance(value, cst.Attribute) and value.attr.value in ("shape", "size")

@@ -80,6 +80,8 @@ class Definitions(Classes):
         """The functions or classes of the file that ``func`` may stand for, overrides included."""
         if isinstance(func, cst.Name):
             return self.named(func) or self._handed(func, values)
+        if isinstance(func, cst.Subscript):
+            return self._kept(values.of(func), (cst.ClassDef,))  # `TRAINERS[name](model)`
         if isinstance(func, cst.Attribute):
             if self._names.members(func):
                 return self.named(func)
@@ -89,29 +91,40 @@ class Definitions(Classes):
                     return [*self.methods(owner.definition, func.attr.value)]  # it may be of a derived class
                 method = self.method(owner.definition, func.attr.value)
                 return [method] if method is not None else []
-            return self._chosen_methods(owner, func.attr.value) or [*self._families.methods(func, owner)]
+            return self._of_any(owner, func.attr.value, values) or [*self._families.methods(func, owner)]
         return []
 
-    def _chosen_methods(self, owner: Value, name: str) -> list[cst.FunctionDef | cst.ClassDef]:
-        """The methods ``name`` of an object of one of several classes, which a condition picks."""
-        found: dict[cst.FunctionDef | cst.ClassDef, None] = {}
-        for origin in owner.origins:
-            classes = self.named(origin.func) if isinstance(origin, cst.Call) else []
-            if not classes or not all(isinstance(item, cst.ClassDef) for item in classes):
-                return []
-            methods = (self.method(item, name) for item in classes)
-            found |= dict.fromkeys(method for method in methods if method is not None)
-        return sorted(found, key=self._tree.index) if len(found) <= _MAX_HANDED else []
+    def _of_any(self, owner: Value, name: str, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
+        """The methods called ``name`` of an object of one of several classes: ``TRAINERS[kind](model).train()``."""
+        if owner.kind not in (Kind.OTHER, Kind.MODULE) or not 0 < len(owner.origins) <= _MAX_HANDED:
+            return []
+        made = [
+            self.called(origin, values)
+            if isinstance(origin, cst.Call) and not isinstance(origin.func, cst.Attribute)
+            else []
+            for origin in owner.origins
+        ]
+        classes = [item for items in made for item in items if isinstance(item, cst.ClassDef)]
+        methods = [self.method(item, name) for item in classes]
+        found = {method for method in methods if method is not None}
+        return [*sorted(found, key=self._tree.index)] if all(made) else []
 
     def _handed(self, func: cst.Name, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
-        """The functions that a variable or a parameter may hold: ``step`` of ``step = make_step(model)``."""
+        """The functions or classes that a variable or a parameter may hold: ``step`` of ``step = make_step(model)``."""
         bindings = self._names.bindings(func)
         if not bindings or not all(binding.kind in ("assign", "param") for binding in bindings):
             return []
-        value = values.of(func)
-        if value.kind is not Kind.FUNCTION or not value.sure or len(value.origins) > _MAX_HANDED:
+        return self._kept(values.of(func), (cst.FunctionDef, cst.ClassDef))
+
+    def _kept(self, value: Value, kinds: tuple[type[cst.CSTNode], ...]) -> list[cst.FunctionDef | cst.ClassDef]:
+        """The functions or classes that a value may be, if all are known and they are few."""
+        if value.kind not in (Kind.FUNCTION, Kind.CLASS) or not value.sure or len(value.origins) > _MAX_HANDED:
             return []
-        found = [origin for origin in value.origins if isinstance(origin, cst.FunctionDef)]
+        found = [
+            origin
+            for origin in value.origins
+            if isinstance(origin, (cst.FunctionDef, cst.ClassDef)) and isinstance(origin, kinds)
+        ]
         return [*sorted(found, key=self._tree.index)]
 
     def callers(self, function: cst.FunctionDef, values: Evaluator) -> Callers:
@@ -138,6 +151,7 @@ class Definitions(Classes):
         if owner is not None and name == "__init__":
             made, overriding = self.made_with.get(function, ([], []))
             calls = [call for item in made for call in self.calls_of_class(item)]
+            calls += [call for item in made for call in self._handing.calls_of(self._homes_of(item), values)]
             calls += [
                 call
                 for init in overriding
@@ -220,16 +234,16 @@ class Definitions(Classes):
         ]
         return Callers(tuple(calls), complete)
 
-    def _homes_of(self, function: cst.FunctionDef) -> list[tuple[Scope, str]]:
-        """Where a function is defined, and where it is imported, with the names it has there."""
+    def _homes_of(self, definition: cst.FunctionDef | cst.ClassDef) -> list[tuple[Scope, str]]:
+        """Where a function or class is defined, and where it is imported, with the names it has there."""
         if self._homes is None:
             self._homes = {}
             for scope in self._tree.scopes.values():
                 for bindings in scope.bindings.values():
                     for binding in bindings:
-                        if binding.kind == "function":
+                        if binding.kind in ("function", "class"):
                             self._homes.setdefault(binding.node, {})[scope, binding.name] = None
-        return list(self._homes[function])
+        return list(self._homes[definition])
 
     def _callers_in(self, home: Scope, name: str) -> Callers:
         """The calls of what a scope calls ``name``."""

@@ -15,7 +15,7 @@ from torchlint.model.syntax.tree import Tree
 #: How the name of a class ends that a program picks.
 _CLASSES = ("_class", "_cls")
 #: What the settings of a program are called, whose attributes tell nothing of them: ``opt.eval`` is a switch.
-_SETTINGS = frozenset("arg args opt opts option options cfg config conf configs hparams hps settings flags".split())
+SETTINGS = frozenset("arg args opt opts option options cfg config conf configs hparams hps settings flags".split())
 
 
 class Guesses:
@@ -28,7 +28,7 @@ class Guesses:
         """A guess from a name and from what is done with it elsewhere in the file; never sure."""
         used = self._used_as(text)
         last = last_part(text).lower()
-        if last in _SETTINGS:
+        if last in SETTINGS:
             return UNKNOWN
         if any(word in last for word in knowledge.LOADER_NAMES):
             return Value(Kind.LOADER, sure=False)

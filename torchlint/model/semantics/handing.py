@@ -1,4 +1,4 @@
-"""Functions that a program hands on as values: the calls that run them under another name."""
+"""Functions and classes that a program hands on as values: the calls that run them under another name."""
 
 from __future__ import annotations
 
@@ -84,8 +84,21 @@ class Handing:
                 variable = self._names.variable(target.target)
                 if isinstance(target.target, cst.Name) and variable is not None:
                     yield from self._names.uses_in(*variable)
+        elif isinstance(parent, cst.DictElement) and node is parent.value:
+            yield from self._as_item(parent)
         elif isinstance(parent, cst.Arg):
             yield from self._as_parameter(node, parent, values)
+
+    def _as_item(self, element: cst.DictElement) -> Iterator[cst.CSTNode]:
+        """Where an item is taken out of a dict that is a variable: ``TRAINERS[name]``."""
+        display = self._tree.parent(element)
+        statement = self._tree.parent(display) if display is not None else None
+        for target in statement.targets if isinstance(statement, cst.Assign) else ():
+            variable = self._names.variable(target.target)
+            for use in self._names.uses_in(*variable) if variable is not None else ():
+                taken = self._tree.parent(use)
+                if isinstance(taken, cst.Subscript) and taken.value is use:
+                    yield taken
 
     def _as_parameter(self, node: cst.CSTNode, argument: cst.Arg, values: Evaluator) -> Iterator[cst.CSTNode]:
         call = self._tree.parent(argument)

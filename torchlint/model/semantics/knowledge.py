@@ -149,6 +149,9 @@ LIGHTNING_MODULES = frozenset({"pytorch_lightning.LightningModule", "pytorch_lig
 DATASET_BASES = frozenset({"torch.utils.data.Dataset", "torch.utils.data.IterableDataset"})
 IN_MEMORY_DATASETS = frozenset({"torch.utils.data.TensorDataset"})
 
+#: Imports a module by a name that is known at run time only: its attributes are out of sight.
+IMPORT_MODULE = "importlib.import_module"
+
 #: Calls that give back their first argument, wrapped.
 WRAPPERS = frozenset(
     {

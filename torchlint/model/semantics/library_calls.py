@@ -53,6 +53,8 @@ class LibraryCalls:
             if inner.kind is Kind.SEQUENCE and inner.each is not None:
                 inner = inner.each
             return inner if inner.kind is Kind.DATASET else Value(Kind.DATASET, frozenset({node}), name=name)
+        if name == knowledge.IMPORT_MODULE:
+            return Value(Kind.OTHER, frozenset({node}), name=name)
         if name in knowledge.AUTOCASTS or name in knowledge.GRAD_MODES or name.startswith("contextlib."):
             return Value(Kind.CONTEXT, frozenset({node}), name=name)
         made = instance_by_name(name)

@@ -8,13 +8,15 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 
+#: The flags of a program, as absl keeps them.
+_FLAGS = "absl.flags.FLAGS"
+
 
 class Options(ForestFact):
-    """Which of the declared options an expression reads."""
+    """The options that the program's own parsers define, and its flags."""
 
     def __init__(self, module: Forest) -> None:
         self._module = module
-        self._defaults = module.values.declared_options.defaults
 
     def default(self, node: cst.CSTNode | None) -> cst.BaseExpression | None:
         """The default of the option that ``node``, such as ``args.workers``, reads; None if unknown.
@@ -66,7 +68,8 @@ class Options(ForestFact):
     def _option_of(self, node: cst.CSTNode | None) -> str | None:
         """``workers`` of ``args.workers``, and of ``config["workers"]`` where ``config = vars(parse_args())``."""
         if isinstance(node, cst.Attribute):
-            return node.attr.value if self._module.name_of(node) is None else None
+            name = self._module.name_of(node)
+            return node.attr.value if name in (None, f"{_FLAGS}.{node.attr.value}") else None
         if not isinstance(node, cst.Subscript) or len(node.slice) != 1 or not isinstance(node.value, cst.Name):
             return None
         index = node.slice[0].slice
@@ -76,3 +79,7 @@ class Options(ForestFact):
             isinstance(value, cst.Call) and self._module.name_of(value.func) == "builtins.vars" for value in made
         )
         return key if isinstance(key, str) and is_options else None
+
+    @property
+    def _defaults(self) -> dict[str, list[cst.BaseExpression | None]]:
+        return self._module.values.parsers.defaults

@@ -9,9 +9,9 @@ from typing import TypeVar
 
 import libcst as cst
 
+from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.compounds import compound_value
 from torchlint.model.semantics.contents import Contents
-from torchlint.model.semantics.declared_options import DeclaredOptions
 from torchlint.model.semantics.definitions import Definitions
 from torchlint.model.semantics.engines import Engines
 from torchlint.model.semantics.given import Given
@@ -23,6 +23,7 @@ from torchlint.model.semantics.library_values import instance_by_base, instance_
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.moves import moved_to
 from torchlint.model.semantics.names import Names
+from torchlint.model.semantics.parsers import Parsers
 from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.semantics.records import Records
 from torchlint.model.semantics.subscripts import Subscripts
@@ -51,13 +52,13 @@ class Values:
         self._shared: dict[Hashable, Value] = {}  #: by what several nodes have in common
         self._guesses = Guesses(tree)
         self.items = Items(tree, names)
+        self.parsers = Parsers(tree, names, self)
         self._contents = Contents(tree, names, self)
         self._subscripts = Subscripts(self, self.items, self._contents, self._guesses)
         self.reaching = Reaching(tree, names)
         self.engines = Engines(tree, names, definitions, self)
         self._given = Given(tree, names, definitions, self)
         self.records = Records(tree, names, definitions, self)
-        self.declared_options = DeclaredOptions(tree, self)
 
     # -- entry points
 
@@ -101,7 +102,7 @@ class Values:
         if binding.kind == "function" and isinstance(binding.node, cst.FunctionDef):
             return Value(Kind.FUNCTION, frozenset({binding.node}), definition=binding.node)
         if binding.kind == "class" and isinstance(binding.node, cst.ClassDef):
-            return Value(Kind.CLASS, definition=binding.node)
+            return Value(Kind.CLASS, frozenset({binding.node}), definition=binding.node)
         if binding.kind == "augment":
             added = self.of(binding.node.value) if isinstance(binding.node, cst.AugAssign) else NONE
             if added.kind is Kind.TENSOR and added.role is not Role.BATCH:
@@ -233,12 +234,17 @@ class Values:
             return Value(Kind.DEVICE, device=base.device)
         if base.kind is Kind.DEVICE and attr == "type":
             return Value(Kind.DEVICE, device=base.device, sure=base.sure)
+        if base.name == knowledge.IMPORT_MODULE:
+            return Value(Kind.CLASS, sure=False) if attr[0].isupper() and not attr.isupper() else UNKNOWN
         if base.definition is not None and base.kind is not Kind.FUNCTION:
             found = self._class_attribute(base.definition, attr)
             if found is not None:
                 return found
             if base.kind is Kind.MODULE and attr == "module":
                 return base
+        declared = self.parsers.device(node)
+        if declared:
+            return declared
         text = dotted_name(node)
         if text is not None:
             stored = self.stored(text)
@@ -251,8 +257,7 @@ class Values:
                 if seen:
                     return seen
             if base.kind not in (Kind.TRAINER,):
-                option = self.declared_options.device(attr) if base.definition is None else UNKNOWN
-                return option or self._guesses.of(text)
+                return self._guesses.of(text)
         return UNKNOWN
 
     def _join_stored(self, stored: list[cst.BaseExpression | None]) -> Value:

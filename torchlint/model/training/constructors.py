@@ -78,11 +78,13 @@ class Constructors(ForestFact):
     def may_be_in_evaluation(self, model: cst.BaseExpression, constructors: frozenset[cst.Call]) -> bool:
         """Whether anything in the file may put ``model``, built by ``constructors``, into evaluation mode.
 
-        Any ``eval()`` in the file on an object of that name, on an unnamed one, or on a loop variable counts, and so
-        does a function of another file that is given the model and whose name speaks of a mode.
+        Any ``eval()`` in the file on an object of that name, on an unnamed one, on a loop variable, or on a network
+        that the constructor is given counts, and so does a function of another file that is given the model and whose
+        name speaks of a mode.
         """
         text = dotted_name(model) or ""
         last = last_part(text)
+        parts = self._with_parts(constructors)
         if text.startswith("self.") and self._inherits_from_elsewhere(model):
             return True
         for switch in self._switches.all:
@@ -93,13 +95,19 @@ class Constructors(ForestFact):
                 return True
             assert isinstance(switch.call.func, cst.Attribute)
             made = self._constructors(switch.call.func.value, (), 12)
-            if made is None or made & constructors:
+            if made is None or made & parts:
                 return True
         if any(
             isinstance(target, cst.Attribute) and target.attr.value == "training" for target, _, _ in self._tree.stores
         ):
             return True
         return last in self._handed_over
+
+    def _with_parts(self, constructors: frozenset[cst.Call]) -> frozenset[cst.Call]:
+        """``constructors`` and those of the networks that they are given: of ``unet`` in ``Sampler(unet)``."""
+        given = [item.value for call in constructors for item in call.args if item.star == ""]
+        found = [self._constructors(item, (), 6) for item in given]
+        return constructors.union(*(item for item in found if item is not None))
 
     def _inherits_from_elsewhere(self, model: cst.BaseExpression) -> bool:
         """Whether the class around ``model`` has a base in another file, whose methods may switch the mode."""

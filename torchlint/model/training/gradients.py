@@ -27,6 +27,9 @@ _GRADIENT_PREFIXES = ("torch.func.", "torch.autograd.functional.", "functorch.")
 #: Methods that put their arguments into the object they are called on.
 _FILLING = frozenset({"append", "extend", "insert", "add", "update", "push", "appendleft", "setdefault", "add_"})
 
+#: Methods whose result has no graph.
+_DETACHING = frozenset({"detach", "item", "tolist", "numpy"})
+
 
 class Gradients(ForestFact):
     """Answers for one file."""
@@ -88,8 +91,20 @@ class Gradients(ForestFact):
         """Whether something computed inside ``node`` takes part in a backward pass."""
         return any(call in self._reached for call in self._tree.calls_in(node))
 
+    def carries_gradient(self, node: cst.CSTNode) -> bool:
+        """Whether a backward pass may go through ``node``: not if its value is detached on every way to a loss."""
+        return node in self._carrying
+
     @cached_property
     def _reached(self) -> set[cst.CSTNode]:
+        return self._followed(whole=True)
+
+    @cached_property
+    def _carrying(self) -> set[cst.CSTNode]:
+        return self._followed(whole=False)
+
+    def _followed(self, *, whole: bool) -> set[cst.CSTNode]:
+        """What the losses are made of; without ``whole``, nothing behind ``detach()``."""
         reached: set[cst.CSTNode] = set()
         #: Each with whether it may come from a caller: not where a function was entered by its call, for then the
         #: arguments of that call have been seen.
@@ -105,15 +120,15 @@ class Gradients(ForestFact):
                 continue
             done.add(item)
             expression, outward = item
-            for part in self._tensor_parts(expression):
+            for part in self._tensor_parts(expression, whole=whole):
                 reached.add(part)
                 waiting.extend(self.sources(part, outward))
         return reached
 
-    def _tensor_parts(self, expression: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    def _tensor_parts(self, expression: cst.CSTNode, *, whole: bool) -> Iterator[cst.CSTNode]:
         """The parts of ``expression`` that give it data, but not what becomes a number or an array."""
         behind = -1
-        for part in self.data_parts(expression):
+        for part in self.data_parts(expression, whole=whole):
             if self._tree.index(part) <= behind:
                 continue
             if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute) and part.func.attr.value in LEAVING:
@@ -121,8 +136,11 @@ class Gradients(ForestFact):
                 continue
             yield part
 
-    def data_parts(self, expression: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """``expression`` and the parts of it that give it data: not the function or network that a call runs."""
+    def data_parts(self, expression: cst.CSTNode, *, whole: bool = True) -> Iterator[cst.CSTNode]:
+        """``expression`` and the parts of it that give it data: not the function or network that a call runs.
+
+        Without ``whole``, nothing that is detached.
+        """
         tree = self._tree
         nodes = tree.nodes_in(expression)
         offset = tree.index(expression)
@@ -130,7 +148,8 @@ class Gradients(ForestFact):
         while position < len(nodes):
             part = nodes[position]
             parent = tree.parent(part) if position else None
-            if isinstance(parent, cst.Call) and parent.func is part and self._is_callee(part):
+            skipped = isinstance(parent, cst.Call) and parent.func is part and self._is_callee(part)
+            if skipped or (not whole and _is_detached(part)):
                 position = tree.last(part) - offset + 1
                 continue
             yield part
@@ -161,6 +180,9 @@ class Gradients(ForestFact):
                         yield item, False
                 for item in self._definitions.yields(function):
                     yield item, False
+            for binding in self._values.reaching.of(node.func) if isinstance(node.func, cst.Name) else ():
+                if isinstance(binding.value, cst.Lambda):
+                    yield binding.value.body, False
 
     def _name_sources(self, node: cst.Name, outward: bool) -> Iterator[tuple[cst.CSTNode, bool]]:
         scope = self._names.home_of(node)
@@ -215,3 +237,9 @@ class Gradients(ForestFact):
                 if text is not None:
                     found.setdefault(text, []).append((value, self._tree.scope_of(statement)))
         return found
+
+
+def _is_detached(node: cst.CSTNode) -> bool:
+    """``x.detach()``, ``x.item()``: a value without a graph."""
+    func = node.func if isinstance(node, cst.Call) else None
+    return isinstance(func, cst.Attribute) and func.attr.value in _DETACHING

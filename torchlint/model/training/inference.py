@@ -37,6 +37,7 @@ from torchlint.model.training.output_uses import OutputUses
 from torchlint.model.training.phases import Phase, Phases
 from torchlint.model.training.purpose import Purpose, Purposes
 from torchlint.model.training.sampling import Sampling
+from torchlint.model.training.shared_steps import SharedSteps
 
 _GRADIENT_LIBRARIES = ("captum", "torchattacks", "foolbox", "pytorch_grad_cam", "functorch", "higher", "learn2learn")
 _BLANK = frozenset({"zeros", "ones", "empty", "zeros_like", "ones_like", "full"})
@@ -128,19 +129,9 @@ class Inference:
 
     @cached_property
     def _indirect(self) -> dict[cst.Call, cst.BaseExpression]:
-        """The calls of methods that run a network for training too, as ``self.step(batch)``, and that network."""
-        module = self._module
-        found: dict[cst.Call, cst.BaseExpression] = {}
-        for function, forwards in self._forwards.items():
-            if function is None or module.tree.class_of(function) is None or module.fact(GradModes).disables(function):
-                continue
-            trained = [call for call in forwards if module.fact(Gradients).reaches_backward(call)]
-            networks = [network for network in map(module.fact(Networks).network_of, trained) if _is_own(network)]
-            if networks and not module.fact(Gradients).trains(function):
-                for call in module.callers(function).calls:
-                    if isinstance(call.func, cst.Attribute) and dotted_name(call.func.value) == "self":
-                        found[call] = networks[0]
-        return found
+        """The calls of functions that run a network for training too, as ``self.step(batch)``, and that network."""
+        steps = self._module.fact(SharedSteps).networks
+        return {call: network for call, network in steps.items() if self._module.is_own(call)}
 
     @cached_property
     def _is_out_of_reach(self) -> bool:
@@ -170,7 +161,7 @@ class Inference:
                 return InferenceSite(place, model, module.tree.statement_of(place), recording.evidence, recording)
             return InferenceSite(call, model, function, recording.evidence, recording)
         if (
-            module.fact(Gradients).reaches_backward(call)
+            module.fact(Gradients).carries_gradient(call)
             or module.fact(Frozen).has(model)
             or self._is_dry_run(call, function)
             or self._only_describes(call, function)
@@ -193,6 +184,8 @@ class Inference:
         evaluated = module.fact(Evaluation).of(call, model)
         if evaluated is not None and freezes(module, evaluated):
             return None
+        if evaluated is None and module.fact(Gradients).reaches_backward(call):
+            return None  # detached, but in training mode: maybe one side of a game
         if function is None or trains or function.name.value == "main":
             return self._recorded_statement(call, model, evaluated)
         if self._uses.already_refused_by_numpy(call, function):
@@ -336,8 +329,17 @@ class Inference:
 
     def _given(self, call: cst.Call) -> set[str]:
         """The functions of torch that made the arguments of a forward; "" for anything else."""
-        names = [self._module.value(argument.value).name for argument in call.args]
+        values = [self._module.value(argument.value) for argument in call.args]
+        names = ["" if any(map(self._is_filled, item.origins)) else item.name for item in values]
         return {name[6:] if name.startswith("torch.") else "" for name in names} or {""}
+
+    def _is_filled(self, origin: cst.CSTNode) -> bool:
+        """Whether data is put into a tensor that is made of zeros: ``rows[i] = torch.from_numpy(row)``."""
+        module = self._module
+        return any(
+            isinstance(target, cst.Subscript) and origin in module.value(target.value).origins
+            for target, _, _ in module.tree.stores
+        )
 
     def _in_training_mode(self, call: cst.Call, function: cst.FunctionDef | None) -> InferenceSite | None:
         module = self._module
@@ -377,10 +379,6 @@ class Inference:
             return None
         first = min(constructors, key=module.tree.index)
         return InferenceSite(call, model, node, ("built in training mode", first), phase)
-
-
-def _is_own(network: cst.BaseExpression) -> bool:
-    return (dotted_name(network) or "").startswith("self.")
 
 
 def _over_batches(node: cst.For) -> bool:

@@ -1,0 +1,73 @@
+"""What a program's parsers declare: the options of argparse and the flags of absl, with their defaults."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.semantics.evaluator import Evaluator
+from torchlint.model.semantics.guesses import SETTINGS
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.names import Names
+from torchlint.model.semantics.value import UNKNOWN, Device, Value, named_device
+from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.tree import Tree
+
+#: What defines a flag of absl by its name and its default.
+_FLAGS = frozenset(f"DEFINE_{kind}" for kind in ("bool", "boolean", "enum", "float", "integer", "string"))
+
+
+class Parsers:
+    """Answers for one forest."""
+
+    def __init__(self, tree: Tree, names: Names, values: Evaluator) -> None:
+        self._tree = tree
+        self._names = names
+        self._values = values
+
+    @cached_property
+    def defaults(self) -> dict[str, list[cst.BaseExpression | None]]:
+        """By option its defaults, of all parsers; None where one declares none."""
+        found: dict[str, list[cst.BaseExpression | None]] = {}
+        for call in self._calls("add_argument"):
+            keywords = {item.keyword.value: item.value for item in call.args if item.keyword is not None}
+            name = self._destination(call, keywords.get("dest"))
+            if name is not None:
+                found.setdefault(name, []).append(keywords.get("default"))
+        for call in self._calls(*_FLAGS):
+            if (self._names.resolve(call.func) or "").startswith("absl.flags.") and len(call.args) > 1:
+                flag = self._values.of(call.args[0].value).constant
+                named = (item for item in call.args if item.keyword is not None and item.keyword.value == "default")
+                given = next(named, call.args[1])
+                if isinstance(flag, str) and not given.star:
+                    found.setdefault(flag, []).append(given.value)
+        for call in self._calls("set_defaults"):
+            for item in call.args:
+                if item.keyword is not None and item.keyword.value in found:
+                    before = [value for value in found[item.keyword.value] if value is not None]
+                    found[item.keyword.value] = [*before, item.value]
+        return found
+
+    def device(self, node: cst.Attribute) -> Value:
+        """The CUDA device that ``args.device`` is by default; unknown for anything else."""
+        if last_name(node.value).lower().lstrip("_") not in SETTINGS:
+            return UNKNOWN
+        given = [self._values.of(value) for value in self.defaults.get(node.attr.value, ()) if value is not None]
+        if any(named_device(value) is Device.CUDA for value in given):
+            return Value(Kind.DEVICE, device=Device.CUDA, sure=False)
+        return UNKNOWN
+
+    def _calls(self, *methods: str) -> list[cst.Call]:
+        calls = self._tree.calls
+        return [call for call in calls if isinstance(call.func, cst.Attribute) and call.func.attr.value in methods]
+
+    def _destination(self, call: cst.Call, given: cst.BaseExpression | None) -> str | None:
+        """The attribute that argparse makes of it: ``dest``, or the first long option, or the first of all."""
+        texts = [given] if given is not None else [item.value for item in call.args if item.keyword is None]
+        names = [self._values.of(text).constant for text in texts]
+        if not names or not all(isinstance(name, str) for name in names):
+            return None
+        words = [str(name) for name in names]
+        chosen = next((word for word in words if word.startswith("--")), words[0])
+        return chosen.lstrip("-").replace("-", "_")
