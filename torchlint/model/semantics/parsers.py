@@ -54,7 +54,7 @@ class Parsers:
         if last_name(node.value).lower().lstrip("_") not in SETTINGS:
             return UNKNOWN
         given = [self._values.of(value) for value in self.defaults.get(node.attr.value, ()) if value is not None]
-        if any(named_device(value) is Device.CUDA for value in given):
+        if given and all(named_device(value) is Device.CUDA for value in given):
             return Value(Kind.DEVICE, device=Device.CUDA, sure=False)
         return UNKNOWN
 
