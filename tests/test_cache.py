@@ -489,6 +489,16 @@ def test_a_repository_cannot_lead_it_out_of_itself(project: Path, capsys: pytest
     assert not (project.parent / "kept").exists()
 
 
+def test_a_link_in_a_repository_leads_nowhere(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project.parent / "private").mkdir()
+    (project / CACHE).symlink_to(project.parent / "private")
+    assert printed(capsys) == printed(capsys, "--no-cache")
+    assert list((project.parent / "private").iterdir()) == []
+    (project / "mine").symlink_to(project.parent / "private")
+    printed(capsys, "--cache-dir", "mine")  # the user says so
+    assert is_cache(str(project.parent / "private"))
+
+
 def test_clean_deletes_caches_and_nothing_else(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     printed(capsys)
     (project / "sub" / CACHE).mkdir(parents=True)

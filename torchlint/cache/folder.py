@@ -29,7 +29,8 @@ _MAX_BYTES = 256 * 1024 * 1024
 class CacheFolder:
     """A folder at a path. Reading and writing never fail: a cache that does not work is none.
 
-    Each file begins with the digest of the rest, so that one that was cut off or damaged is noticed.
+    A link is none either: the folder may be a stranger's. Each file begins with the digest of the rest, so that one that
+    was cut off or damaged is noticed.
     """
 
     path: str
@@ -38,7 +39,7 @@ class CacheFolder:
         """What was written under a name by this version of torchlint; None if there is nothing sound."""
         try:
             path = self._file(name)
-            if os.path.getsize(path) > _MAX_BYTES:
+            if os.path.islink(self.path) or os.path.getsize(path) > _MAX_BYTES:
                 return None
             with open(path, "rb") as file:
                 name, _, text = file.read().decode().partition("\n")
@@ -58,6 +59,8 @@ class CacheFolder:
         return os.path.join(self.path, version(), f"{name}.json")
 
     def _make(self, inner: str) -> None:
+        if os.path.islink(self.path):
+            raise OSError(f"{self.path} is a link")
         os.makedirs(inner, exist_ok=True)
         for name, content in ((".gitignore", "# Made by torchlint.\n*\n"), (_TAG, _SIGNATURE)):
             path = os.path.join(self.path, name)

@@ -18,7 +18,8 @@ _MOST = 50
 
 def cache_folder(layers: Sequence[Layer], root: str) -> CacheFolder:
     """The folder of the cache: that of the settings, else one in ``root``. Raises SettingsError."""
-    return CacheFolder(path_in(layers, "cache-dir") or os.path.join(root, NAME))
+    given = path_in(layers, "cache-dir")
+    return CacheFolder(os.path.realpath(given) if given else os.path.join(root, NAME))
 
 
 def kept_or_combined(
