@@ -29,8 +29,8 @@ _MAX_BYTES = 256 * 1024 * 1024
 class CacheFolder:
     """A folder at a path. Reading and writing never fail: a cache that does not work is none.
 
-    A link is none either: the folder may be a stranger's. Each file begins with the digest of the rest, so that one that
-    was cut off or damaged is noticed.
+    A link is none either: the folder may be a stranger's. Each file begins with the digest of the rest, so that one
+    that was cut off or damaged is noticed.
     """
 
     path: str
