@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import torchlint
-from torchlint.cache.folder import CacheFolder, is_cache
+from torchlint.cache.folder import CacheFolder, is_cache, recorded_below
 from torchlint.cli import main
 from torchlint.engine.results import Mode, Result
 from torchlint.engine.runner import run
@@ -441,6 +441,15 @@ def test_another_version_reads_nothing(
     files = analysed(monkeypatch)
     assert printed(capsys) == first
     assert sorted(files) == sorted(FILES)
+
+
+def test_an_installation_is_known_by_its_records_not_by_its_times(tmp_path: Path) -> None:
+    (tmp_path / "pack_rules").mkdir()
+    (tmp_path / "pack-1.0.dist-info").mkdir()
+    record = tmp_path / "pack-1.0.dist-info" / "RECORD"
+    assert recorded_below(str(tmp_path / "pack_rules")) == []
+    record.write_text("pack_rules/a.py,sha256=1,5\npack_rules/__pycache__/a.pyc,,\npack/b.py,sha256=2,5\n")
+    assert recorded_below(str(tmp_path / "pack_rules")) == ["pack_rules/a.py,sha256=1,5\n"]
 
 
 def test_two_runs_at_once_print_the_same(project: Path) -> None:

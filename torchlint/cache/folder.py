@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import importlib.util
 import json
@@ -87,14 +88,28 @@ def version() -> str:
     """Another name for every version of what results depend on: torchlint, its rules, the parser and Python."""
     own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     rules = _folder_of("torchlint_rules") or os.path.join(os.path.dirname(own), "rules")  # a checkout
-    stamps = [_stamps_below(folder) for folder in (own, rules, _folder_of("libcst")) if folder is not None]
-    return digest(repr((sys.version_info[:3], stamps)))[:12]
+    folders = [folder for folder in (own, rules, _folder_of("libcst")) if folder is not None]
+    return digest(repr((sys.version_info[:3], [recorded_below(f) or _stamps_below(f) for f in folders])))[:12]
 
 
 def _folder_of(package: str) -> str | None:
     """Where a package is, which is not imported for that."""
     spec = importlib.util.find_spec(package)
     return os.path.dirname(spec.origin) if spec is not None and spec.origin else None
+
+
+def recorded_below(folder: str) -> list[str]:
+    """What the installer recorded of the files of a package, with their digests; nothing if it is not installed.
+
+    Another installation of the same distribution has the same records, but other times: in CI, every job has one.
+    """
+    above, name = os.path.split(folder)
+    found: list[str] = []
+    for record in sorted(glob.glob(os.path.join(glob.escape(above), "*.dist-info", "RECORD"))):
+        if os.path.basename(os.path.dirname(record)).startswith((f"{name}-", f"{name.partition('_')[0]}-")):
+            with contextlib.suppress(OSError, ValueError), open(record, encoding="utf-8") as file:
+                found += [line for line in file if line.startswith(f"{name}/") and "__pycache__" not in line]
+    return sorted(found)
 
 
 def _stamps_below(folder: str) -> list[tuple[str, int, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -268,29 +268,24 @@ class Project:
 
     def is_taken(self, file: str, name: str) -> bool:
         """Whether another file may take a name from the top level of a file, given relative to the root."""
-        seen, waiting = {file}, [file]
-        while waiting:
-            for importer, taken in self._graph.taken(waiting.pop()).items():
-                if name in taken:
-                    return True
-                if ("*" in taken or "" in taken) and name in self.vocabulary(importer):
-                    return True
-                if "*" in taken and importer not in seen:  # it passes the name on
-                    seen.add(importer)
-                    waiting.append(importer)
-        return False
+        return any(
+            name in taken or (("*" in taken or "" in taken) and name in self.vocabulary(importer))
+            for importer, taken in self._taking(file)
+        )
 
     def takers(self, file: str) -> frozenset[str]:
         """The files whose texts `is_taken` looks at for a file; all relative to the root."""
+        return frozenset(importer for importer, _ in self._taking(file))
+
+    def _taking(self, file: str) -> Iterator[tuple[str, frozenset[str]]]:
+        """The files that take names from a file, and which, also through files that pass all of them on."""
         seen, waiting = {file}, [file]
-        found: set[str] = set()
         while waiting:
             for importer, taken in self._graph.taken(waiting.pop()).items():
-                found.add(importer)
+                yield importer, taken
                 if "*" in taken and importer not in seen:
                     seen.add(importer)
                     waiting.append(importer)
-        return frozenset(found)
 
     def shape_of(self, file: str) -> str:
         """A short name of what the import graph takes from a file, relative to the root."""
