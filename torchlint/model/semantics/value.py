@@ -123,7 +123,10 @@ _RELATED = {
 
 
 def _join_two(a: Value, b: Value) -> Value | None:
-    kind = a.kind if a.kind is b.kind else _RELATED.get(frozenset({a.kind, b.kind}))
+    kinds = frozenset({a.kind, b.kind})
+    if kinds == {Kind.LOADER, Kind.SEQUENCE}:  # a pair of loaders for training, one for a test
+        return replace(a if a.kind is Kind.LOADER else b, sure=False)
+    kind = a.kind if a.kind is b.kind else _RELATED.get(kinds)
     if kind is None:
         return None
     device = _join_devices(named_device(a), named_device(b))

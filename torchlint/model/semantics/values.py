@@ -149,7 +149,7 @@ class Values:
         if param.default is not None:
             given.append(self.of(param.default))
         seen = join(given) if given else UNKNOWN
-        if seen.kind in (Kind.UNKNOWN, Kind.NONE):
+        if seen.kind in (Kind.UNKNOWN, Kind.NONE) and not seen.shapes:
             return promised or self._guesses.of(binding.name)
         return seen
 
@@ -207,7 +207,7 @@ class Values:
             return UNKNOWN
         if found.kind is Kind.NUMBER and found.sure and not all(self.of(item.value) for item in augmented):
             return replace(found, sure=False)  # ``loss = 0``, then ``loss += criterion(...)``
-        if not found and any(binding.kind in ("assign", "for", "with") for binding in reached):
+        if not (found or found.shapes) and any(item.kind in ("assign", "for", "with") for item in reached):
             hint = self._guesses.of(name)
             if hint.kind is not Kind.LOADER or all(b.kind in ("assign", "with") for b in reached):
                 moves = [moved_to(b.value, self) for b in reached if isinstance(b.value, cst.Call) and not b.path]
@@ -282,7 +282,7 @@ class Values:
         """The value of an attribute that a class and its methods bind."""
         bindings = scope.attributes.get(attr, []) + scope.bindings.get(attr, [])
         found = self._contents.filled(join([self.binding_value(binding) for binding in bindings]), scope, attr)
-        return found if found.kind is not Kind.UNKNOWN else self._guesses.of(f"self.{attr}")
+        return found if found or found.shapes else self._guesses.of(f"self.{attr}")
 
     # -- calls
 
