@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
+from torchlint_processes import run_module
 
 import torchlint
 from torchlint.settings.settings import Settings
@@ -55,19 +56,8 @@ def torchlint_in() -> RunTorchlint:
     def run(
         folder: Path, *arguments: str, stdin: str | None = None, env: dict[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        path = os.pathsep.join([str(TESTS), str(TESTS.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-        unset = {
-            name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")
-        }
-        return subprocess.run(
-            [sys.executable, "-m", "torchlint", *arguments],
-            cwd=folder,
-            env={**unset, "PYTHONPATH": path, "PYTHONIOENCODING": "utf-8", **(env or {})},
-            input=stdin,
-            capture_output=True,
-            encoding="utf-8",
-            timeout=120,
-            check=False,
-        )
+        done = run_module("torchlint", folder, *arguments, stdin=(stdin or "").encode(), env=env)
+        printed, said = (io.TextIOWrapper(io.BytesIO(data), "utf-8").read() for data in (done.stdout, done.stderr))
+        return subprocess.CompletedProcess(done.args, done.returncode, printed, said)
 
     return run

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from torchlint_processes import run_module
 
 TESTS = Path(__file__).resolve().parent
 FIXTURES = TESTS.parent / "fixtures"
@@ -19,15 +19,7 @@ RunTorchlint = Callable[..., "subprocess.CompletedProcess[str]"]
 
 def flake8(folder: Path, *arguments: str, stdin: bytes | None = None) -> tuple[list[str], str, int]:
     """The lines that flake8 prints of the codes TL and ZZ, what it says on standard error, and its exit status."""
-    done = subprocess.run(
-        [sys.executable, "-m", "flake8", "--isolated", "--select", "TL,ZZ,E9", *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)])},
-        input=stdin,
-        capture_output=True,
-        timeout=300,
-        check=False,
-    )
+    done = run_module("flake8", folder, "--isolated", "--select", "TL,ZZ,E9", *arguments, stdin=stdin or b"")
     return done.stdout.decode().splitlines(), done.stderr.decode(), done.returncode
 
 

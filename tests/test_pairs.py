@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
-from typing import Any
 
 import pytest
+from torch_forks import compute
 
 import torchlint
-from validation.child import call
-from validation.measure import HANG_S, Sides, Task, measure
+from validation.measure import Sides, Task, measure
 from validation.pairs import ROOT, Pair, find_pairs
-from validation.worker import Worker
 
 SIZE = 0.02
 #: What the fixes of several rules may change together, such as the order of sums.
@@ -36,22 +33,14 @@ def test_there_are_pairs() -> None:
     assert {pair.kind for pair in PAIRS} == {"rule", "program"}
 
 
-def run(side: str, size: float, result: str, compare_with: str = "") -> dict[str, Any]:
-    """In a process of its own: what one side computes, into the file `result`; how far it is from another file."""
-    one = Worker(importlib.import_module(side))
-    one.prepare("cpu", size)
-    one.first(result)
-    return one.compare(result, compare_with) if compare_with else {}
-
-
 @pytest.mark.parametrize(
     "pair", [*PAIRS, Pair("combined", "program", ROOT / "fixtures" / "combined")], ids=lambda pair: pair.name
 )
 def test_both_sides_compute_the_same(pair: Pair, tmp_path: Path) -> None:
-    folder, size = str(pair.folder), small(pair).size
+    size = small(pair).size
     before, after = (str(tmp_path / f"{side}.pt") for side in pair.sides)
-    call(run, folder, pair.sides[0], size, before, limit=HANG_S)
-    found = call(run, folder, pair.sides[1], size, after, before, limit=HANG_S)
+    compute(pair.folder, pair.sides[0], size, before)
+    found = compute(pair.folder, pair.sides[1], size, after, before)
     assert found["difference"] <= found["tolerance"]
 
 
@@ -67,9 +56,9 @@ def test_the_fixes_of_all_rules_keep_what_a_program_computes(pair: Pair, tmp_pat
     for name, program in {"before": text, **fixed}.items():
         (tmp_path / f"{name}.py").write_text(program, encoding="utf-8")
     size, results = small(pair).size, {name: str(tmp_path / f"{name}.pt") for name in ("before", *fixed)}
-    call(run, str(tmp_path), "before", size, results["before"], limit=HANG_S)
+    compute(tmp_path, "before", size, results["before"])
     for name in new:
-        found = call(run, str(tmp_path), name, size, results[name], results["before"], limit=HANG_S)
+        found = compute(tmp_path, name, size, results[name], results["before"])
         assert found["difference"] <= (0 if name == "safe" else max(found["tolerance"], TOLERANCE)), name
 
 
