@@ -7,10 +7,12 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import hypothesis
 import pytest
+from torch_forks import ForkedWorker
 from torchlint_processes import run_module
 
 import torchlint
@@ -61,3 +63,10 @@ def torchlint_in() -> RunTorchlint:
         return subprocess.CompletedProcess(done.args, done.returncode, printed, said)
 
     return run
+
+
+@pytest.fixture
+def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers that need not import torch: to start one takes longer than what most tests ask of it."""
+    stand_in = SimpleNamespace(**{**vars(subprocess), "Popen": ForkedWorker})
+    monkeypatch.setattr("validation.process.subprocess", stand_in)

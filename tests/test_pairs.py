@@ -70,6 +70,7 @@ def fix_all(text: str, *, unsafe: bool) -> str:
     return fixed.source.text
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_a_pair_is_measured_on_the_cpu() -> None:
     measured = measure(Sides(small(named("missing-no-grad")), EAGER), limit=0)
     assert measured.verdict != "differs"
@@ -79,6 +80,7 @@ def test_a_pair_is_measured_on_the_cpu() -> None:
     assert set(measured.before) == set(measured.after) >= {"time", "peak memory", "graphs"}
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_a_rule_about_a_count_is_judged_by_it() -> None:
     measured = measure(Sides(small(named("deprecated-amp-api")), EAGER), limit=0)
     assert measured.verdict == "confirmed"

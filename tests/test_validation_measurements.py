@@ -10,12 +10,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic, sleep
-from types import SimpleNamespace
 
 import little_pairs
 import pytest
 import torch
-import torch_forks
 from little_pairs import PROGRAM, MakePair
 
 from validation import measure as measuring
@@ -26,13 +24,6 @@ from validation.pairs import ROOT, Pair
 from validation.results import Measurement
 
 make_pair = little_pairs.make_pair
-
-
-@pytest.fixture
-def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers that need not import torch: to start one takes longer than what most tests ask of it."""
-    stand_in = SimpleNamespace(**{**vars(subprocess), "Popen": torch_forks.ForkedWorker})
-    monkeypatch.setattr("validation.process.subprocess", stand_in)
 
 
 def measured(pair: Pair) -> Measurement:

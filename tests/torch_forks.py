@@ -12,9 +12,11 @@ import runpy
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import IO, Any
 
@@ -73,6 +75,15 @@ def _run_program(name: str, output: str) -> str:
     return f"status {status}\n{error}".strip()
 
 
+def started(function: Callable[..., object], *arguments: object) -> BaseProcess:
+    """A process that calls a function; what it returns is lost."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(IMPORTED))
+    process = context.Process(target=function, args=arguments)
+    process.start()
+    return process
+
+
 class ForkedWorker:
     """Stands in for the `subprocess.Popen` of a ``python -m validation.worker``."""
 
@@ -94,10 +105,7 @@ class ForkedWorker:
         requests, writing = os.pipe()
         reading, answers = os.pipe()
         ends = (Connection(requests), Connection(answers), Connection(os.dup(stderr.fileno())))
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(list(IMPORTED))
-        self._process = context.Process(target=_run_worker, args=(ends, command[3:5], cwd, dict(env)))
-        self._process.start()
+        self._process = started(_run_worker, ends, command[3:5], cwd, dict(env))
         for end in ends:
             end.close()
         self.stdin = open(writing, "w", encoding=encoding)  # noqa: SIM115
@@ -136,3 +144,28 @@ def _run_worker(ends: Sequence[Connection], arguments: Sequence[str], cwd: Path,
     sys.stdin, sys.stderr = open(0, encoding="utf-8"), open(2, "w", encoding="utf-8")  # noqa: SIM115
     folder, side = arguments
     worker.main(folder, side, str(os.getppid()))
+
+
+def run_without_workers(root: Path, output: Path) -> None:
+    """In the process: the command of the validation suite for the pairs of a folder, each measured in no time."""
+    from validation import __main__ as command_line
+    from validation import campaign, pairs
+    from validation.measure import Task
+    from validation.results import Measurement
+
+    class NoSides:
+        def __init__(self, task: Task) -> None:
+            self.task = task
+
+        def stop(self) -> None:
+            pass
+
+    def measure(sides: NoSides, *rest: object) -> Measurement:
+        time.sleep(0.01)
+        runs = (([2.0], [1.0]),)
+        return Measurement(sides.task.label, sides.task.size, "confirmed", "", 2.0, 1.9, 2.1, runs=runs)
+
+    vars(command_line)["find_pairs"] = lambda: pairs.find_pairs(root)
+    vars(campaign).update(Sides=NoSides, measure=measure)
+    sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    sys.exit(command_line.main(["--device", "cpu", "--output", str(output), "--resume"]))
