@@ -80,6 +80,11 @@ class Forks:
         """Whether a process with these variables may be forked: those that Python reads at its start are the same."""
         return _variables_of_python(environment) == self._variables
 
+    def command(self, module: str, *arguments: str) -> tuple[list[str], int]:
+        """A command that runs a module in a fork, for what starts processes itself; the descriptor that it inherits."""
+        number = self._control.fileno()
+        return [sys.executable, "-I", "-S", str(TESTS / "forked.py"), str(number), module, *arguments], number
+
     def start(
         self,
         module: str,

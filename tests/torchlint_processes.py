@@ -6,7 +6,9 @@ import atexit
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 from forks import Forks
@@ -17,7 +19,8 @@ IMPORTED = [
     ".".join([package, *path.relative_to(folder).with_suffix("").parts])
     for package, folder in (("torchlint", TESTS.parent / "torchlint"), ("torchlint_rules", TESTS.parent / "rules"))
     for path in sorted(folder.rglob("*.py"))
-    if path.stem not in ("__init__", "__main__", "flake8_plugin") and path.parent.name not in ("server", "completions")
+    if path.stem not in ("__init__", "__main__", "flake8_plugin") and path.parent.name != "completions"
+    if path.parent.name != "server" or find_spec("pygls")
 ]
 PATIENCE_S = 240.0
 
@@ -37,12 +40,17 @@ def forks() -> Forks:
     return server
 
 
+def can_fork(variables: Mapping[str, str]) -> bool:
+    """Whether a process with these variables is the same when it is forked: those that Python reads at its start."""
+    return hasattr(os, "fork") and forks().can_run(variables)
+
+
 def run_module(
     module: str, folder: Path, *arguments: str, stdin: bytes = b"", env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[bytes]:
     """``python -m MODULE ARGUMENTS`` in a folder; a variable that Python reads at its start makes it start anew."""
     variables = environment(**(env or {}))
-    if hasattr(os, "fork") and forks().can_run(variables):
+    if can_fork(variables):
         return forks().run(module, *arguments, cwd=folder, env=variables, stdin=stdin, timeout=PATIENCE_S)
     return subprocess.run(
         [sys.executable, "-m", module, *arguments],
