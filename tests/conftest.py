@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,6 +31,41 @@ pytest.register_assert_rewrite("notebook_files", "report_readers", "sample_findi
 
 MakeSettings = Callable[..., Settings]
 RunTorchlint = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+#: Files of tests by what they need beyond the packages that every test may import.
+NEEDS = {
+    "torch": [
+        "test_pairs",
+        "test_rehearsal",
+        "test_fixed_programs",
+        "test_validation_command",
+        "test_validation_measurements",
+    ],
+    "pygls": ["test_editors", "test_server_*"],
+    "hypothesmith": ["test_fuzzing"],
+}
+MISSING = [package for package in NEEDS if find_spec(package) is None]
+collect_ignore_glob = [f"{name}.py" for package in MISSING for name in NEEDS[package]]
+#: Those that take longest; they come first, so that no process is left with one of them at the end.
+SLOW = (*NEEDS["torch"], "test_flake8", "test_ci", "test_pre_commit", "test_site", "test_fuzzing", "test_reliability")
+
+
+def pytest_report_header() -> list[str]:
+    """Says which tests are left out."""
+    return [f"{package} is not installed: {', '.join(NEEDS[package])} are left out" for package in MISSING]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that are slow, use torch or a browser, and run the slow ones first."""
+    for item in items:
+        if item.path.stem in SLOW:
+            item.add_marker("slow")
+        if item.path.stem in NEEDS["torch"]:
+            item.add_marker("torch")
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker("browser")
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 @pytest.fixture

@@ -149,7 +149,9 @@ class Forks:
 
 
 def _variables_of_python(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if name.startswith(("PYTHON", "LC_", "LANG"))}
+    """What Python reads at its start, but for what a fork can still do."""
+    names = [name for name in environment if name.startswith(("PYTHON", "LC_", "LANG")) and name != "PYTHONUNBUFFERED"]
+    return {name: environment[name] for name in sorted(names)}
 
 
 def _received(connection: socket.socket, length: int) -> bytes:
@@ -229,8 +231,9 @@ def _become(
     for number, (name, old) in enumerate((("stdin", sys.stdin), ("stdout", sys.stdout), ("stderr", sys.stderr))):
         assert isinstance(old, TextIOWrapper)
         binary = open(number, "wb" if number else "rb", closefd=False)  # noqa: SIM115
-        unbuffered = "PYTHONUNBUFFERED" in environment
-        stream = TextIOWrapper(binary, old.encoding, old.errors, line_buffering=number == 2, write_through=unbuffered)
+        buffered = number != 2 and not binary.isatty()
+        stream = TextIOWrapper(binary, old.encoding, old.errors, line_buffering=not buffered)
+        stream.reconfigure(write_through="PYTHONUNBUFFERED" in environment)
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
     sys.path[0] = folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,19 +34,36 @@ def test_there_are_pairs() -> None:
     assert {pair.kind for pair in PAIRS} == {"rule", "program"}
 
 
-@pytest.mark.parametrize(
-    "pair", [*PAIRS, Pair("combined", "program", ROOT / "fixtures" / "combined")], ids=lambda pair: pair.name
-)
-def test_both_sides_compute_the_same(pair: Pair, tmp_path: Path) -> None:
-    size = small(pair).size
-    before, after = (str(tmp_path / f"{side}.pt") for side in pair.sides)
-    compute(pair.folder, pair.sides[0], size, before)
-    found = compute(pair.folder, pair.sides[1], size, after, before)
+def each(pairs: list[Pair]) -> pytest.MarkDecorator:
+    """A test of each of these pairs, those of one pair in one process: its before-program runs once."""
+    marked = [pytest.param(pair, id=pair.name, marks=pytest.mark.xdist_group(f"pair {pair.name}")) for pair in pairs]
+    return pytest.mark.parametrize("pair", marked)
+
+
+@pytest.fixture(scope="module")
+def before(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Pair], str]:
+    """``before(pair)``: the file with what the before-program of a pair computes."""
+    folder = tmp_path_factory.mktemp("before")
+
+    def run(pair: Pair) -> str:
+        path = folder / f"{pair.name}.pt"
+        if not path.exists():
+            compute(pair.folder, pair.sides[0], small(pair).size, str(path))
+        return str(path)
+
+    return run
+
+
+@each([*PAIRS, Pair("combined", "program", ROOT / "fixtures" / "combined")])
+def test_both_sides_compute_the_same(pair: Pair, before: Callable[[Pair], str], tmp_path: Path) -> None:
+    found = compute(pair.folder, pair.sides[1], small(pair).size, str(tmp_path / "after.pt"), before(pair))
     assert found["difference"] <= found["tolerance"]
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
-def test_the_fixes_of_all_rules_keep_what_a_program_computes(pair: Pair, tmp_path: Path) -> None:
+@each(PAIRS)
+def test_the_fixes_of_all_rules_keep_what_a_program_computes(
+    pair: Pair, before: Callable[[Pair], str], tmp_path: Path
+) -> None:
     """Safe fixes keep it exactly, unsafe ones within the tolerance of the program."""
     text = (pair.folder / "before.py").read_text(encoding="utf-8")
     fixed = {name: fix_all(text, unsafe=name == "unsafe") for name in ("safe", "unsafe")}
@@ -53,12 +71,9 @@ def test_the_fixes_of_all_rules_keep_what_a_program_computes(pair: Pair, tmp_pat
     new = [name for name, of in fixed.items() if of not in known]
     if not new:
         pytest.skip("the fixes give what another test runs")
-    for name, program in {"before": text, **fixed}.items():
-        (tmp_path / f"{name}.py").write_text(program, encoding="utf-8")
-    size, results = small(pair).size, {name: str(tmp_path / f"{name}.pt") for name in ("before", *fixed)}
-    compute(tmp_path, "before", size, results["before"])
     for name in new:
-        found = compute(tmp_path, name, size, results[name], results["before"])
+        (tmp_path / f"{name}.py").write_text(fixed[name], encoding="utf-8")
+        found = compute(tmp_path, name, small(pair).size, str(tmp_path / f"{name}.pt"), before(pair))
         assert found["difference"] <= (0 if name == "safe" else max(found["tolerance"], TOLERANCE)), name
 
 
