@@ -9,10 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from rule_cases import FIXTURES, read_cases
 from torchlint_processes import run_module
-
-TESTS = Path(__file__).resolve().parent
-FIXTURES = TESTS.parent / "fixtures"
 
 RunTorchlint = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -39,9 +37,12 @@ def test_flake8_lists_the_plugin() -> None:
 
 def test_the_findings_are_those_of_torchlint(tmp_path: Path, torchlint_in: RunTorchlint) -> None:
     for folder in sorted(FIXTURES.iterdir()):
-        for name in ("before.py", "after.py", "cases.py"):
+        module = folder.name.replace("-", "_")
+        for name in ("before.py", "after.py"):
             if (folder / name).is_file():
-                (tmp_path / f"{folder.name.replace('-', '_')}_{name}").write_bytes((folder / name).read_bytes())
+                (tmp_path / f"{module}_{name}").write_bytes((folder / name).read_bytes())
+        firing = [case.text for case in read_cases(folder.name) if case.fires]
+        (tmp_path / f"{module}_cases.py").write_text("\n".join(firing), encoding="utf-8")
     (tmp_path / "torchlint.toml").write_text('extend-select = ["ALL"]\nignore = ["TL811"]\n')
     expected = torchlint_lines(torchlint_in(tmp_path, "--output-format", "json"), tmp_path)
     assert len(expected) > 100
