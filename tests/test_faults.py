@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from torchlint_processes import run_module
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = """\
@@ -42,6 +43,9 @@ def run(
     folder: Path, *arguments: str, prepare: Callable[[], None] | None = None, variables: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """A run in a folder; `prepare` is called in the new process before it."""
+    if prepare is None:
+        done = run_module("torchlint", folder, *arguments, env=variables)
+        return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
     return subprocess.run(
         [*COMMAND, *arguments],
         cwd=folder,
