@@ -170,7 +170,8 @@ def _received(connection: socket.socket, length: int) -> bytes:
 def _serve(control: socket.socket, imported: Sequence[str]) -> None:
     """Fork for each request, until there are no more; returns in a fork, when its module is to be run."""
     for name in imported:
-        importlib.import_module(name)
+        with contextlib.suppress(ImportError):  # of a package that need not be installed
+            importlib.import_module(name)
     gc.collect()
     gc.freeze()  # what is there stays; looking at it again in each process would copy its pages
     while True:

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 
 from forks import Forks
@@ -20,7 +19,6 @@ IMPORTED = [
     for package, folder in (("torchlint", TESTS.parent / "torchlint"), ("torchlint_rules", TESTS.parent / "rules"))
     for path in sorted(folder.rglob("*.py"))
     if path.stem not in ("__init__", "__main__", "flake8_plugin") and path.parent.name != "completions"
-    if path.parent.name != "server" or find_spec("pygls")
 ]
 PATIENCE_S = 240.0
 
