@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
-import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import hypothesis
 import pytest
+from torch_forks import ForkedWorker
+from torchlint_processes import run_module
 
 import torchlint
 from torchlint.settings.settings import Settings
@@ -27,6 +31,41 @@ pytest.register_assert_rewrite("notebook_files", "report_readers", "sample_findi
 
 MakeSettings = Callable[..., Settings]
 RunTorchlint = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+#: Files of tests by what they need beyond the packages that every test may import.
+NEEDS = {
+    "torch": [
+        "test_pairs",
+        "test_rehearsal",
+        "test_fixed_programs",
+        "test_validation_command",
+        "test_validation_measurements",
+    ],
+    "pygls": ["test_editors", "test_server_*"],
+    "hypothesmith": ["test_fuzzing"],
+}
+MISSING = [package for package in NEEDS if find_spec(package) is None]
+collect_ignore_glob = [f"{name}.py" for package in MISSING for name in NEEDS[package]]
+#: Those that take longest; they come first, so that no process is left with one of them at the end.
+SLOW = (*NEEDS["torch"], "test_flake8", "test_ci", "test_pre_commit", "test_site", "test_fuzzing", "test_reliability")
+
+
+def pytest_report_header() -> list[str]:
+    """Says which tests are left out."""
+    return [f"{package} is not installed: {', '.join(NEEDS[package])} are left out" for package in MISSING]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that are slow, use torch or a browser, and run the slow ones first."""
+    for item in items:
+        if item.path.stem in SLOW:
+            item.add_marker("slow")
+        if item.path.stem in NEEDS["torch"]:
+            item.add_marker("torch")
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker("browser")
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 @pytest.fixture
@@ -55,19 +94,15 @@ def torchlint_in() -> RunTorchlint:
     def run(
         folder: Path, *arguments: str, stdin: str | None = None, env: dict[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        path = os.pathsep.join([str(TESTS), str(TESTS.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-        unset = {
-            name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")
-        }
-        return subprocess.run(
-            [sys.executable, "-m", "torchlint", *arguments],
-            cwd=folder,
-            env={**unset, "PYTHONPATH": path, "PYTHONIOENCODING": "utf-8", **(env or {})},
-            input=stdin,
-            capture_output=True,
-            encoding="utf-8",
-            timeout=120,
-            check=False,
-        )
+        done = run_module("torchlint", folder, *arguments, stdin=(stdin or "").encode(), env=env)
+        printed, said = (io.TextIOWrapper(io.BytesIO(data), "utf-8").read() for data in (done.stdout, done.stderr))
+        return subprocess.CompletedProcess(done.args, done.returncode, printed, said)
 
     return run
+
+
+@pytest.fixture
+def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers that need not import torch: to start one takes longer than what most tests ask of it."""
+    stand_in = SimpleNamespace(**{**vars(subprocess), "Popen": ForkedWorker})
+    monkeypatch.setattr("validation.process.subprocess", stand_in)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -12,16 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import TESTS
 from lsprotocol import types
 from pygls.protocol import default_converter
 from pytest_lsp import LanguageClient
 from pytest_lsp.client import DEFAULT_CLIENT_FEATURES, register_lsp_features
+from torchlint_processes import can_fork, environment, forks
 
 SETTINGS = 'plugins = ["demo_pack", "server_pack"]\nselect = ["ZZ", "ZY", "TL001"]\nignore = ["ZZ301"]\n'
 ENCODINGS = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
 
 FIX_ALL = ": fix all safely fixable findings"
+
+
+#: Seconds, less than a test may take: a busy machine answers late.
+PATIENCE_S = 120.0
 
 
 class Editor(LanguageClient):
@@ -119,7 +122,7 @@ class Editor(LanguageClient):
         """Wait until something that the server tells makes it so."""
         while not true():
             self._news.clear()
-            await asyncio.wait_for(self._news.wait(), 20)
+            await asyncio.wait_for(self._news.wait(), PATIENCE_S)
 
     # -- texts
 
@@ -203,9 +206,12 @@ async def editor(
 ) -> AsyncIterator[Editor]:
     """An editor with folders open, and its server."""
     client = Editor()
-    path = os.pathsep.join([str(TESTS), str(TESTS.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "PYTHONPATH": path}
-    await client.start_io(sys.executable, "-m", "torchlint", "server", env=environment)
+    variables = environment()
+    if can_fork(variables):
+        command, inherited = forks().command("torchlint", "server")
+        await client.start_io(*command, env=variables, pass_fds=[inherited])
+    else:
+        await client.start_io(sys.executable, "-m", "torchlint", "server", env=variables)
     folders = [types.WorkspaceFolder(root.as_uri(), root.name) for root in roots]
     params = types.InitializeParams(
         capabilities=capabilities(pull=pull, encodings=encodings, rich=rich, related=related),
@@ -222,7 +228,7 @@ async def editor(
     try:
         yield client
     finally:
-        await asyncio.wait_for(client.shutdown_session(), 20)
+        await asyncio.wait_for(client.shutdown_session(), PATIENCE_S)
         await client.stop()  # type: ignore[no-untyped-call]
     assert server.returncode == 0
 

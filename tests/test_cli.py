@@ -184,7 +184,8 @@ def test_standard_input(project: Path, torchlint_in: RunTorchlint) -> None:
 def test_json_is_the_same_on_every_run(project: Path, torchlint_in: RunTorchlint) -> None:
     for index in range(80):
         (project / f"{index:02}.py").write_text("x = LOUD, RISKY\n")
-    runs = {torchlint_in(project, "--output-format", "json").stdout for _ in range(3)}
+    seeds = [{"PYTHONHASHSEED": str(seed)} for seed in range(3)]
+    runs = {torchlint_in(project, "--output-format", "json", env=seed).stdout for seed in seeds}
     assert len(runs) == 1
     items = json.loads(runs.pop())
     assert [os.path.basename(item["filename"]) for item in items[::2]] == [f"{index:02}.py" for index in range(80)]

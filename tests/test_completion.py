@@ -42,7 +42,7 @@ def run_shell(folder: Path, *command: str, stdin: str | None = None) -> str:
         input=stdin,
         capture_output=True,
         encoding="utf-8",
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert done.stderr == ""

@@ -23,7 +23,7 @@ from conftest import RunTorchlint
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "editors"
 EXTENSION = ROOT / "editors" / "vscode"
-LIMIT = 120
+LIMIT = 240
 
 SLOW = 'import torch\n\n\ndef make(n):\n    return torch.zeros(n, n).to("cuda")  # 中文 🎉\n'
 FIXED = 'import torch\n\n\ndef make(n):\n    return torch.zeros(n, n, device="cuda")  # 中文 🎉\n'

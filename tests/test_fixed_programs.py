@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from torch_forks import printed
 
 import torchlint
 from torchlint.engine.results import Mode
@@ -19,21 +17,6 @@ PROGRAMS = Path(__file__).resolve().parent / "programs"
 NAMES = sorted(path.stem for path in PROGRAMS.glob("*.py") if not path.stem.startswith("helper_"))
 #: What an unsafe fix may break, as its caution says, because the file does not show it.
 TOLD = {"tl204_own_batch", "tl206_expand", "tl206_not_a_device", "tl303_isinstance"}
-
-
-def printed(folder: Path, name: str) -> str:
-    """What a program prints, and how it ends."""
-    done = subprocess.run(
-        [sys.executable, f"{name}.py"],
-        cwd=folder,
-        env={**os.environ, "TORCHDYNAMO_DISABLE": "1"},  # what compiles needs a C++ tool chain
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    error = done.stderr.strip().splitlines()[-1:] if done.returncode else []
-    return "\n".join([done.stdout, f"status {done.returncode}", *error])
 
 
 @pytest.fixture(scope="module")

@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-TESTS = Path(__file__).resolve().parent
-FIXTURES = TESTS.parent / "fixtures"
+from rule_cases import FIXTURES, read_cases
+from torchlint_processes import run_module
 
 RunTorchlint = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def flake8(folder: Path, *arguments: str, stdin: bytes | None = None) -> tuple[list[str], str, int]:
     """The lines that flake8 prints of the codes TL and ZZ, what it says on standard error, and its exit status."""
-    done = subprocess.run(
-        [sys.executable, "-m", "flake8", "--isolated", "--select", "TL,ZZ,E9", *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)])},
-        input=stdin,
-        capture_output=True,
-        timeout=300,
-        check=False,
-    )
+    done = run_module("flake8", folder, "--isolated", "--select", "TL,ZZ,E9", *arguments, stdin=stdin or b"")
     return done.stdout.decode().splitlines(), done.stderr.decode(), done.returncode
 
 
@@ -47,9 +37,12 @@ def test_flake8_lists_the_plugin() -> None:
 
 def test_the_findings_are_those_of_torchlint(tmp_path: Path, torchlint_in: RunTorchlint) -> None:
     for folder in sorted(FIXTURES.iterdir()):
-        for name in ("before.py", "after.py", "cases.py"):
+        module = folder.name.replace("-", "_")
+        for name in ("before.py", "after.py"):
             if (folder / name).is_file():
-                (tmp_path / f"{folder.name.replace('-', '_')}_{name}").write_bytes((folder / name).read_bytes())
+                (tmp_path / f"{module}_{name}").write_bytes((folder / name).read_bytes())
+        firing = [case.text for case in read_cases(folder.name) if case.fires]
+        (tmp_path / f"{module}_cases.py").write_text("\n".join(firing), encoding="utf-8")
     (tmp_path / "torchlint.toml").write_text('extend-select = ["ALL"]\nignore = ["TL811"]\n')
     expected = torchlint_lines(torchlint_in(tmp_path, "--output-format", "json"), tmp_path)
     assert len(expected) > 100

@@ -50,7 +50,7 @@ def test_what_is_no_regular_file_is_written_to_and_stays_what_it_is(project: Pat
     os.mkfifo(project / "pipe")
     with subprocess.Popen(["cat", str(project / "pipe")], stdout=subprocess.PIPE, text=True) as reader:
         assert torchlint_in(project, "-o", "pipe", "--output-format", "pylint").returncode == 1
-        assert reader.communicate(timeout=60)[0] == "a.py:1: [ZZ101] LOUD is found\n"
+        assert reader.communicate(timeout=240)[0] == "a.py:1: [ZZ101] LOUD is found\n"
     assert stat.S_ISFIFO((project / "pipe").stat().st_mode)
     assert torchlint_in(project, "-o", "/dev/stdout", "--output-format", "pylint").stdout.startswith("a.py:1: ")
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from torch_forks import compute
 
 import torchlint
-from validation.child import call
-from validation.measure import HANG_S, Sides, Task, measure
+from validation.measure import Sides, Task, measure
 from validation.pairs import ROOT, Pair, find_pairs
-from validation.worker import Worker
 
 SIZE = 0.02
 #: What the fixes of several rules may change together, such as the order of sums.
@@ -36,27 +34,36 @@ def test_there_are_pairs() -> None:
     assert {pair.kind for pair in PAIRS} == {"rule", "program"}
 
 
-def run(side: str, size: float, result: str, compare_with: str = "") -> dict[str, Any]:
-    """In a process of its own: what one side computes, into the file `result`; how far it is from another file."""
-    one = Worker(importlib.import_module(side))
-    one.prepare("cpu", size)
-    one.first(result)
-    return one.compare(result, compare_with) if compare_with else {}
+def each(pairs: list[Pair]) -> pytest.MarkDecorator:
+    """A test of each of these pairs, those of one pair in one process: its before-program runs once."""
+    marked = [pytest.param(pair, id=pair.name, marks=pytest.mark.xdist_group(f"pair {pair.name}")) for pair in pairs]
+    return pytest.mark.parametrize("pair", marked)
 
 
-@pytest.mark.parametrize(
-    "pair", [*PAIRS, Pair("combined", "program", ROOT / "fixtures" / "combined")], ids=lambda pair: pair.name
-)
-def test_both_sides_compute_the_same(pair: Pair, tmp_path: Path) -> None:
-    folder, size = str(pair.folder), small(pair).size
-    before, after = (str(tmp_path / f"{side}.pt") for side in pair.sides)
-    call(run, folder, pair.sides[0], size, before, limit=HANG_S)
-    found = call(run, folder, pair.sides[1], size, after, before, limit=HANG_S)
+@pytest.fixture(scope="module")
+def before(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Pair], str]:
+    """``before(pair)``: the file with what the before-program of a pair computes."""
+    folder = tmp_path_factory.mktemp("before")
+
+    def run(pair: Pair) -> str:
+        path = folder / f"{pair.name}.pt"
+        if not path.exists():
+            compute(pair.folder, pair.sides[0], small(pair).size, str(path))
+        return str(path)
+
+    return run
+
+
+@each([*PAIRS, Pair("combined", "program", ROOT / "fixtures" / "combined")])
+def test_both_sides_compute_the_same(pair: Pair, before: Callable[[Pair], str], tmp_path: Path) -> None:
+    found = compute(pair.folder, pair.sides[1], small(pair).size, str(tmp_path / "after.pt"), before(pair))
     assert found["difference"] <= found["tolerance"]
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
-def test_the_fixes_of_all_rules_keep_what_a_program_computes(pair: Pair, tmp_path: Path) -> None:
+@each(PAIRS)
+def test_the_fixes_of_all_rules_keep_what_a_program_computes(
+    pair: Pair, before: Callable[[Pair], str], tmp_path: Path
+) -> None:
     """Safe fixes keep it exactly, unsafe ones within the tolerance of the program."""
     text = (pair.folder / "before.py").read_text(encoding="utf-8")
     fixed = {name: fix_all(text, unsafe=name == "unsafe") for name in ("safe", "unsafe")}
@@ -64,12 +71,9 @@ def test_the_fixes_of_all_rules_keep_what_a_program_computes(pair: Pair, tmp_pat
     new = [name for name, of in fixed.items() if of not in known]
     if not new:
         pytest.skip("the fixes give what another test runs")
-    for name, program in {"before": text, **fixed}.items():
-        (tmp_path / f"{name}.py").write_text(program, encoding="utf-8")
-    size, results = small(pair).size, {name: str(tmp_path / f"{name}.pt") for name in ("before", *fixed)}
-    call(run, str(tmp_path), "before", size, results["before"], limit=HANG_S)
     for name in new:
-        found = call(run, str(tmp_path), name, size, results[name], results["before"], limit=HANG_S)
+        (tmp_path / f"{name}.py").write_text(fixed[name], encoding="utf-8")
+        found = compute(tmp_path, name, small(pair).size, str(tmp_path / f"{name}.pt"), before(pair))
         assert found["difference"] <= (0 if name == "safe" else max(found["tolerance"], TOLERANCE)), name
 
 
@@ -81,6 +85,7 @@ def fix_all(text: str, *, unsafe: bool) -> str:
     return fixed.source.text
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_a_pair_is_measured_on_the_cpu() -> None:
     measured = measure(Sides(small(named("missing-no-grad")), EAGER), limit=0)
     assert measured.verdict != "differs"
@@ -90,6 +95,7 @@ def test_a_pair_is_measured_on_the_cpu() -> None:
     assert set(measured.before) == set(measured.after) >= {"time", "peak memory", "graphs"}
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_a_rule_about_a_count_is_judged_by_it() -> None:
     measured = measure(Sides(small(named("deprecated-amp-api")), EAGER), limit=0)
     assert measured.verdict == "confirmed"

@@ -44,8 +44,11 @@ def test_programs(path: Path) -> None:
 
 
 def test_there_are_fixes_among_them() -> None:
-    outcomes = [examined(path.read_bytes(), "program.py", str(path)) for path in PROGRAMS[:30]]
-    assert sum(outcome.fixes for outcome in outcomes) >= 20
+    fixes = 0
+    for path in PROGRAMS[:30]:
+        if fixes < 20:
+            fixes += examined(path.read_bytes(), "program.py", str(path)).fixes
+    assert fixes >= 20
 
 
 @pytest.mark.parametrize("path", GRAMMAR, ids=lambda path: path.stem)

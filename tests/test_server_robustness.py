@@ -94,7 +94,7 @@ def run_server(code: str, stdin: bytes) -> subprocess.CompletedProcess[bytes]:
         input=stdin,
         env={**os.environ, "PYTHONPATH": str(TESTS.parent)},
         capture_output=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
 

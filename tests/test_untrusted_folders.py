@@ -42,7 +42,7 @@ def run_in(folder: Path, *arguments: str, **variables: str) -> subprocess.Comple
         env={**environment, "PYTHONPATH": places, **variables},
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
 

@@ -7,10 +7,12 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from time import sleep
 
 import pytest
 import torch
 from little_pairs import PROGRAM, a_device, result
+from torch_forks import run_without_workers, started
 
 from validation import __main__ as command_line
 from validation import campaign
@@ -139,35 +141,33 @@ def test_a_failed_program_is_tried_again_when_resuming(
 
 
 def test_a_run_that_is_killed_at_any_moment_loses_nothing(tmp_path: Path) -> None:
-    names = "abcd"
+    names = {f"pair-{number:02}" for number in range(40)}
     for name in names:
         folder = tmp_path / "root" / "validation" / "programs" / name
         folder.mkdir(parents=True)
-        parts = {"head": "SIZES = {'cpu': {'one': 1.0}}", "prepare": "pass", "result": "[state]"}
-        (folder / "before.py").write_text(PROGRAM.format(**parts, work="time.sleep(0.02)"))
-        (folder / "after.py").write_text(PROGRAM.format(**parts, work="time.sleep(0.01)"))
+        for side in ("before", "after"):
+            parts = {"head": "SIZES = {'cpu': {'one': 1.0}}", "prepare": "pass", "work": "pass", "result": "[state]"}
+            (folder / f"{side}.py").write_text(PROGRAM.format(**parts))
     output = tmp_path / "cpu.json"
-    code = f"""
-import sys
-from pathlib import Path
-from validation import __main__ as command_line, campaign, pairs
-command_line.find_pairs = lambda: pairs.find_pairs(Path({str(tmp_path / "root")!r}))
-campaign.SAMPLING_S["cpu"] = 0.0
-sys.exit(command_line.main(["--device", "cpu", "--output", {str(output)!r}, "--resume"]))
-"""
+
+    def found() -> set[str]:
+        return set(load(output).results) if output.exists() else set()
+
     done: set[str] = set()
-    for moment in (3.0, 6.0, 300.0):
-        suite = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-        try:
-            shown, _ = suite.communicate(timeout=moment)
-        except subprocess.TimeoutExpired:
-            suite.kill()
-            suite.communicate()
-        found = set(load(output).results) if output.exists() else set()
-        assert found >= done
-        done = found
-    assert suite.returncode == 0, shown
-    assert done == set(names)
+    for moment in range(6):
+        suite = started(run_without_workers, tmp_path / "root", output)
+        while suite.is_alive() and found() <= done:
+            sleep(0.001 * moment)
+        sleep(0.003 * moment)  # somewhere in the work on the next pair
+        suite.kill()
+        suite.join()
+        assert found() > done
+        done = found()
+    assert done < names
+    suite = started(run_without_workers, tmp_path / "root", output)
+    suite.join()
+    assert suite.exitcode == 0
+    assert found() == names
 
 
 def test_an_interrupted_run_keeps_what_it_measured(

@@ -31,6 +31,7 @@ def measured(pair: Pair) -> Measurement:
     return measure(Sides(Task(pair, "one", 1.0, "cpu")), limit=0)
 
 
+@pytest.mark.usefixtures("forked_workers")
 @pytest.mark.parametrize(
     ("parts", "verdict", "reason"),
     [
@@ -71,6 +72,7 @@ def test_what_a_program_prints_disturbs_nothing(make_pair: MakePair) -> None:
     assert found.difference == 0
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_first_runs_are_taken_in_fresh_processes(make_pair: MakePair, tmp_path: Path) -> None:
     pair = make_pair(prepare=f"open({str(tmp_path / 'log')!r}, 'a').write(str(os.getpid()) + ' ')")
     found = measured(replace(pair, metric="first run"))
@@ -78,6 +80,7 @@ def test_first_runs_are_taken_in_fresh_processes(make_pair: MakePair, tmp_path: 
     assert len(set((tmp_path / "log").read_text().split())) == found.samples
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_each_side_is_repeated_by_its_own_time(make_pair: MakePair, tmp_path: Path) -> None:
     log = tmp_path / "runs"
     pair = make_pair(work=f"time.sleep(0.2); open({str(log)!r}, 'a').write('.')")
@@ -87,12 +90,14 @@ def test_each_side_is_repeated_by_its_own_time(make_pair: MakePair, tmp_path: Pa
     assert found.after["time"] >= 0.2
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_programs_that_differ_are_timed_all_the_same(make_pair: MakePair) -> None:
     found = measured(make_pair(work="time.sleep(0.05)", result="[state, 3 * state]"))
     assert found.verdict == "differs"
     assert found.speedup is not None and found.speedup < 0.5
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_a_ratio_near_1_needs_several_pairs_of_processes(make_pair: MakePair) -> None:
     pair = make_pair(work="time.sleep(0.02)")
     pair = replace(pair, sides=("after", "after"))
@@ -107,6 +112,7 @@ def test_a_ratio_near_1_needs_several_pairs_of_processes(make_pair: MakePair) ->
     assert found is not None and "pairs of processes" not in found.reason
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_a_measurement_ends_at_the_deadline(make_pair: MakePair) -> None:
     pair = make_pair(work="time.sleep(30)")
     begin = monotonic()
@@ -132,8 +138,8 @@ measure(Sides(Task(Pair("little", "rule", Path({str(pair.folder)!r})), "one", 1.
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait until something is so; fails after a minute."""
-    deadline = monotonic() + 60
+    """Wait until something is so."""
+    deadline = monotonic() + 240  # on a busy machine
     while not condition():
         assert monotonic() < deadline
         sleep(0.05)
@@ -153,6 +159,7 @@ def wait():
 """
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_on_cuda_synchronizations_are_counted_in_one_run(tmp_path: Path) -> None:
     for side, waits in (("before", 3), ("after", 1)):
         parts = {"head": STAND_IN, "prepare": "pass", "work": f"[wait() for _ in range({waits})]", "result": "state"}

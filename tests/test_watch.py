@@ -17,6 +17,8 @@ from pathlib import Path
 from types import TracebackType
 
 import pytest
+from forks import Fork
+from torchlint_processes import can_fork, environment, forks
 
 pytest.importorskip("watchfiles", reason="watchfiles (the extra `watch`) is not installed")
 
@@ -24,7 +26,7 @@ TESTS = Path(__file__).resolve().parent
 RunTorchlint = Callable[..., "subprocess.CompletedProcess[str]"]
 
 #: Seconds after which something has surely gone wrong.
-_PATIENCE = 60.0
+_PATIENCE = 120.0
 _END = "Watching for changes; Ctrl-C ends."
 
 
@@ -32,24 +34,29 @@ class Watching:
     """A running ``torchlint --watch``, whose reports are read one by one."""
 
     def __init__(self, folder: Path, *arguments: str, terminal: bool = False) -> None:
-        path = os.pathsep.join([str(TESTS), str(TESTS.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-        environment = {**os.environ, "PYTHONPATH": path, "PYTHONIOENCODING": "utf-8", "TERM": "xterm"}
-        command = [sys.executable, "-u", "-m", "torchlint", "--watch", "--output-format", "concise", *arguments]
+        variables = environment(PYTHONUNBUFFERED="1", TERM="xterm")
+        arguments = ("--watch", "--output-format", "concise", *arguments)
         if terminal:
             import pty
 
             self._reader, writer = pty.openpty()
         else:
             self._reader, writer = os.pipe()
-        self.process = subprocess.Popen(
-            command,
-            cwd=folder,
-            env=environment,
-            stdout=writer,
-            stderr=writer,
-            # a shell that runs the tests in the background ignores SIGINT, for its children too
-            preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
-        )
+        self.process: Fork | subprocess.Popen[bytes]
+        if can_fork(variables):
+            self.process = forks().start(
+                "torchlint", *arguments, cwd=folder, env=variables, stdout=writer, stderr=writer
+            )
+        else:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "torchlint", *arguments],
+                cwd=folder,
+                env=variables,
+                stdout=writer,
+                stderr=writer,
+                # a shell that runs the tests in the background ignores SIGINT, for its children too
+                preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+            )
         os.close(writer)
         self._pieces: queue.Queue[str] = queue.Queue()
         self._text = ""
@@ -354,9 +361,8 @@ def test_without_watchfiles_it_says_what_to_install(project: Path) -> None:
     program = (
         "import sys\nsys.modules['watchfiles'] = None\nfrom torchlint.cli import main\nsys.exit(main(['--watch']))\n"
     )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)])}
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=project, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-c", program], cwd=project, env=environment(), capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
     assert done.stderr == "error: --watch needs watchfiles: pip install watchfiles\n"

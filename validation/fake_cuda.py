@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, cast
 from unittest import mock
 
@@ -82,7 +83,7 @@ class FakeCuda(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        tensors = _tensors((args, kwargs))
         if not any(isinstance(tensor, FakeTensor) for tensor in tensors):
             return function(*args, **kwargs)
         if function is aten._local_scalar_dense.default:
@@ -146,7 +147,7 @@ class FakeCuda(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Add an operation on the device to the roofline."""
         if function.namespace != "aten" or function.is_view or function.__name__.startswith(FREE):
             return
-        tensors = [one for one in tree_leaves((args, kwargs, result)) if isinstance(one, torch.Tensor)]
+        tensors = _tensors((args, kwargs, result))
         moved = sum(_bytes(one) for one in tensors)
         flops, rate = 0.0, FLOPS_PER_S["float32"]
         if function.overloadpacket in PRODUCTS and len({one.dtype for one in tensors if one.is_floating_point()}) > 1:
@@ -165,6 +166,18 @@ class FakeCuda(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.work.device_s += max(moved / BYTES_PER_S, flops / rate, KERNEL_S)
 
 
+def _tensors(value: Any) -> list[torch.Tensor]:
+    """The tensors in what an operation is given or gives: lists, tuples and dictionaries of them."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return []
+    return [tensor for part in value for tensor in _tensors(part)]
+
+
+@cache
 def _has_kernel(function: Any) -> bool:
     """Whether an operation has a kernel of its own; CUDA's are those of the CPU, with few exceptions."""
     return torch._C._dispatch_has_kernel_for_dispatch_key(function.name(), "CPU")
