@@ -94,10 +94,10 @@ class Recasts:
         if not loops and not entered:
             return None
         if module.fact(GradModes).of(call) is GradMode.INFERENCE:
-            return "inference mode keeps no rounded weights"
+            return "`inference_mode` disables the cache of cast weights"
         if module.fact(Frozen).has(module.fact(Networks).network_of(call)):
-            return "rounded weights are kept only of parameters that require gradients"
-        return "each entry into autocast rounds them anew" if entered else None
+            return "autocast caches only weights that require gradients"
+        return "the cache of cast weights is emptied after each autocast block" if entered else None
 
     def _is_called_again(self, function: cst.FunctionDef | None) -> bool:
         """Whether the file calls ``function`` in a loop that is not over batches, and not under an autocast."""
