@@ -17,9 +17,9 @@ from torchlint.model.training.outputs import Outputs
 
 #: Methods of a tensor that give its size.
 _SIZES = frozenset({"size", "dim", "numel", "nelement", "element_size", "stride"})
-_IN_PLACE = "no fix: a tensor made in the block is changed in place"
-_LAZY = "no fix: the first forward creates the parameters of a lazy layer, which is built"
-_SUSPENDED = "no fix: other code would run under `inference_mode` while this is suspended"
+_IN_PLACE = "no fix: a tensor created in the block is changed in place"
+_LAZY = "no fix: the first forward pass creates the parameters of the lazy layer"
+_SUSPENDED = "no fix: `inference_mode` would stay enabled for other code while this is suspended"
 
 
 class InferenceTensors:
