@@ -13,18 +13,18 @@ from torchlint.model.semantics.value import Device
 
 from ._sites import EAGER_BACKENDS, Compile, CompileSites
 
-#: What each variable or flag does when it is on, and the value that turns it on (None: any).
+#: The effect of each variable or flag when it is on, and the value that enables it (None: any).
 _VARIABLES = {
-    "TORCHDYNAMO_DISABLE": ("1", "nothing is compiled"),
-    "TORCH_COMPILE_DISABLE": ("1", "nothing is compiled"),
-    "TORCH_COMPILE_DEBUG": ("1", "every compile writes its traces to disk"),
-    "TORCHDYNAMO_SUPPRESS_ERRORS": (None, "what fails to compile runs eagerly, without an error"),
+    "TORCHDYNAMO_DISABLE": ("1", "disables `torch.compile`"),
+    "TORCH_COMPILE_DISABLE": ("1", "disables `torch.compile`"),
+    "TORCH_COMPILE_DEBUG": ("1", "writes debug files at every compilation"),
+    "TORCHDYNAMO_SUPPRESS_ERRORS": (None, "hides compile errors and falls back to eager"),
 }
 _FLAGS = {
-    "torch._dynamo.config.disable": ("True", "nothing is compiled"),
-    "torch._dynamo.config.suppress_errors": ("True", "what fails to compile runs eagerly, without an error"),
+    "torch._dynamo.config.disable": ("True", "disables `torch.compile`"),
+    "torch._dynamo.config.suppress_errors": ("True", "hides compile errors and falls back to eager"),
 }
-#: Conditions that pick a debugging back end knowingly.
+#: Conditions that select a debugging backend on purpose.
 _KNOWING = re.compile(r"debug|eager|backend|test|mps|win32|windows|darwin|platform|cpu|triton|version|capab", re.I)
 
 
