@@ -47,7 +47,7 @@ def repeated(module: Module, site: Compile) -> tuple[cst.CSTNode, str] | None:
     for call in module.callers(function).calls:
         caller = module.function_of(call)
         if caller is not None and _is_step(module, caller) and _is_unconditional(module, call, caller):
-            return caller, f"`{caller.name.value}`"
+            return caller, f"call of `{caller.name.value}`"
         for item in module.fact(Loops).around(call):
             if item.kind is LoopKind.HOT and _is_unconditional(module, call, item.node):
                 return None if _measures(module, call) else (item.node, "iteration of the loop")

@@ -92,10 +92,10 @@ class CompileInHotPath(Rule):
                 fix=None
                 if edited is None
                 else Fix(
-                    "call `torch.compile` once, in advance",
+                    "call `torch.compile` once and reuse the result",
                     edited,
                     Applicability.UNSAFE,
-                    "calls it before the first step",
+                    "runs it before the loop or at import",
                 ),
             )
 

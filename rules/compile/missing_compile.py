@@ -99,7 +99,7 @@ class MissingCompile(Rule):
                     fix=None
                     if edited is None
                     else Fix(
-                        "add `.compile()` after this line",
+                        f"add `{edited[0].content.strip()}`",
                         edited,
                         Applicability.UNSAFE,
                         "the first steps take longer; results may round differently",

@@ -171,7 +171,7 @@ class Samples(ForestFact):
         """Whether ``call`` runs a network on one sample that the statements of ``body`` make, of a known size."""
         if self._has_texts and self._is_pipeline(call):
             one = given if self._is_one(given, body) else None
-            return _Run(one, None, "a pipeline makes batches of a list, with `batch_size=`", None) if one else None
+            return _Run(one, None, "the pipeline accepts a list of inputs and `batch_size=`", None) if one else None
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "generate":
             if not self._has_texts:
                 return None
@@ -180,7 +180,7 @@ class Samples(ForestFact):
             if model.kind is not Kind.MODULE or not (model.sure or named.endswith("model")):
                 return None
             text = self._tokenized(given, body)
-            return _Run(text, None, "a tokenizer pads several texts to one length", None) if text else None
+            return _Run(text, None, "the tokenizer can pad several texts to one length", None) if text else None
         if not self._has_images or not self._runs_inference(call):
             return None
         single = self._single(given, body)
@@ -338,7 +338,7 @@ class Samples(ForestFact):
         for source in self._sources(given, body):
             for call in self._tree.calls_in(source):
                 for resize in self._sizes.fixed_by(call, body):
-                    return "all samples are brought to one size", resize
+                    return "all samples get the same size", resize
         rows = self._rows(single)
         value = self._module.value(rows)
         if value.kind is Kind.TENSOR and (value.sure or value.role is Role.BATCH):

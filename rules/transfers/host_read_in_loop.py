@@ -129,7 +129,9 @@ class HostReadInLoop(Rule):
         changes += [Edit(start, start, content) for start, content in behind.items()]
         names = [f"`{running.name}`" for running in kept if running is not None]
         cautions = [
-            "the list contains tensors until the loop ends" if running.is_list else "sums in the dtype of the tensor"
+            "keeps tensors in the list until the loop ends"
+            if running.is_list
+            else "computes the sum in the dtype of the tensor"
             for running in kept
             if running is not None
         ]
