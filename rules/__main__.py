@@ -1,4 +1,4 @@
-"""Makes the files of a new rule: ``python -m rules CODE NAME FAMILY``, run in the repository."""
+"""Creates the files of a new rule: ``python -m rules CODE NAME FAMILY``, run in the repository."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ if __name__ == "__main__":
 
 
 def scaffold(root: Path, code: str, name: str, family: str) -> list[Path]:
-    """Write the files of a new rule below ``root`` and return them. Raises ValueError if one cannot be made."""
+    """Write the files of a new rule below ``root`` and return them. Raises ValueError if one cannot be created."""
     if not re.fullmatch(r"TL[1-9]\d\d", code):
         raise ValueError(f"{code}: a code is TL and three digits, as in TL407")
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
@@ -138,7 +138,7 @@ def scaffold(root: Path, code: str, name: str, family: str) -> list[Path]:
 
 
 def main() -> int:
-    """The command; files that exist are left as they are."""
+    """The command; existing files are not changed."""
     if len(sys.argv) != 4:
         print("usage: python -m rules CODE NAME FAMILY, as in: python -m rules TL407 zeroed-gradients autograd")
         return 2

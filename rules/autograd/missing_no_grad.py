@@ -107,7 +107,7 @@ class MissingNoGrad(Rule):
         return (Note.at(module, site.unguarded, "this call records gradients, other calls disable them"), unused)
 
     def _wrapped(self, module: Module, site: InferenceSite) -> list[cst.CSTNode]:
-        """The statements that the fix wraps; empty where it decorates the function, or there is no fix."""
+        """The statements that the fix wraps; empty if it decorates the function, or if there is no fix."""
         from torchlint.model.training.inference_places import evaluating_site, function_to_decorate, statements_to_wrap
 
         if site.phase is not None:

@@ -67,7 +67,7 @@ class NoGradInference(Rule):
         from ._inference_tensors import InferenceTensors
         from ._no_grad import NoGrad
 
-        for manager, forward, body in module.fact(NoGrad).inference_mode_serves:
+        for manager, forward, body in module.fact(NoGrad).replaceable:
             obstacle = module.fact(InferenceTensors).obstacle(manager, body)
             yield self.diagnostic(
                 module,

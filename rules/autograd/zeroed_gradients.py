@@ -112,7 +112,7 @@ def _literal_false(module: Module, call: cst.Call) -> cst.Arg | None:
 
 
 def _drop_all(module: Module, call: cst.Call, argument: cst.Arg) -> tuple[str, edits.Edits | None]:
-    """What makes a `zero_grad` call drop gradients: no argument, or True where that is not seen to be the default."""
+    """How a `zero_grad` call sets gradients to None: no argument, or True if that may not be the default."""
     if _drops_by_default(module, call):
         return "remove `set_to_none=False`", edits.remove_argument(module, call, argument)
     return "set `set_to_none=True`", edits.replace(module, argument.value, "True")

@@ -1,4 +1,4 @@
-"""Switches for debugging ``torch.compile``, and whether they were set on purpose."""
+"""Settings for debugging ``torch.compile``, and whether they were set on purpose."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def names_eager(call: cst.Call) -> bool:
     return isinstance(text, str) and EAGER_BACKENDS.fullmatch(text) is not None
 
 
-def is_meant(module: Module, site: Compile) -> bool:
-    """Whether the debugging back end was chosen knowingly: by a condition, for comparison, with a reason given."""
+def is_intended(module: Module, site: Compile) -> bool:
+    """Whether the debugging backend was chosen on purpose: under a condition, for comparison, or with a comment."""
     if in_test(module, site.node):
         return True
     if site.option("disable") is site.debugging and module.comment_on(site.node):

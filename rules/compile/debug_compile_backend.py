@@ -89,14 +89,14 @@ class DebugCompileBackend(Rule):
     demo = ("GPU", "CPU")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from ._debugging import in_test, is_meant, names_eager, switches
+        from ._debugging import in_test, is_intended, names_eager, switches
         from ._sites import CompileSites
 
         if any(module.imports(name) for name in _TESTS):
             return
         for site in module.fact(CompileSites).all:
             argument = site.debugging
-            if argument is None or is_meant(module, site):
+            if argument is None or is_intended(module, site):
                 continue
             text = f"{argument.keyword.value}={module.code(argument.value)}" if argument.keyword else ""
             yield self.diagnostic(

@@ -66,12 +66,12 @@ class DynamoResetInLoop(Rule):
     demo = ("CPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from ._resets import loop_that_needs_it
+        from ._resets import resetting_loop
 
         resets = list(module.own_calls(*_RESETS))
         nodes = [call.node for call in resets]
         for call in resets:
-            loop = loop_that_needs_it(module, call.node)
+            loop = resetting_loop(module, call.node)
             if loop is None:
                 continue
             statement = edits.statement_of_call(module, call.node)

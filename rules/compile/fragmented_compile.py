@@ -96,7 +96,7 @@ class FragmentedCompile(Rule):
 def _as_one(module: Module, site: Compile) -> Edits | None:
     import libcst as cst
 
-    from ._fragments import chosen_in_walk, is_taken_apart
+    from ._fragments import chosen_in_walk, is_unpacked
 
     loop = chosen_in_walk(module, site)
     if loop is not None:
@@ -113,7 +113,7 @@ def _as_one(module: Module, site: Compile) -> Edits | None:
             start, end = module.span(above)
             options = "".join(f", {module.code(item)}" for item in site.options)
             inner = edits.unwrap(module, site.node, site.target)
-            if inner is None or len(above.args) != 1 or is_taken_apart(module, above):
+            if inner is None or len(above.args) != 1 or is_unpacked(module, above):
                 return None
             compile_call = edits.unbracketed(module.code(site.call.func))
             return (Edit(start, start, f"{compile_call}("), *inner, Edit(end, end, f"{options})"))

@@ -72,9 +72,9 @@ class MissingCompile(Rule):
         from torchlint.model.training.constructors import Constructors
         from torchlint.model.training.steps import Steps
 
-        from ._uncompiled import fixed_shape, is_shown, speaks_against, uses_gpu
+        from ._uncompiled import fixed_shape, is_shown, is_unsuitable, uses_gpu
 
-        if not uses_gpu(module) or module.fact(Devices).uses_trainer or speaks_against(module):
+        if not uses_gpu(module) or module.fact(Devices).uses_trainer or is_unsuitable(module):
             return
         seen: set[cst.CSTNode] = set()
         for step in module.fact(Steps).loops:

@@ -132,7 +132,7 @@ def _to_buffer(module: Module, found: Mutation) -> edits.Edits | None:
 
 
 def _may_register(module: Module, made: cst.Assign, name: str) -> bool:
-    """Whether a buffer can be registered at `made`: the module is initialized, and its class has no such attribute."""
+    """Whether a buffer can be registered at `made`: the module is initialized, and its class lacks the attribute."""
     import libcst as cst
 
     function = module.function_of(made)

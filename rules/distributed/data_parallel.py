@@ -154,7 +154,7 @@ def _is_trained_elsewhere(module: Module, call: cst.Call, name: str) -> bool:
         if isinstance(above, cst.If)
         for test in module.tree.calls_in(above.test)
     ):
-        return False  # a copy, wrapped as the network that it is made from
+        return False  # a copy, wrapped like the network that it is created from
     function = module.function_of(call)
     returned = module.definitions.returns(function) if function is not None else []
     parts = [

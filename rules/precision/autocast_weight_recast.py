@@ -102,13 +102,13 @@ def _norm_note(module: Module, norm: Call) -> Note:
 
 
 def _fix(module: Module, recast: Recast) -> Fix | None:
-    """Put the network into the format of autocast where it is made."""
+    """Convert the network to the dtype of autocast where it is created."""
     from torchlint.model.training.inference_places import constructing_statement
 
     from ._recasts import Recasts, prepared
 
     recasts = module.fact(Recasts)
-    if not recasts.is_beside_network(recast) or recasts.norm(recast) or recasts.runs_in_float32(recast):
+    if not recasts.shares_device_with_network(recast) or recasts.norm(recast) or recasts.runs_in_float32(recast):
         return None
     site, dtype = recast.site, recast.autocast.dtype
     name, place = module.code(site.model), constructing_statement(module, site)

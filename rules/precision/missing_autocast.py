@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from torchlint.model.module import Module
     from torchlint.model.training.steps import TrainingLoop
 
-#: The note on what must change before autocast works.
+#: The note on a loss that does not work under autocast.
 _PROBABILITIES = (
     "no fix: `binary_cross_entropy` raises an error under autocast; use `BCEWithLogitsLoss` on logits first",
 )

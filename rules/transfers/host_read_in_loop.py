@@ -144,7 +144,7 @@ class HostReadInLoop(Rule):
         )
 
     def _kept_on_device(self, module: Module, read: HostRead, kept: Running) -> tuple[list[Edit], Edit] | None:
-        """The edits of one read, and the insertion behind the loop."""
+        """The edits of one read, and the insertion after the loop."""
         from ._kept_tensors import is_number, is_overwritten
 
         tensor = module.code(read.tensor) if kept.kind == "int" else f"{module.code(read.tensor)}.detach()"
