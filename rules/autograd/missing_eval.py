@@ -22,8 +22,8 @@ class MissingEval(Rule):
     """Inference runs without `model.eval()`, in training mode.
 
     ## What it does
-    Flags inference (code without gradients, or a function or loop that only evaluates) on a network that this file
-    creates, if nothing in the file may have called `eval()` on it.
+    Flags inference on a network that this file creates, if nothing in the file may have called `eval()` on it.
+    Inference is code without gradients, or a function or loop that only evaluates.
 
     Not flagged are networks whose layers are all seen to be independent of the mode. Neither is a forward pass that
     runs repeatedly on the same input and collects its outputs (Monte Carlo dropout).
@@ -54,8 +54,8 @@ class MissingEval(Rule):
     ## Fix safety
     Unsafe: the outputs change, which is the purpose of the fix. The fix is wrong if the code needs dropout or batch
     statistics: for Monte Carlo dropout, for generators that are sampled in training mode, or when batch norm statistics
-    are estimated again. The network stays in evaluation mode. The fix is offered only if the file does not train the
-    network afterwards without calling `train()`, and does not repeat a forward pass of it on the same input elsewhere.
+    are estimated again. The network stays in evaluation mode. No fix is offered if the file trains the network
+    afterwards without calling `train()`, or repeats a forward pass of it on the same input elsewhere.
 
     ## When to ignore
     Ignore it if the outputs of training mode are wanted.

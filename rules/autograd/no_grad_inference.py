@@ -41,8 +41,11 @@ class NoGradInference(Rule):
     ## Fix safety
     Unsafe: a tensor created under `inference_mode` can never be used in autograd, and an in-place change of it outside
     of `inference_mode` is an error. A network that caches tensors in its forward pass raises an error when it is
-    trained afterwards. No fix is offered if a tensor of the block is changed in place outside of it, if the block
-    contains a `yield` or `await`, or if the program has lazy layers.
+    trained afterwards. No fix is offered
+
+    - if a tensor of the block is changed in place outside of it;
+    - if the block contains a `yield` or `await`;
+    - if the program has lazy layers.
 
     ## When to ignore
     - Outputs, or tensors that the network caches, are used for training later.

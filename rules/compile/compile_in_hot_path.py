@@ -24,8 +24,8 @@ class CompileInHotPath(Rule):
     Flags `torch.compile(...)` inside `forward`, `training_step` or the `step` of an optimizer, and inside a loop over
     batches or steps, if its result is called right there. A function that such a loop calls counts as part of the loop.
 
-    Not flagged is `torch.compile` in a constructor, once per layer or per model, behind a check whether it was done
-    before, in a cached function or in a benchmark.
+    Not flagged is `torch.compile` in a constructor, once per layer or per model, in a cached function or in a
+    benchmark. Neither is a call behind a check whether the code is compiled already.
 
     ## Why it is slow
     The code is not compiled again each time: the compiled code is cached for the code object of the function. But every

@@ -27,8 +27,8 @@ class DebugCompileBackend(Rule):
     - the environment variables `TORCHDYNAMO_DISABLE`, `TORCH_COMPILE_DISABLE`, `TORCH_COMPILE_DEBUG` and
       `TORCHDYNAMO_SUPPRESS_ERRORS`, if the code sets them.
 
-    Tests are not flagged. Neither is a setting that depends on a condition, that the file resets later, or that is next
-    to a compile of the same object with another backend (a comparison).
+    Tests are not flagged. Neither is a setting that depends on a condition or that the file resets later. A comparison,
+    in which the same object is also compiled with another backend, is not flagged either.
 
     ## Why it is slow
     `backend="eager"` traces the code into a graph and then runs that graph operator by operator. The tracing, and the
@@ -50,8 +50,8 @@ class DebugCompileBackend(Rule):
 
     ## Fix safety
     Unsafe: the code is then compiled. The first call takes longer, results may round differently, a C++ compiler or
-    Triton must be installed, and hidden errors appear. An import that only the deleted statement uses (`from
-    torch._dynamo import config`) is removed.
+    Triton must be installed, and hidden errors appear. An import that only the deleted statement uses is removed, such
+    as `from torch._dynamo import config`.
 
     ## When to ignore
     Ignore it if the program is not compiled on purpose, for example because a library that it uses fails under the

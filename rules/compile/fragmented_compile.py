@@ -21,9 +21,9 @@ class FragmentedCompile(Rule):
     """Single layers of a model are compiled separately, and the model is not compiled.
 
     ## What it does
-    Flags `torch.compile` on single layers of `torch.nn` (a `Linear`, a `Conv2d`, a norm, an activation), if at least
-    eight of them are compiled separately, or if a loop over `model.modules()` compiles every layer of a class. The
-    option `layers` sets that number. If the model is compiled as well, TL501 reports it instead.
+    Flags `torch.compile` on single layers of `torch.nn`, such as a `Linear`, a `Conv2d`, a norm or an activation. At
+    least eight of them must be compiled separately, or a loop over `model.modules()` must compile every layer of a
+    class. The option `layers` sets that number. If the model is compiled as well, TL501 reports it instead.
 
     Blocks of several layers are not flagged: compiling each block of a deep model is the documented way to reduce
     start-up time.
@@ -45,8 +45,8 @@ class FragmentedCompile(Rule):
     ```
 
     ## Fix safety
-    Unsafe: the keys of `state_dict()` lose the `_orig_mod.` of each layer (those of an `nn.Sequential` begin with it
-    instead), the first call compiles for longer, and results may round differently. A compiled `nn.Sequential` can be
+    Unsafe: the keys of `state_dict()` lose the `_orig_mod.` of each layer; those of an `nn.Sequential` begin with it
+    instead. The first call compiles for longer, and results may round differently. A compiled `nn.Sequential` can be
     neither iterated over nor indexed. No fix is offered if code that torchlint sees does so, but code in another file
     may. The fix is offered for layers in an `nn.Sequential`, and for a loop over `model.modules()` that only compiles.
 

@@ -55,8 +55,8 @@ class GraphBreakInCompiled(Rule):
 
     Not flagged are
 
-    - operations that do not break the graph: NumPy on tensors, `no_grad`, autocast, `assert`, `if` on a shape, `x[mask]
-      = 0`;
+    - operations that do not break the graph: `x[mask] = 0`, `no_grad`, autocast, `assert`, `if` on a shape, NumPy on
+      tensors;
     - operations under their own condition or behind `torch.compiler.is_compiling()`;
     - code compiled with `fullgraph=True`, which raises an error instead;
     - `loss.backward()` and `optimizer.step()` in a compiled step, where graphs end in any case.
@@ -86,9 +86,12 @@ class GraphBreakInCompiled(Rule):
     captures `.item()` and operators with data-dependent shapes.
 
     ## Fix safety
-    Unsafe: the fix deletes a `print`, a log message or a warning. No fix is offered if its arguments bind a name or
-    call something that may change the program (`stack.pop()`, a function of the project), if it prints to a `file=`, or
-    if nothing else remains in its block. All other kinds are advice only.
+    Unsafe: the fix deletes a `print`, a log message or a warning. All other kinds are advice only. No fix is offered
+
+    - if the arguments bind a name or call something that may change the program (`stack.pop()`, a function of the
+      project);
+    - if it prints to a `file=`;
+    - if nothing else remains in its block.
 
     ## When to ignore
     Ignore it if the graph break is in code that runs once, or at the very end of the compiled function.

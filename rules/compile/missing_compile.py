@@ -16,9 +16,9 @@ class MissingCompile(Rule):
     """A network that is trained on inputs of one shape is never compiled.
 
     ## What it does
-    Flags the code that creates a network, if a training loop on CUDA runs it repeatedly on inputs of one shape, and
-    nothing in the file compiles anything. The shape counts as fixed if a transform or dataset fixes it, if the data
-    come from a `TensorDataset`, or if the inputs are the same tensors at every step.
+    Flags the code that creates a network, if nothing in the file compiles anything. A training loop on CUDA must run
+    the network on inputs of one shape. The shape counts as fixed if a transform or dataset fixes it, or if the data
+    come from a `TensorDataset`. It also counts as fixed if the inputs are the same tensors at every step.
 
     Not flagged are files that train on several GPUs or use a trainer, recurrent or graph networks, hooks, second
     derivatives or data of varying size. Tiny networks are not flagged either.

@@ -30,8 +30,9 @@ class DataParallel(Rule):
 
     - wrappers of a single device;
     - tests, and code under `if __name__ == "__main__":` that tests a network of its file;
-    - wrappers that only load or save a checkpoint: unwrapped again with `.module`, filled by `load_state_dict` in a
-      file that trains nothing and does not return the wrapper to one that does, or used only for `state_dict()`.
+    - wrappers that are used only for `state_dict()`;
+    - wrappers that `load_state_dict` fills and that are unwrapped again with `.module`;
+    - wrappers that `load_state_dict` fills in a file that trains nothing and does not return them to a file that does.
 
     A file is reported once, at its first wrapper, because the fix is a different way to start the script.
 

@@ -20,9 +20,9 @@ class ChannelsFirstConvolution(Rule):
     """Convolutions transpose their 16-bit inputs, because the network is in channels-first format.
 
     ## What it does
-    Flags the first forward pass of a loop on CUDA that runs a network of two-dimensional convolutions under autocast or
-    in half precision, in a file that does not set a memory format. Networks with grouped or three-dimensional
-    convolutions or with instance norms are not flagged: some of them get slower.
+    Flags a network of two-dimensional convolutions that a loop on CUDA runs under autocast or in half precision, in a
+    file that does not set a memory format. The finding is at the first forward pass of the loop. Networks with grouped
+    or three-dimensional convolutions or with instance norms are not flagged: some of them get slower.
 
     ## Why it is slow
     Tensor cores read images in NHWC order, with all channels of a pixel next to each other. By default PyTorch stores

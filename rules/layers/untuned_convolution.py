@@ -18,10 +18,10 @@ class UntunedConvolution(Rule):
     """Convolutions on images of one size run without `cudnn.benchmark`, with kernels that cuDNN picks heuristically.
 
     ## What it does
-    Flags the first forward pass of a loop on CUDA that runs a convolutional network, if transforms or the dataset show
-    that all images have one size and nothing in the file sets `torch.backends.cudnn.benchmark`. In a file with such a
-    loop, it also flags `torch.backends.cudnn.benchmark = False` and `torch.backends.cudnn.enabled = False`, unless a
-    comment, condition, seed or a setting for determinism gives a reason.
+    Flags the first forward pass of a loop on CUDA that runs a convolutional network. Transforms or the dataset must
+    show that all images have one size, and nothing in the file may set `torch.backends.cudnn.benchmark`. In a file with
+    such a loop, it also flags `torch.backends.cudnn.benchmark = False` and `torch.backends.cudnn.enabled = False`.
+    These are not flagged if a comment, a condition, a seed or a setting for determinism gives a reason.
 
     ## Why it is slow
     cuDNN has many kernels for the same convolution and picks one by heuristics. With `benchmark` enabled, it runs all

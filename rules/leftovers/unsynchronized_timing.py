@@ -14,12 +14,12 @@ class UnsynchronizedTiming(Rule):
 
     ## What it does
     Flags differences of `time.time()`, `time.perf_counter()` and similar clocks around a call of a network, in a file
-    that uses CUDA, if nothing in between waits for the GPU: no `torch.cuda.synchronize()`, no `.item()`, `.cpu()` or
+    that uses CUDA. Nothing in between may wait for the GPU: no `torch.cuda.synchronize()`, no `.item()`, `.cpu()` or
     `print`, and no function that may do so out of sight. The clock may also be read by a timer of the project, such as
     `timer.tic()` and `timer.toc()`. A wait at every n-th step only (`if step % 20 == 0:`) does not count.
 
-    A clock that is read at the end of each iteration and subtracted in the next one is flagged only if the CPU waits
-    for the GPU in between, because that time is then missing from the result.
+    A clock may be read at the end of each iteration and subtracted in the next one. This is flagged only if the CPU
+    waits for the GPU in between, because that time is then missing from the result.
 
     ## Why it is slow
     The code is not slow, but the result is wrong. A call of a network only queues its kernels and returns. The clock

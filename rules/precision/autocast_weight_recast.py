@@ -60,12 +60,12 @@ class AutocastWeightRecast(Rule):
 
     - if the file also runs the network outside of autocast;
     - if the network contains batch or instance norms, which raise an error for a float32 input and 16-bit weights;
-    - if it contains layer or group norms and may run on the CPU, where these raise the same error, unless the network
-      contains an embedding, whose outputs are 16-bit too.
+    - if it contains layer or group norms and may run on the CPU, where these raise the same error. An exception is a
+      network with an embedding, whose outputs are 16-bit too.
 
     ## When to ignore
-    Ignore it if weights must stay in float32, because parts of the network need the precision or because code that
-    trains the network shares it with this file.
+    Ignore it if weights must stay in float32. Parts of the network may need the precision, or other code may train the
+    network that this file uses.
 
     ## References
     - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#autocasting)

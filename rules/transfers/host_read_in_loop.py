@@ -20,9 +20,9 @@ class HostReadInLoop(Rule):
 
     ## What it does
     Flags `x.item()`, `float(x)` and `int(x)` at every step of a training loop, where `x` is the loss or is computed
-    from the output of the network. Also flags `loss.cpu().numpy()` of the loss itself. The read may be in the loop, in
-    a function or the `forward` of an object that the step calls, or in a function that is itself a training step, such
-    as that of an ignite `Engine`.
+    from the output of the network. Also flags `loss.cpu().numpy()` of the loss itself. The read may be in the loop, or
+    in a function or `forward` that the step calls. It may also be in a function that is itself a training step, such as
+    that of an ignite `Engine`.
 
     Not flagged are
 
@@ -69,8 +69,8 @@ class HostReadInLoop(Rule):
     every step. They are converted to numbers after the loop. A list gets copies (`clone()`) if something may overwrite
     the tensors in place. No fix is offered
 
-    - if the step would still wait: if one of its reads cannot be moved or is suppressed, if it reads another number or
-      copies another tensor to the CPU, or if such a number controls the step;
+    - if the step would still wait, because one of its reads cannot be moved or is suppressed;
+    - if the step reads another number, copies another tensor to the CPU, or is controlled by such a number;
     - if the sum or the list is used after an exception that ended the loop: the loop is in a `try` whose handlers do
       not leave the function, or which use it.
 
