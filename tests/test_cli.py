@@ -35,7 +35,7 @@ def test_findings_are_shown_and_exit_with_1(project: Path, torchlint_in: RunTorc
         "  |     ^^^^ here",
         "  |",
         "  = note: the word LOUD",
-        "  = fix: write it otherwise: LOUD",
+        "  = help: write it otherwise: LOUD",
         "",
         "1 finding in 1 of 1 file; 1 fixable with --fix.",
     ]

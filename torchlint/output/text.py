@@ -58,12 +58,10 @@ def in_cell(cell: int | None) -> str:
 
 
 def offer(fix: Fix) -> str:
-    """What a fix does, and how far it may be trusted: "fix (unsafe: it may ...): add `...`"."""
-    caution = f": {fix.caution}" if fix.caution else ""
-    if fix.applicability is Applicability.UNSAFE:
-        return f"fix (unsafe{caution}): {fix.message}"
-    head = "fix" if fix.applicability is Applicability.SAFE else "suggestion"
-    return f"{head} ({fix.caution}): {fix.message}" if fix.caution else f"{head}: {fix.message}"
+    """What a fix does, and what it may change: "help: add `...` (unsafe: changes ...)"."""
+    kind = "" if fix.applicability is Applicability.SAFE else fix.applicability.value
+    remark = ": ".join(filter(None, (kind, fix.caution)))
+    return f"help: {fix.message} ({remark})" if remark else f"help: {fix.message}"
 
 
 def where(source: Source, diagnostic: Diagnostic, place: Place) -> str:
@@ -84,14 +82,14 @@ def noted(source: Source, diagnostic: Diagnostic, note: Note) -> str:
 
 
 def remarks(source: Source, diagnostic: Diagnostic) -> Iterator[tuple[str, str]]:
-    """The lines below a finding's message, each with its colour: notes, fix, benchmark."""
+    """The lines below a finding's message, each with its colour: notes, help, benchmark."""
     for note in diagnostic.notes:
         yield noted(source, diagnostic, note), ""
     yield from closing_remarks(diagnostic)
 
 
 def closing_remarks(diagnostic: Diagnostic) -> Iterator[tuple[str, str]]:
-    """The lines below the notes of a finding, each with its colour: fix, benchmark."""
+    """The lines below the notes of a finding, each with its colour: help, benchmark."""
     if diagnostic.fix is not None:
         yield offer(diagnostic.fix), "green"
     benchmark = evidence.benchmark(diagnostic.code)
