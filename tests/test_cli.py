@@ -56,7 +56,7 @@ def test_findings_are_shown_and_exit_with_1(project: Path, torchlint_in: RunTorc
         (["--per-file-ignores", "a.py"], "error: --per-file-ignores takes PATTERN:RULES, not `a.py`"),
         (["-", "a.py"], "error: `-` (standard input) cannot be checked together with other paths"),
         (["explain", "loud-wrd"], "error: unknown rule `loud-wrd`; did you mean `loud-word`?"),
-        (["explain"], "error: which rule?"),
+        (["explain"], "error: no rule is given: `torchlint explain TL101`"),
         (["rules", "--output-format", "xml"], "error: argument --output-format: invalid choice"),
     ],
 )

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from torchlint import __version__
-from torchlint.commands import Parser, UsageError
+from torchlint.commands import SUMMARIES, Parser, UsageError
 from torchlint.settings.formats import FORMATS
 
 if TYPE_CHECKING:
@@ -36,14 +36,12 @@ def parser() -> Parser:
         prog="torchlint",
         usage="torchlint [check] [OPTIONS] [PATH...]\n       torchlint COMMAND ...",
         description="Find and fix PyTorch performance anti-patterns.",
-        epilog="Commands: check (the default), explain, rules, config, clean, server, generate-shell-completion; "
-        "each has a --help of its own. Exit status: 0 nothing left to report, 1 findings remain, 2 the command line, a "
-        "setting or torchlint itself is at fault.",
-        allow_abbrev=False,
+        epilog=f"commands:\n{_commands()}\n\n`torchlint help COMMAND` shows the options of a command.\n"
+        "Exit status: 0 no findings, 1 findings remain, 2 usage, configuration or internal error.",
     )
     switch = argparse.BooleanOptionalAction
     parser.add_argument("paths", nargs="*", metavar="PATH", help="files or folders (default: .); - is standard input")
-    parser.add_argument("--version", action="version", version=f"torchlint {__version__}")
+    parser.add_argument("-V", "--version", action="version", version=f"torchlint {__version__}")
     parser.add_argument("-w", "--watch", action="store_true", help="check again whenever a file changes")
     fixing = parser.add_argument_group("fixes")
     fixing.add_argument("--fix", action=switch, help="apply safe fixes")
@@ -112,7 +110,12 @@ def parser() -> Parser:
     return parser
 
 
-def resolver(options: argparse.Namespace) -> Resolver:
+def _commands() -> str:
+    """The commands with their summaries, one line each."""
+    return "\n".join(f"  {name:<27}{summary}" for name, summary in SUMMARIES.items())
+
+
+def make_resolver(options: argparse.Namespace) -> Resolver:
     """Finds settings: those of the files, with the options on top. Raises UsageError."""
     from torchlint.settings.layers import SettingsError, inline_layer, layer_of
     from torchlint.settings.resolver import Resolver

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from torchlint.commands import CLEAN, FAULT, UsageError, settings_for
-from torchlint.commands.arguments import parser, resolver
-from torchlint.commands.conclusion import check_statistics, complain_about, conclude, mode_of, report, status
+from torchlint.commands.arguments import make_resolver, parser
+from torchlint.commands.conclusion import check_statistics, conclude, mode_of, report, report_errors, status
 
 if TYPE_CHECKING:
     from torchlint.settings.resolver import Resolver
@@ -21,50 +21,60 @@ if TYPE_CHECKING:
 def run(arguments: Sequence[str]) -> int:
     """Check, and if asked for fix, files and folders; report; and tell by the status whether findings remain."""
     options = parser().parse_intermixed_args(_with_own_reason(arguments))
-    if options.paths[:1] == ["check"] and not os.path.exists("check"):
-        options.paths = options.paths[1:]  # `torchlint --quiet check src`
+    if options.stdin_filename is not None:
+        _read_standard_input(options)
     from torchlint.commands import adopt
 
-    found_by = resolver(options)
-    adopt.refuse_contradictions(options, found_by)
+    resolver = make_resolver(options)
+    adopt.refuse_contradictions(options, resolver)
     if options.sort == "speedup":
-        _check_device(settings_for(found_by, ""))
+        _check_device(settings_for(resolver, ""))
     if options.watch:
         from torchlint.commands.watch import watch
 
         return watch(options, sys.stdout)
     if options.output_file is None:
-        return _check(options, found_by, None)
+        return _check(options, resolver, None)
     from torchlint.output.file import OutputError, report_to
 
     try:
         with report_to(options.output_file) as out:
-            return _check(options, found_by, out)
+            return _check(options, resolver, out)
     except OutputError as error:
         raise UsageError(str(error)) from error
 
 
-def _check(options: argparse.Namespace, found_by: Resolver, out: TextIO | None) -> int:
+def _read_standard_input(options: argparse.Namespace) -> None:
+    """Replace the paths by ``-``: with ``--stdin-filename``, standard input is checked and nothing else."""
+    from torchlint.output.text import printable
+
+    for path in options.paths:
+        if path != "-":
+            print(f"warning: {printable(path)} is ignored: --stdin-filename reads standard input", file=sys.stderr)
+    options.paths = ["-"]
+
+
+def _check(options: argparse.Namespace, resolver: Resolver, out: TextIO | None) -> int:
     """One run over what ``options`` name, reported to ``out`` or else where the report belongs."""
     if "-" in options.paths:
         if options.paths != ["-"]:
             raise UsageError("`-` (standard input) cannot be checked together with other paths")
-        return _check_stdin(options, settings_for(found_by, os.path.dirname(options.stdin_filename or "")), out)
-    return check_paths(options, found_by, out or sys.stdout)
+        return _check_stdin(options, settings_for(resolver, os.path.dirname(options.stdin_filename or "")), out)
+    return check_paths(options, resolver, out or sys.stdout)
 
 
-def check_paths(options: argparse.Namespace, found_by: Resolver, out: TextIO) -> int:
+def check_paths(options: argparse.Namespace, resolver: Resolver, out: TextIO) -> int:
     """One run over the files that ``options`` name."""
     from torchlint.engine.runner import run
     from torchlint.output.progress import ProgressBar
     from torchlint.settings.files import find_files
 
     start = time.perf_counter()
-    settings = settings_for(found_by, "")
+    settings = settings_for(resolver, "")
     check_statistics(options, settings)
     mode = mode_of(options, settings)
-    found = find_files(options.paths or ["."], found_by.for_folder)
-    cache = None if options.no_cache else found_by.cache(".")
+    found = find_files(options.paths or ["."], resolver.for_folder)
+    cache = None if options.no_cache else resolver.cache(".")
     with ProgressBar(len(found.files)) as progress:
         results = run(found.files, mode, progress=progress, cache=cache, timing=options.timing)
     status = conclude(options, settings, found, results, out)
@@ -107,7 +117,7 @@ def _check_stdin(options: argparse.Namespace, settings: Settings, out: TextIO | 
     except SourceError as error:
         content = data
         result = Result(path, tuple(unreadable(path, error, settings)), Source.from_text("", path))
-    failed = complain_about([result])
+    failed = report_errors([result])
     if mode is Mode.FIX:  # standard output is the file now; what is left to say goes to standard error
         sys.stdout.buffer.write(content)
     report(options, settings, mode, [result], out or (sys.stderr if mode is Mode.FIX else sys.stdout))

@@ -26,7 +26,6 @@ def parser() -> Parser:
     parser = Parser(
         prog="torchlint config",
         description="Explain the settings: all of them, or one. Validate a settings file. Show what is in force.",
-        allow_abbrev=False,
     )
     parser.add_argument("key", nargs="?", metavar="KEY", help="a setting, such as select or rules.<name>.<option>")
     parser.add_argument(
@@ -112,10 +111,11 @@ def _explain(name: str | None, rules: Sequence[Rule], style: str, out: TextIO) -
             out.write(f"{entry.name} ({entry.type}; default: {entry.default})\n")
             out.write(textwrap.fill(entry.meaning, 100, initial_indent="    ", subsequent_indent="    ") + "\n")
     elif out.isatty():
-        from rich.console import Console
         from rich.markdown import Markdown
 
-        Console(file=out).print(Markdown(_section(chosen[0])))
+        from torchlint.output.colour import console
+
+        console(out).print(Markdown(_section(chosen[0])))
     else:
         out.write(_section(chosen[0]))
 
@@ -186,14 +186,14 @@ def _check(file: str, style: str, out: TextIO) -> None:
     """Validate a settings file, with all that it extends. Raises UsageError."""
     from torchlint.settings.resolver import Resolver
 
-    found_by = Resolver(config=file or None)
-    layers = _layers(found_by, ".")
+    resolver = Resolver(config=file or None)
+    layers = _layers(resolver, ".")
     if not layers:
         raise UsageError("no settings file here or in the folders above; name one: `torchlint config --check FILE`")
     path = layers[-1].where
     if not layers[-1].values and os.path.basename(path) == "pyproject.toml":
         raise UsageError(f"{path}: nothing is set in `[tool.torchlint]`")
-    settings_for(found_by, ".")
+    settings_for(resolver, ".")
     if style == "json":
         print(json.dumps({"file": path, "valid": True}), file=out)
     else:
@@ -209,9 +209,9 @@ def _show(path: str, style: str, out: TextIO) -> None:
         raise UsageError(f"{path}: no such file or folder")
     is_folder = os.path.isdir(path)
     folder = path if is_folder else os.path.dirname(path)
-    found_by = Resolver()
-    settings = settings_for(found_by, folder)
-    layers = _layers(found_by, folder)
+    resolver = Resolver()
+    settings = settings_for(resolver, folder)
+    layers = _layers(resolver, folder)
     rules = [rule.code for rule in ENGINE_RULES if settings.enabled(rule.code, path)]
     rules += [rule.code for rule in settings.rules(None if is_folder else path)]
     target = ".".join(map(str, settings.target_torch)) if settings.target_torch else None
@@ -230,11 +230,11 @@ def _show(path: str, style: str, out: TextIO) -> None:
     print(textwrap.fill(f"rules: {' '.join(rules)}", 100, subsequent_indent="    "), file=out)
 
 
-def _layers(found_by: Resolver, folder: str) -> list[Layer]:
+def _layers(resolver: Resolver, folder: str) -> list[Layer]:
     from torchlint.settings.layers import SettingsError
 
     try:
-        return found_by.layers(folder or ".")
+        return resolver.layers(folder or ".")
     except SettingsError as error:
         raise UsageError(str(error)) from error
 

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from torchlint.commands import CLEAN, UsageError, complain, settings_for
-from torchlint.commands.arguments import resolver
+from torchlint.commands import CLEAN, UsageError, report_error, settings_for
+from torchlint.commands.arguments import make_resolver
 from torchlint.commands.conclusion import conclude, mode_of
 from torchlint.engine.results import Mode, Result
 from torchlint.engine.runner import run
@@ -86,11 +86,11 @@ def _events(paths: Sequence[str], concerns: Callable[[Change, str], bool]) -> It
 
 def _elsewhere(options: argparse.Namespace, paths: Sequence[str]) -> list[object]:
     """The state of what may lie outside the watched folders: the settings of each path, and files that are named."""
-    found_by = resolver(options)
+    resolver = make_resolver(options)
     state: list[object] = []
     for path in (".", *paths):
         try:
-            settings = found_by.for_folder(path if os.path.isdir(path) else os.path.dirname(path) or ".")
+            settings = resolver.for_folder(path if os.path.isdir(path) else os.path.dirname(path) or ".")
             state += settings, _stamp(settings.baseline)
         except SettingsError as error:
             state.append(str(error))
@@ -120,12 +120,12 @@ class _View:
     def update(self) -> None:
         """Check what has changed; show the findings unless nothing has. Raises UsageError for faulty settings."""
         options = self._options
-        found_by = resolver(options)
-        settings = self._settings = settings_for(found_by, "")
+        resolver = make_resolver(options)
+        settings = self._settings = settings_for(resolver, "")
         if settings.output_format not in FOR_PEOPLE:
             raise UsageError(f"--watch shows findings to people: use --output-format {' or '.join(sorted(FOR_PEOPLE))}")
-        found = find_files(options.paths or ["."], found_by.for_folder)
-        cache = None if options.no_cache else found_by.cache(".")
+        found = find_files(options.paths or ["."], resolver.for_folder)
+        cache = None if options.no_cache else resolver.cache(".")
         changed, results = self._memory.results(found.files, mode_of(options, settings), cache)
         seen = (settings, found.errors, [(result.path, result.diagnostics, result.errors) for result in results])
         if changed or seen != self._shown:
@@ -139,7 +139,7 @@ class _View:
         if self._shown != message:
             self._shown = message
             self._clear()
-            complain(message)
+            report_error(message)
             self._close()
 
     def concerns(self, change: Change, path: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import re
 
 from torchlint.commands import COMMANDS
 from torchlint.settings.formats import FORMATS
@@ -46,17 +47,27 @@ _shtab_torchlint() {
 }
 """,
     "fish": """\
+function _torchlint_file
+    printf '%s\\t\\n' (complete -C "'' "(commandline -ct))
+end
 function _torchlint_rule
-    string split ' ' 'TORCHLINT-RULES'
+    printf '%s\\t\\n' (string split ' ' 'TORCHLINT-RULES')
 end
 function _torchlint_rules
     set -l before (commandline -ct | string replace -r '^--[^=]*=' '' | string match -r '^.*,')
-    for rule in ALL (_torchlint_rule)
-        echo "$before$rule"
-    end
+    printf "$before"'%s\\t\\n' ALL (string split ' ' 'TORCHLINT-RULES')
 end
 """,
 }
+#: Values of an option in a script for fish.
+_LITERAL_VALUES = re.compile(r'-xka "([^"()]+)"')
+
+
+def _without_descriptions(values: str) -> str:
+    """Values for fish, which would otherwise show the help of the option next to each of them."""
+    return " ".join(f"{value}\\t" for value in values.split())
+
+
 _RULE = {"bash": "_torchlint_rule", "zsh": "_torchlint_rule", "fish": "(_torchlint_rule)"}
 _RULES = {"bash": "_torchlint_rules", "zsh": "_torchlint_rules", "fish": "(_torchlint_rules)"}
 
@@ -69,6 +80,11 @@ def generate(shell: str) -> str:
     text: str = shtab.complete(_all_arguments(check_left_out=shell != "zsh"), shell, preamble=functions)
     if shell == "zsh":
         text = text.replace('"(*)::', '"*:')  # not only the first path is completed, but all
+        # `source <(torchlint ...)` registers the function too, as `eval "$(torchlint ...)"` does.
+        text = text.replace("[[ $zsh_eval_context[-1] == eval ]]", "[[ $zsh_eval_context[-1] == (eval|file) ]]")
+    if shell == "fish":
+        text = _LITERAL_VALUES.sub(lambda match: f'-xka "{_without_descriptions(match[1])}"', text)
+        text = text.replace("(__fish_complete_path (commandline -ct))", "(_torchlint_file)")
     return text.rstrip("\n") + "\n"
 
 
@@ -78,7 +94,7 @@ def _all_arguments(*, check_left_out: bool) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="torchlint")
     if check_left_out:
         parser = importlib.import_module("torchlint.commands.arguments").parser()
-    commands = parser.add_subparsers()
+    commands = parser.add_subparsers(parser_class=argparse.ArgumentParser)
     for name, own in parsers.items():
         commands.add_parser(name, parents=[own], add_help=False, help=own.description, description=own.description)
     for one in (parser, *commands.choices.values()):

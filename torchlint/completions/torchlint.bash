@@ -5,16 +5,19 @@
 #    source ~/.local/share/bash_completion/torchlint
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
-_shtab_torchlint_subparsers=(check explain rules config server clean generate-shell-completion)
+_shtab_torchlint_subparsers=(check explain rules families config server clean generate-shell-completion version help)
 
-_shtab_torchlint_check_option_strings=(-h --help --version -w --watch --fix --no-fix --unsafe-fixes --no-unsafe-fixes --show-fixes --no-show-fixes --diff --fix-only --select --extend-select --ignore --extend-ignore --per-file-ignores --min-speedup --device --ignore-noqa --add-noqa --baseline --update-baseline --exclude --extend-exclude --respect-gitignore --no-respect-gitignore --force-exclude --no-force-exclude --stdin-filename --timeout --output-format -o --output-file --statistics --sort --timing -q --quiet -e --exit-zero --exit-non-zero-on-fix -n --no-cache --cache-dir --config --isolated --allow-plugins --isolated-files)
-_shtab_torchlint_explain_option_strings=(-h --help --all)
-_shtab_torchlint_rules_option_strings=(-h --help --output-format)
-_shtab_torchlint_config_option_strings=(-h --help --check --show --output-format)
-_shtab_torchlint_server_option_strings=(-h --help)
-_shtab_torchlint_clean_option_strings=(-h --help -q --quiet)
-_shtab_torchlint_generate_shell_completion_option_strings=(-h --help)
-_shtab_torchlint_option_strings=(-h --help --version -w --watch --fix --no-fix --unsafe-fixes --no-unsafe-fixes --show-fixes --no-show-fixes --diff --fix-only --select --extend-select --ignore --extend-ignore --per-file-ignores --min-speedup --device --ignore-noqa --add-noqa --baseline --update-baseline --exclude --extend-exclude --respect-gitignore --no-respect-gitignore --force-exclude --no-force-exclude --stdin-filename --timeout --output-format -o --output-file --statistics --sort --timing -q --quiet -e --exit-zero --exit-non-zero-on-fix -n --no-cache --cache-dir --config --isolated --allow-plugins --isolated-files)
+_shtab_torchlint_check_option_strings=(-h --help --color -V --version -w --watch --fix --no-fix --unsafe-fixes --no-unsafe-fixes --show-fixes --no-show-fixes --diff --fix-only --select --extend-select --ignore --extend-ignore --per-file-ignores --min-speedup --device --ignore-noqa --add-noqa --baseline --update-baseline --exclude --extend-exclude --respect-gitignore --no-respect-gitignore --force-exclude --no-force-exclude --stdin-filename --timeout --output-format -o --output-file --statistics --sort --timing -q --quiet -e --exit-zero --exit-non-zero-on-fix -n --no-cache --cache-dir --config --isolated --allow-plugins --isolated-files)
+_shtab_torchlint_explain_option_strings=(-h --help --color --all)
+_shtab_torchlint_rules_option_strings=(-h --help --color --output-format)
+_shtab_torchlint_families_option_strings=(-h --help --color --output-format)
+_shtab_torchlint_config_option_strings=(-h --help --color --check --show --output-format)
+_shtab_torchlint_server_option_strings=(-h --help --color)
+_shtab_torchlint_clean_option_strings=(-h --help --color -q --quiet)
+_shtab_torchlint_generate_shell_completion_option_strings=(-h --help --color)
+_shtab_torchlint_version_option_strings=(-h --help --color --output-format)
+_shtab_torchlint_help_option_strings=(-h --help --color)
+_shtab_torchlint_option_strings=(-h --help --color -V --version -w --watch --fix --no-fix --unsafe-fixes --no-unsafe-fixes --show-fixes --no-show-fixes --diff --fix-only --select --extend-select --ignore --extend-ignore --per-file-ignores --min-speedup --device --ignore-noqa --add-noqa --baseline --update-baseline --exclude --extend-exclude --respect-gitignore --no-respect-gitignore --force-exclude --no-force-exclude --stdin-filename --timeout --output-format -o --output-file --statistics --sort --timing -q --quiet -e --exit-zero --exit-non-zero-on-fix -n --no-cache --cache-dir --config --isolated --allow-plugins --isolated-files)
 
 _shtab_torchlint_pos_0_COMPGEN=_torchlint_paths
 _shtab_torchlint_check_pos_0_COMPGEN=_torchlint_paths
@@ -41,14 +44,27 @@ _shtab_torchlint__o_COMPGEN=_shtab_compgen_files
 _shtab_torchlint___output_file_COMPGEN=_shtab_compgen_files
 _shtab_torchlint___config_COMPGEN=_shtab_compgen_files
 
+_shtab_torchlint_check___color_choices=(auto always never)
 _shtab_torchlint_check___device_choices=(GPU CPU)
 _shtab_torchlint_check___output_format_choices=(full concise grouped json json-lines sarif github gitlab junit pylint rdjson)
 _shtab_torchlint_check___sort_choices=(location speedup)
+_shtab_torchlint_explain___color_choices=(auto always never)
+_shtab_torchlint_rules___color_choices=(auto always never)
 _shtab_torchlint_rules___output_format_choices=(text json)
+_shtab_torchlint_families___color_choices=(auto always never)
+_shtab_torchlint_families___output_format_choices=(text json)
 _shtab_torchlint_config_pos_0_choices=(baseline cache-dir device exclude extend extend-exclude extend-select fix force-exclude ignore min-speedup output-format per-file-ignores plugins respect-gitignore rules select show-fixes src target-torch timeout unsafe-fixes)
+_shtab_torchlint_config___color_choices=(auto always never)
 _shtab_torchlint_config___output_format_choices=(text json markdown json-schema)
+_shtab_torchlint_server___color_choices=(auto always never)
+_shtab_torchlint_clean___color_choices=(auto always never)
 _shtab_torchlint_generate_shell_completion_pos_0_choices=(bash zsh fish)
-_shtab_torchlint_pos_1_choices=(check explain rules config server clean generate-shell-completion)
+_shtab_torchlint_generate_shell_completion___color_choices=(auto always never)
+_shtab_torchlint_version___color_choices=(auto always never)
+_shtab_torchlint_version___output_format_choices=(text json)
+_shtab_torchlint_help___color_choices=(auto always never)
+_shtab_torchlint_pos_1_choices=(check explain rules families config server clean generate-shell-completion version help)
+_shtab_torchlint___color_choices=(auto always never)
 _shtab_torchlint___device_choices=(GPU CPU)
 _shtab_torchlint___output_format_choices=(full concise grouped json json-lines sarif github gitlab junit pylint rdjson)
 _shtab_torchlint___sort_choices=(location speedup)
@@ -57,6 +73,7 @@ _shtab_torchlint_pos_0_nargs='*'
 _shtab_torchlint_check_pos_0_nargs='*'
 _shtab_torchlint_check__h_nargs=0
 _shtab_torchlint_check___help_nargs=0
+_shtab_torchlint_check__V_nargs=0
 _shtab_torchlint_check___version_nargs=0
 _shtab_torchlint_check__w_nargs=0
 _shtab_torchlint_check___watch_nargs=0
@@ -87,11 +104,14 @@ _shtab_torchlint_check___no_cache_nargs=0
 _shtab_torchlint_check___isolated_nargs=0
 _shtab_torchlint_check___allow_plugins_nargs=0
 _shtab_torchlint_check___isolated_files_nargs=0
+_shtab_torchlint_explain_pos_0_nargs='*'
 _shtab_torchlint_explain__h_nargs=0
 _shtab_torchlint_explain___help_nargs=0
 _shtab_torchlint_explain___all_nargs=0
 _shtab_torchlint_rules__h_nargs=0
 _shtab_torchlint_rules___help_nargs=0
+_shtab_torchlint_families__h_nargs=0
+_shtab_torchlint_families___help_nargs=0
 _shtab_torchlint_config__h_nargs=0
 _shtab_torchlint_config___help_nargs=0
 _shtab_torchlint_config___check_nargs='?'
@@ -105,9 +125,14 @@ _shtab_torchlint_clean__q_nargs=0
 _shtab_torchlint_clean___quiet_nargs=0
 _shtab_torchlint_generate_shell_completion__h_nargs=0
 _shtab_torchlint_generate_shell_completion___help_nargs=0
+_shtab_torchlint_version__h_nargs=0
+_shtab_torchlint_version___help_nargs=0
+_shtab_torchlint_help__h_nargs=0
+_shtab_torchlint_help___help_nargs=0
 _shtab_torchlint_pos_1_nargs=A...
 _shtab_torchlint__h_nargs=0
 _shtab_torchlint___help_nargs=0
+_shtab_torchlint__V_nargs=0
 _shtab_torchlint___version_nargs=0
 _shtab_torchlint__w_nargs=0
 _shtab_torchlint___watch_nargs=0
@@ -148,7 +173,7 @@ _torchlint_rules() {
   compgen -P "$before" -W "ALL TORCHLINT-RULES" -- "${1##*,}"
 }
 _torchlint_paths() {
-  [ "$COMP_CWORD" -eq 1 ] && compgen -W "check explain rules config server clean generate-shell-completion" -- "$1"
+  [ "$COMP_CWORD" -eq 1 ] && compgen -W "check explain rules families config server clean generate-shell-completion version help" -- "$1"
   _shtab_compgen_files "$1"
 }
 

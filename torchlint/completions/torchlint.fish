@@ -5,14 +5,15 @@
 # See also: https://fishshell.com/docs/current/completions.html#where-to-put-completions
 
 # Custom Preamble
+function _torchlint_file
+    printf '%s\t\n' (complete -C "'' "(commandline -ct))
+end
 function _torchlint_rule
-    string split ' ' 'TORCHLINT-RULES'
+    printf '%s\t\n' (string split ' ' 'TORCHLINT-RULES')
 end
 function _torchlint_rules
     set -l before (commandline -ct | string replace -r '^--[^=]*=' '' | string match -r '^.*,')
-    for rule in ALL (_torchlint_rule)
-        echo "$before$rule"
-    end
+    printf "$before"'%s\t\n' ALL (string split ' ' 'TORCHLINT-RULES')
 end
 
 # End Custom Preamble
@@ -62,14 +63,15 @@ function _shtab_torchlint_using
   test "$_shtab_torchlint_cmdpath" = "$argv"
 end
 
-set -g _shtab_torchlint_commands check explain rules config server clean generate-shell-completion
-set -g _shtab_torchlint_opts_with_value --add-noqa --baseline --cache-dir --check --config --device --exclude --extend-exclude --extend-ignore --extend-select --ignore --min-speedup --output-file --output-format --per-file-ignores --select --show --sort --stdin-filename --timeout -o
+set -g _shtab_torchlint_commands check explain rules families config server clean generate-shell-completion version help
+set -g _shtab_torchlint_opts_with_value --add-noqa --baseline --cache-dir --check --color --config --device --exclude --extend-exclude --extend-ignore --extend-select --ignore --min-speedup --output-file --output-format --per-file-ignores --select --show --sort --stdin-filename --timeout -o
 
 complete -c torchlint -e
 complete -c torchlint -f
 
 complete -c torchlint -n _shtab_torchlint_using -s h -l help -d 'show this help message and exit'
-complete -c torchlint -n _shtab_torchlint_using -l version -d 'show program'"'"'s version number and exit'
+complete -c torchlint -n _shtab_torchlint_using -l color -xka "auto\t always\t never\t" -d 'when to colour output (default: auto)'
+complete -c torchlint -n _shtab_torchlint_using -s V -l version -d 'show program'"'"'s version number and exit'
 complete -c torchlint -n _shtab_torchlint_using -s w -l watch -d 'check again whenever a file changes'
 complete -c torchlint -n _shtab_torchlint_using -l fix -l no-fix -d 'apply safe fixes'
 complete -c torchlint -n _shtab_torchlint_using -l unsafe-fixes -l no-unsafe-fixes -d 'take fixes that may change results or behaviour as well'
@@ -82,35 +84,36 @@ complete -c torchlint -n _shtab_torchlint_using -l ignore -xka "(_torchlint_rule
 complete -c torchlint -n _shtab_torchlint_using -l extend-ignore -xka "(_torchlint_rules)" -d 'the same as --ignore (comma-separated)'
 complete -c torchlint -n _shtab_torchlint_using -l per-file-ignores -x -d 'rules not to run in the files that match'
 complete -c torchlint -n _shtab_torchlint_using -l min-speedup -x -d 'run only rules that were measured to bring at least this'
-complete -c torchlint -n _shtab_torchlint_using -l device -xka "GPU CPU" -d 'where it was measured: GPU, CPU, or a part of a device'"'"'s name'
+complete -c torchlint -n _shtab_torchlint_using -l device -xka "GPU\t CPU\t" -d 'where it was measured: GPU, CPU, or a part of a device'"'"'s name'
 complete -c torchlint -n _shtab_torchlint_using -l ignore-noqa -d 'report what `# noqa` comments suppress'
 complete -c torchlint -n _shtab_torchlint_using -l add-noqa -x -d 'suppress all findings with `# noqa` comments'
-complete -c torchlint -n _shtab_torchlint_using -l baseline -xka "(__fish_complete_path (commandline -ct))" -d 'report only findings that this file does not list'
+complete -c torchlint -n _shtab_torchlint_using -l baseline -xka "(_torchlint_file)" -d 'report only findings that this file does not list'
 complete -c torchlint -n _shtab_torchlint_using -l update-baseline -d 'write the findings to the baseline file'
 complete -c torchlint -n _shtab_torchlint_using -l exclude -x -d 'paths to leave out (comma-separated)'
 complete -c torchlint -n _shtab_torchlint_using -l extend-exclude -x -d 'paths to leave out as well'
 complete -c torchlint -n _shtab_torchlint_using -l respect-gitignore -l no-respect-gitignore -d 'leave out what git ignores (default)'
 complete -c torchlint -n _shtab_torchlint_using -l force-exclude -l no-force-exclude -d 'leave out excluded files even if they are named'
-complete -c torchlint -n _shtab_torchlint_using -l stdin-filename -xka "(__fish_complete_path (commandline -ct))" -d 'the name of the file that standard input holds'
+complete -c torchlint -n _shtab_torchlint_using -l stdin-filename -xka "(_torchlint_file)" -d 'the name of the file that standard input holds'
 complete -c torchlint -n _shtab_torchlint_using -l timeout -x -d 'CPU time that a file may take (default: 10)'
-complete -c torchlint -n _shtab_torchlint_using -l output-format -xka "full concise grouped json json-lines sarif github gitlab junit pylint rdjson" -d 'one of full, concise, grouped, json, json-lines, sarif, github, gitlab, junit, pylint, rdjson (default: full)'
-complete -c torchlint -n _shtab_torchlint_using -s o -l output-file -xka "(__fish_complete_path (commandline -ct))" -d 'write the report to a file'
+complete -c torchlint -n _shtab_torchlint_using -l output-format -xka "full\t concise\t grouped\t json\t json-lines\t sarif\t github\t gitlab\t junit\t pylint\t rdjson\t" -d 'one of full, concise, grouped, json, json-lines, sarif, github, gitlab, junit, pylint, rdjson (default: full)'
+complete -c torchlint -n _shtab_torchlint_using -s o -l output-file -xka "(_torchlint_file)" -d 'write the report to a file'
 complete -c torchlint -n _shtab_torchlint_using -l statistics -d 'count the findings of each rule instead'
-complete -c torchlint -n _shtab_torchlint_using -l sort -xka "location speedup" -d 'what to show first (default: location)'
+complete -c torchlint -n _shtab_torchlint_using -l sort -xka "location\t speedup\t" -d 'what to show first (default: location)'
 complete -c torchlint -n _shtab_torchlint_using -l timing -d 'show where the time went: phases, rules, slowest files'
 complete -c torchlint -n _shtab_torchlint_using -s q -l quiet -d 'print findings only, no summary'
 complete -c torchlint -n _shtab_torchlint_using -s e -l exit-zero -d 'exit with 0 even if findings remain'
 complete -c torchlint -n _shtab_torchlint_using -l exit-non-zero-on-fix -d 'exit with 1 if files were fixed, even if nothing is left'
 complete -c torchlint -n _shtab_torchlint_using -s n -l no-cache -d 'analyse every file, and keep no results'
 complete -c torchlint -n _shtab_torchlint_using -l cache-dir -x -d 'where results are kept (default: .torchlint_cache)'
-complete -c torchlint -n _shtab_torchlint_using -l config -xka "(__fish_complete_path (commandline -ct))" -d 'a settings file, or one setting in TOML'
+complete -c torchlint -n _shtab_torchlint_using -l config -xka "(_torchlint_file)" -d 'a settings file, or one setting in TOML'
 complete -c torchlint -n _shtab_torchlint_using -l isolated -d 'read no settings files'
 complete -c torchlint -n _shtab_torchlint_using -l allow-plugins -d 'import the plugins that settings files name, which runs their code'
 complete -c torchlint -n _shtab_torchlint_using -l isolated-files -d 'analyse each file by itself, without the project around it'
-complete -c torchlint -n '_shtab_torchlint_using; and test $_shtab_torchlint_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'files or folders (default: .); - is standard input'
+complete -c torchlint -n '_shtab_torchlint_using; and test $_shtab_torchlint_npos -ge 0' -ka "(_torchlint_file)" -d 'files or folders (default: .); - is standard input'
 complete -c torchlint -n '_shtab_torchlint_using; and test $_shtab_torchlint_npos -ge 0' -a check -d 'Find and fix PyTorch performance anti-patterns.'
 complete -c torchlint -n '_shtab_torchlint_using check' -s h -l help -d 'show this help message and exit'
-complete -c torchlint -n '_shtab_torchlint_using check' -l version -d 'show program'"'"'s version number and exit'
+complete -c torchlint -n '_shtab_torchlint_using check' -l color -xka "auto\t always\t never\t" -d 'when to colour output (default: auto)'
+complete -c torchlint -n '_shtab_torchlint_using check' -s V -l version -d 'show program'"'"'s version number and exit'
 complete -c torchlint -n '_shtab_torchlint_using check' -s w -l watch -d 'check again whenever a file changes'
 complete -c torchlint -n '_shtab_torchlint_using check' -l fix -l no-fix -d 'apply safe fixes'
 complete -c torchlint -n '_shtab_torchlint_using check' -l unsafe-fixes -l no-unsafe-fixes -d 'take fixes that may change results or behaviour as well'
@@ -123,51 +126,68 @@ complete -c torchlint -n '_shtab_torchlint_using check' -l ignore -xka "(_torchl
 complete -c torchlint -n '_shtab_torchlint_using check' -l extend-ignore -xka "(_torchlint_rules)" -d 'the same as --ignore (comma-separated)'
 complete -c torchlint -n '_shtab_torchlint_using check' -l per-file-ignores -x -d 'rules not to run in the files that match'
 complete -c torchlint -n '_shtab_torchlint_using check' -l min-speedup -x -d 'run only rules that were measured to bring at least this'
-complete -c torchlint -n '_shtab_torchlint_using check' -l device -xka "GPU CPU" -d 'where it was measured: GPU, CPU, or a part of a device'"'"'s name'
+complete -c torchlint -n '_shtab_torchlint_using check' -l device -xka "GPU\t CPU\t" -d 'where it was measured: GPU, CPU, or a part of a device'"'"'s name'
 complete -c torchlint -n '_shtab_torchlint_using check' -l ignore-noqa -d 'report what `# noqa` comments suppress'
 complete -c torchlint -n '_shtab_torchlint_using check' -l add-noqa -x -d 'suppress all findings with `# noqa` comments'
-complete -c torchlint -n '_shtab_torchlint_using check' -l baseline -xka "(__fish_complete_path (commandline -ct))" -d 'report only findings that this file does not list'
+complete -c torchlint -n '_shtab_torchlint_using check' -l baseline -xka "(_torchlint_file)" -d 'report only findings that this file does not list'
 complete -c torchlint -n '_shtab_torchlint_using check' -l update-baseline -d 'write the findings to the baseline file'
 complete -c torchlint -n '_shtab_torchlint_using check' -l exclude -x -d 'paths to leave out (comma-separated)'
 complete -c torchlint -n '_shtab_torchlint_using check' -l extend-exclude -x -d 'paths to leave out as well'
 complete -c torchlint -n '_shtab_torchlint_using check' -l respect-gitignore -l no-respect-gitignore -d 'leave out what git ignores (default)'
 complete -c torchlint -n '_shtab_torchlint_using check' -l force-exclude -l no-force-exclude -d 'leave out excluded files even if they are named'
-complete -c torchlint -n '_shtab_torchlint_using check' -l stdin-filename -xka "(__fish_complete_path (commandline -ct))" -d 'the name of the file that standard input holds'
+complete -c torchlint -n '_shtab_torchlint_using check' -l stdin-filename -xka "(_torchlint_file)" -d 'the name of the file that standard input holds'
 complete -c torchlint -n '_shtab_torchlint_using check' -l timeout -x -d 'CPU time that a file may take (default: 10)'
-complete -c torchlint -n '_shtab_torchlint_using check' -l output-format -xka "full concise grouped json json-lines sarif github gitlab junit pylint rdjson" -d 'one of full, concise, grouped, json, json-lines, sarif, github, gitlab, junit, pylint, rdjson (default: full)'
-complete -c torchlint -n '_shtab_torchlint_using check' -s o -l output-file -xka "(__fish_complete_path (commandline -ct))" -d 'write the report to a file'
+complete -c torchlint -n '_shtab_torchlint_using check' -l output-format -xka "full\t concise\t grouped\t json\t json-lines\t sarif\t github\t gitlab\t junit\t pylint\t rdjson\t" -d 'one of full, concise, grouped, json, json-lines, sarif, github, gitlab, junit, pylint, rdjson (default: full)'
+complete -c torchlint -n '_shtab_torchlint_using check' -s o -l output-file -xka "(_torchlint_file)" -d 'write the report to a file'
 complete -c torchlint -n '_shtab_torchlint_using check' -l statistics -d 'count the findings of each rule instead'
-complete -c torchlint -n '_shtab_torchlint_using check' -l sort -xka "location speedup" -d 'what to show first (default: location)'
+complete -c torchlint -n '_shtab_torchlint_using check' -l sort -xka "location\t speedup\t" -d 'what to show first (default: location)'
 complete -c torchlint -n '_shtab_torchlint_using check' -l timing -d 'show where the time went: phases, rules, slowest files'
 complete -c torchlint -n '_shtab_torchlint_using check' -s q -l quiet -d 'print findings only, no summary'
 complete -c torchlint -n '_shtab_torchlint_using check' -s e -l exit-zero -d 'exit with 0 even if findings remain'
 complete -c torchlint -n '_shtab_torchlint_using check' -l exit-non-zero-on-fix -d 'exit with 1 if files were fixed, even if nothing is left'
 complete -c torchlint -n '_shtab_torchlint_using check' -s n -l no-cache -d 'analyse every file, and keep no results'
 complete -c torchlint -n '_shtab_torchlint_using check' -l cache-dir -x -d 'where results are kept (default: .torchlint_cache)'
-complete -c torchlint -n '_shtab_torchlint_using check' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'a settings file, or one setting in TOML'
+complete -c torchlint -n '_shtab_torchlint_using check' -l config -xka "(_torchlint_file)" -d 'a settings file, or one setting in TOML'
 complete -c torchlint -n '_shtab_torchlint_using check' -l isolated -d 'read no settings files'
 complete -c torchlint -n '_shtab_torchlint_using check' -l allow-plugins -d 'import the plugins that settings files name, which runs their code'
 complete -c torchlint -n '_shtab_torchlint_using check' -l isolated-files -d 'analyse each file by itself, without the project around it'
-complete -c torchlint -n '_shtab_torchlint_using check; and test $_shtab_torchlint_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'files or folders (default: .); - is standard input'
-complete -c torchlint -n '_shtab_torchlint_using; and test $_shtab_torchlint_npos -ge 0' -a explain -d 'Show a rule'"'"'s page.'
+complete -c torchlint -n '_shtab_torchlint_using check; and test $_shtab_torchlint_npos -ge 0' -ka "(_torchlint_file)" -d 'files or folders (default: .); - is standard input'
+complete -c torchlint -n '_shtab_torchlint_using; and test $_shtab_torchlint_npos -ge 0' -a explain -d 'Show the pages of rules.'
 complete -c torchlint -n '_shtab_torchlint_using explain' -s h -l help -d 'show this help message and exit'
+complete -c torchlint -n '_shtab_torchlint_using explain' -l color -xka "auto\t always\t never\t" -d 'when to colour output (default: auto)'
 complete -c torchlint -n '_shtab_torchlint_using explain' -l all -d 'show the pages of all rules'
-complete -c torchlint -n '_shtab_torchlint_using explain; and test $_shtab_torchlint_npos -eq 0' -ka "(_torchlint_rule)" -d CODE-OR-NAME
+complete -c torchlint -n '_shtab_torchlint_using explain; and test $_shtab_torchlint_npos -ge 0' -ka "(_torchlint_rule)" -d 'rules, such as TL101 or missing-eval'
 complete -c torchlint -n '_shtab_torchlint_using; and test $_shtab_torchlint_npos -ge 0' -a rules -d 'List the rules.'
 complete -c torchlint -n '_shtab_torchlint_using rules' -s h -l help -d 'show this help message and exit'
-complete -c torchlint -n '_shtab_torchlint_using rules' -l output-format -xka "text json" -d output_format
+complete -c torchlint -n '_shtab_torchlint_using rules' -l color -xka "auto\t always\t never\t" -d 'when to colour output (default: auto)'
+complete -c torchlint -n '_shtab_torchlint_using rules' -l output-format -xka "text\t json\t" -d output_format
+complete -c torchlint -n '_shtab_torchlint_using; and test $_shtab_torchlint_npos -ge 0' -a families -d 'List the families of rules.'
+complete -c torchlint -n '_shtab_torchlint_using families' -s h -l help -d 'show this help message and exit'
+complete -c torchlint -n '_shtab_torchlint_using families' -l color -xka "auto\t always\t never\t" -d 'when to colour output (default: auto)'
+complete -c torchlint -n '_shtab_torchlint_using families' -l output-format -xka "text\t json\t" -d 'default: text'
 complete -c torchlint -n '_shtab_torchlint_using; and test $_shtab_torchlint_npos -ge 0' -a config -d 'Explain the settings: all of them, or one. Validate a settings file. Show what is in force.'
 complete -c torchlint -n '_shtab_torchlint_using config' -s h -l help -d 'show this help message and exit'
-complete -c torchlint -n '_shtab_torchlint_using config' -l check -xka "(__fish_complete_path (commandline -ct))" -d 'validate FILE, or the settings file of this folder'
-complete -c torchlint -n '_shtab_torchlint_using config' -l show -xka "(__fish_complete_path (commandline -ct))" -d 'show the settings for PATH (default: .) and their files'
-complete -c torchlint -n '_shtab_torchlint_using config' -l output-format -xka "text json markdown json-schema" -d 'json-schema: of torchlint.toml, for all settings only (default: text)'
+complete -c torchlint -n '_shtab_torchlint_using config' -l color -xka "auto\t always\t never\t" -d 'when to colour output (default: auto)'
+complete -c torchlint -n '_shtab_torchlint_using config' -l check -xka "(_torchlint_file)" -d 'validate FILE, or the settings file of this folder'
+complete -c torchlint -n '_shtab_torchlint_using config' -l show -xka "(_torchlint_file)" -d 'show the settings for PATH (default: .) and their files'
+complete -c torchlint -n '_shtab_torchlint_using config' -l output-format -xka "text\t json\t markdown\t json-schema\t" -d 'json-schema: of torchlint.toml, for all settings only (default: text)'
 complete -c torchlint -n '_shtab_torchlint_using config; and test $_shtab_torchlint_npos -eq 0' -ka "baseline cache-dir device exclude extend extend-exclude extend-select fix force-exclude ignore min-speedup output-format per-file-ignores plugins respect-gitignore rules select show-fixes src target-torch timeout unsafe-fixes" -d 'a setting, such as select or rules.<name>.<option>'
 complete -c torchlint -n '_shtab_torchlint_using; and test $_shtab_torchlint_npos -ge 0' -a server -d 'Run the language server: it speaks LSP over standard input and output, and editors start it.'
 complete -c torchlint -n '_shtab_torchlint_using server' -s h -l help -d 'show this help message and exit'
+complete -c torchlint -n '_shtab_torchlint_using server' -l color -xka "auto\t always\t never\t" -d 'when to colour output (default: auto)'
 complete -c torchlint -n '_shtab_torchlint_using; and test $_shtab_torchlint_npos -ge 0' -a clean -d 'Delete the caches of torchlint in folders and below them, and the one that the settings name.'
 complete -c torchlint -n '_shtab_torchlint_using clean' -s h -l help -d 'show this help message and exit'
+complete -c torchlint -n '_shtab_torchlint_using clean' -l color -xka "auto\t always\t never\t" -d 'when to colour output (default: auto)'
 complete -c torchlint -n '_shtab_torchlint_using clean' -s q -l quiet -d 'do not name what is deleted'
-complete -c torchlint -n '_shtab_torchlint_using clean; and test $_shtab_torchlint_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'where to look (default: .)'
+complete -c torchlint -n '_shtab_torchlint_using clean; and test $_shtab_torchlint_npos -ge 0' -ka "(_torchlint_file)" -d 'where to look (default: .)'
 complete -c torchlint -n '_shtab_torchlint_using; and test $_shtab_torchlint_npos -ge 0' -a generate-shell-completion -d 'Print a script that completes the arguments of torchlint.'
 complete -c torchlint -n '_shtab_torchlint_using generate-shell-completion' -s h -l help -d 'show this help message and exit'
+complete -c torchlint -n '_shtab_torchlint_using generate-shell-completion' -l color -xka "auto\t always\t never\t" -d 'when to colour output (default: auto)'
 complete -c torchlint -n '_shtab_torchlint_using generate-shell-completion; and test $_shtab_torchlint_npos -eq 0' -ka "bash zsh fish" -d shell
+complete -c torchlint -n '_shtab_torchlint_using; and test $_shtab_torchlint_npos -ge 0' -a version -d 'Print the version of torchlint.'
+complete -c torchlint -n '_shtab_torchlint_using version' -s h -l help -d 'show this help message and exit'
+complete -c torchlint -n '_shtab_torchlint_using version' -l color -xka "auto\t always\t never\t" -d 'when to colour output (default: auto)'
+complete -c torchlint -n '_shtab_torchlint_using version' -l output-format -xka "text\t json\t" -d 'default: text'
+complete -c torchlint -n '_shtab_torchlint_using; and test $_shtab_torchlint_npos -ge 0' -a help -d 'Print the help of torchlint or of a command.'
+complete -c torchlint -n '_shtab_torchlint_using help' -s h -l help -d 'show this help message and exit'
+complete -c torchlint -n '_shtab_torchlint_using help' -l color -xka "auto\t always\t never\t" -d 'when to colour output (default: auto)'

@@ -13,10 +13,13 @@ _shtab_torchlint_commands() {
     check:'Find and fix PyTorch performance anti-patterns.'
     clean:'Delete the caches of torchlint in folders and below them, and the one that the settings name.'
     config:'Explain the settings: all of them, or one. Validate a settings file. Show what is in force.'
-    explain:'Show a rule'"'"'s page.'
+    explain:'Show the pages of rules.'
+    families:'List the families of rules.'
     generate-shell-completion:'Print a script that completes the arguments of torchlint.'
+    help:'Print the help of torchlint or of a command.'
     rules:'List the rules.'
     server:'Run the language server: it speaks LSP over standard input and output, and editors start it.'
+    version:'Print the version of torchlint.'
   )
   _describe 'torchlint commands' _commands
 }
@@ -30,7 +33,8 @@ _shtab_torchlint_defaults_added=0
 
 _shtab_torchlint_check_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "(- : *)--version[show program\'s version number and exit]"
+  "--color[when to colour output (default\: auto)]:color:(auto always never)"
+  "(- : *)"{-V,--version}"[show program\'s version number and exit]"
   {-w,--watch}"[check again whenever a file changes]"
   {--fix,--no-fix}"[apply safe fixes]"
   {--unsafe-fixes,--no-unsafe-fixes}"[take fixes that may change results or behaviour as well]"
@@ -76,6 +80,7 @@ _shtab_torchlint_check_defaults_added=0
 
 _shtab_torchlint_clean_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--color[when to colour output (default\: auto)]:color:(auto always never)"
   {-q,--quiet}"[do not name what is deleted]"
   "*:where to look (default\: .):_files"
 )
@@ -85,6 +90,7 @@ _shtab_torchlint_clean_defaults_added=0
 
 _shtab_torchlint_config_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--color[when to colour output (default\: auto)]:color:(auto always never)"
   "--check[validate FILE, or the settings file of this folder]:FILE:_files"
   "--show[show the settings for PATH (default\: .) and their files]:PATH:_files"
   "--output-format[json-schema\: of torchlint.toml, for all settings only (default\: text)]:output_format:(text json markdown json-schema)"
@@ -96,23 +102,44 @@ _shtab_torchlint_config_defaults_added=0
 
 _shtab_torchlint_explain_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--color[when to colour output (default\: auto)]:color:(auto always never)"
   "--all[show the pages of all rules]"
-  ":CODE-OR-NAME:_torchlint_rule"
+  "*:rules, such as TL101 or missing-eval:_torchlint_rule"
 )
 
 # guard to ensure default positional specs are added only once per session
 _shtab_torchlint_explain_defaults_added=0
 
+_shtab_torchlint_families_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--color[when to colour output (default\: auto)]:color:(auto always never)"
+  "--output-format[default\: text]:output_format:(text json)"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_torchlint_families_defaults_added=0
+
 _shtab_torchlint_generate_shell_completion_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--color[when to colour output (default\: auto)]:color:(auto always never)"
   ":shell:(bash zsh fish)"
 )
 
 # guard to ensure default positional specs are added only once per session
 _shtab_torchlint_generate_shell_completion_defaults_added=0
 
+_shtab_torchlint_help_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--color[when to colour output (default\: auto)]:color:(auto always never)"
+  ":check, explain, rules, families, config, server, clean, generate-shell-completion, version, help:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_torchlint_help_defaults_added=0
+
 _shtab_torchlint_rules_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--color[when to colour output (default\: auto)]:color:(auto always never)"
   "--output-format[output_format]:output_format:(text json)"
 )
 
@@ -121,10 +148,20 @@ _shtab_torchlint_rules_defaults_added=0
 
 _shtab_torchlint_server_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--color[when to colour output (default\: auto)]:color:(auto always never)"
 )
 
 # guard to ensure default positional specs are added only once per session
 _shtab_torchlint_server_defaults_added=0
+
+_shtab_torchlint_version_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--color[when to colour output (default\: auto)]:color:(auto always never)"
+  "--output-format[default\: text]:output_format:(text json)"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_torchlint_version_defaults_added=0
 
 
 _shtab_torchlint() {
@@ -149,9 +186,12 @@ _shtab_torchlint() {
         clean) _arguments -C -s $_shtab_torchlint_clean_options ;;
         config) _arguments -C -s $_shtab_torchlint_config_options ;;
         explain) _arguments -C -s $_shtab_torchlint_explain_options ;;
+        families) _arguments -C -s $_shtab_torchlint_families_options ;;
         generate-shell-completion) _arguments -C -s $_shtab_torchlint_generate_shell_completion_options ;;
+        help) _arguments -C -s $_shtab_torchlint_help_options ;;
         rules) _arguments -C -s $_shtab_torchlint_rules_options ;;
         server) _arguments -C -s $_shtab_torchlint_server_options ;;
+        version) _arguments -C -s $_shtab_torchlint_version_options ;;
       esac
   esac
 }
@@ -161,7 +201,7 @@ _torchlint_rule() { compadd TORCHLINT-RULES }
 _torchlint_rules() { _values -s , rule ALL TORCHLINT-RULES }
 functions[_torchlint_commands]=$functions[_shtab_torchlint]
 _shtab_torchlint() {
-  local -a commands=(check explain rules config server clean generate-shell-completion)
+  local -a commands=(check explain rules families config server clean generate-shell-completion version help)
   if (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then
     _alternative "commands:command:_shtab_torchlint_commands" "files:path:_files"
     return
@@ -178,7 +218,7 @@ _shtab_torchlint() {
 
 typeset -A opt_args
 
-if [[ $zsh_eval_context[-1] == eval ]]; then
+if [[ $zsh_eval_context[-1] == (eval|file) ]]; then
   # eval/source/. command, register function for later
   compdef _shtab_torchlint -N torchlint
 else
