@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 import time
@@ -14,6 +15,7 @@ from torchlint.commands.arguments import make_resolver, parser
 from torchlint.commands.conclusion import check_statistics, conclude, mode_of, report, report_errors, status
 
 if TYPE_CHECKING:
+    from torchlint.settings.files import File
     from torchlint.settings.resolver import Resolver
     from torchlint.settings.settings import Settings
 
@@ -65,8 +67,10 @@ def _check(options: argparse.Namespace, resolver: Resolver, out: TextIO | None) 
 
 def check_paths(options: argparse.Namespace, resolver: Resolver, out: TextIO) -> int:
     """One run over the files that ``options`` name."""
+    from torchlint.engine.results import Mode
     from torchlint.engine.runner import run
     from torchlint.output.progress import ProgressBar
+    from torchlint.output.text import display_path
     from torchlint.settings.files import find_files
 
     start = time.perf_counter()
@@ -75,14 +79,31 @@ def check_paths(options: argparse.Namespace, resolver: Resolver, out: TextIO) ->
     mode = mode_of(options, settings)
     found = find_files(options.paths or ["."], resolver.for_folder)
     cache = None if options.no_cache else resolver.cache(".")
-    with ProgressBar(len(found.files)) as progress:
-        results = run(found.files, mode, progress=progress, cache=cache, timing=options.timing)
+    before = _identities(found.files) if mode is Mode.FIX else {}
+    try:
+        with ProgressBar(len(found.files)) as progress:
+            results = run(found.files, mode, progress=progress, cache=cache, timing=options.timing)
+    except KeyboardInterrupt:
+        after = _identities(found.files) if before else {}
+        for path in (path for path in before if after.get(path) != before[path]):
+            print(f"fixed before the interruption: {display_path(path)}", file=sys.stderr)
+        raise
     status = conclude(options, settings, found, results, out)
     if options.timing:
         from torchlint.output import timing
 
         timing.write(results, time.perf_counter() - start, sys.stderr)
     return status
+
+
+def _identities(files: Sequence[File]) -> dict[str, tuple[int, int]]:
+    """By path, what differs once a file has been replaced."""
+    found = {}
+    for file in files:
+        with contextlib.suppress(OSError):
+            status = os.stat(file.path)
+            found[file.path] = status.st_ino, status.st_mtime_ns
+    return found
 
 
 def _with_own_reason(arguments: Sequence[str]) -> list[str]:
