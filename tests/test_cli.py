@@ -80,7 +80,12 @@ def test_a_broken_setting_names_file_and_key(project: Path, torchlint_in: RunTor
     (project / "torchlint.toml").write_text("selec = []\n")
     done = torchlint_in(project)
     assert done.returncode == 2
-    assert done.stderr == "error: torchlint.toml: unknown setting `selec`; did you mean `select`?\n"
+    assert done.stderr.splitlines() == [
+        "error: torchlint.toml:1:1: unknown setting `selec`; did you mean `select`?",
+        "  |",
+        "1 | selec = []",
+        "  | ^^^^^",
+    ]
 
 
 def test_bad_files_do_not_stop_the_run(project: Path, torchlint_in: RunTorchlint) -> None:

@@ -45,7 +45,7 @@ def _run(arguments: list[str]) -> int:
         sys.stdout.flush()
         return status
     except UsageError as error:
-        report_error(str(error))
+        error.report()
         return FAULT
     except BrokenPipeError:  # the reader has seen enough, as in `torchlint | head`
         _drop_output()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
     from torchlint.rule.rule import Rule
+    from torchlint.settings.layers import SettingsError
     from torchlint.settings.resolver import Resolver
     from torchlint.settings.settings import Settings
 
@@ -55,7 +56,18 @@ SYNONYMS = {"rule": "explain", "linter": "families"}
 
 
 class UsageError(Exception):
-    """The command line is not valid; the text is one line for the user."""
+    """The command line or a setting is not valid; the text is one line for the user."""
+
+    def __init__(self, message: str, causes: Sequence[SettingsError] = ()) -> None:
+        super().__init__(message)
+        self.causes = causes  #: settings that are not valid
+
+    def report(self) -> None:
+        """Print what is not valid, with the lines of the settings file."""
+        for cause in [one for first in self.causes for one in (first, *first.others)]:
+            report_error(str(cause), cause.excerpt)
+        if not self.causes:
+            report_error(str(self))
 
 
 class _ChooseColour(argparse.Action):
@@ -120,11 +132,13 @@ def suggested(word: str, known: Iterable[str]) -> str:
     return f"; did you mean `{close[0]}`?" if close else ""
 
 
-def report_error(message: str) -> None:
-    """Print an error, in one line on standard error."""
+def report_error(message: str, excerpt: str = "") -> None:
+    """Print an error, in one line on standard error; below it the lines of an excerpt."""
     from torchlint.output.text import printable
 
     print(f"{styled('error:', 'error', sys.stderr)} {printable(message)}", file=sys.stderr)
+    for line in excerpt.splitlines():
+        print(printable(line), file=sys.stderr)
 
 
 def settings_for(resolver: Resolver, folder: str) -> Settings:
@@ -134,7 +148,7 @@ def settings_for(resolver: Resolver, folder: str) -> Settings:
     try:
         return resolver.for_folder(folder or ".")
     except SettingsError as error:
-        raise UsageError(str(error)) from error
+        raise UsageError(str(error), causes=(error,)) from error
 
 
 def known_rules() -> list[Rule]:

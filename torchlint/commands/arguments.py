@@ -117,7 +117,7 @@ def _commands() -> str:
 
 def make_resolver(options: argparse.Namespace) -> Resolver:
     """Finds settings: those of the files, with the options on top. Raises UsageError."""
-    from torchlint.settings.layers import SettingsError, inline_layer, layer_of
+    from torchlint.settings.layers import SettingsError, inline_layers, layer_of
     from torchlint.settings.resolver import Resolver
 
     config = None
@@ -125,7 +125,7 @@ def make_resolver(options: argparse.Namespace) -> Resolver:
     try:
         for given in options.config or ():
             if "=" in given and not os.path.exists(given):
-                layers.append(inline_layer(given))
+                layers += inline_layers(given)
             elif config is not None:
                 raise UsageError(f"--config names two files: {config} and {given}")
             elif options.isolated:
@@ -134,7 +134,7 @@ def make_resolver(options: argparse.Namespace) -> Resolver:
                 config = given
         layers.append(layer_of(_settings(options), "command line", os.getcwd()))
     except SettingsError as error:
-        raise UsageError(str(error)) from error
+        raise UsageError(str(error), causes=(error,)) from error
     return Resolver(
         layers,
         config=config,

@@ -156,11 +156,12 @@ def schema(rules: Sequence[Rule]) -> dict[str, Any]:
         Kind.BOOL: {"type": "boolean"},
         Kind.STRING: {"type": "string"},
         Kind.NUMBER: {"type": "number"},
+        Kind.VERSION: {"type": ["string", "number"]},
         Kind.STRINGS: strings,
         Kind.CODES: strings,
         Kind.CODE_TABLE: {"type": "object", "additionalProperties": strings},
     }
-    names = {bool: "boolean", int: "integer", float: "number", str: "string"}
+    names = {bool: "boolean", int: "integer", float: "number", str: ["string", "number"]}
     options = {
         rule.name: _object({name: {"type": names[type(value)]} for name, value in rule.options.items()})
         for rule in rules
@@ -236,7 +237,7 @@ def _layers(resolver: Resolver, folder: str) -> list[Layer]:
     try:
         return resolver.layers(folder or ".")
     except SettingsError as error:
-        raise UsageError(str(error)) from error
+        raise UsageError(str(error), causes=(error,)) from error
 
 
 def _toml(value: object) -> str:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from torchlint.commands import CLEAN, UsageError, report_error, settings_for
+from torchlint.commands import CLEAN, UsageError, settings_for
 from torchlint.commands.arguments import make_resolver
 from torchlint.commands.conclusion import conclude, mode_of
 from torchlint.engine.results import Mode, Result
@@ -60,7 +60,7 @@ def watch(options: argparse.Namespace, out: TextIO) -> int:
                 try:
                     view.update()
                 except UsageError as error:
-                    view.show_fault(str(error))
+                    view.show_error(error)
     except KeyboardInterrupt:
         print("Stopped watching.", file=out, flush=True)
     return CLEAN
@@ -134,12 +134,12 @@ class _View:
             conclude(options, settings, found, results, self._out)
             self._close()
 
-    def show_fault(self, message: str) -> None:
-        """Show why nothing can be checked as things are."""
-        if self._shown != message:
-            self._shown = message
+    def show_error(self, error: UsageError) -> None:
+        """Show why nothing can be checked now."""
+        if self._shown != str(error):
+            self._shown = str(error)
             self._clear()
-            report_error(message)
+            error.report()
             self._close()
 
     def concerns(self, change: Change, path: str) -> bool:

@@ -14,8 +14,8 @@ from torchlint.rule.evidence import KINDS, nothing_on, reaches
 from torchlint.rule.registry import RegistryError, find_rule
 from torchlint.rule.rule import Default, Rule
 from torchlint.settings.globs import Glob
-from torchlint.settings.keys import DEFAULT_EXCLUDE, TYPES
-from torchlint.settings.layers import Layer, SettingsError, displayed, path_in, suggestion
+from torchlint.settings.keys import DEFAULT_EXCLUDE, TYPES, version_text
+from torchlint.settings.layers import Layer, SettingsError, displayed, path_in, raise_all, suggestion
 from torchlint.settings.settings import PerFileIgnore, Settings, all_rules
 
 #: The environment variable that allows the plugins of settings files, if it is "1".
@@ -44,10 +44,15 @@ def combine(
     if "target-torch" in values:
         major, minor = values["target-torch"].split(".")[:2]
         target = int(major), int(minor)
+    errors: list[SettingsError] = []
+    codes = _select(layers, rules, errors)
+    per_file_ignores = _per_file_ignores(layers, rules, errors)
+    options = _options(layers, rules, errors)
+    raise_all(errors)
     return Settings(
-        codes=_fast_enough(_select(layers, rules), layers),
+        codes=_fast_enough(codes, layers),
         plugins=plugins,
-        per_file_ignores=_per_file_ignores(layers, rules),
+        per_file_ignores=per_file_ignores,
         exclude=_excluded(layers, root),
         src=_sources(layers),
         respect_gitignore=values.get("respect-gitignore", True),
@@ -61,7 +66,7 @@ def combine(
         baseline=path_in(layers, "baseline"),
         device=values.get("device", "GPU"),
         timeout=values.get("timeout", Settings.timeout),
-        options=_options(layers, rules),
+        options=options,
     )
 
 
@@ -86,7 +91,7 @@ def check_baseline(settings: Settings) -> None:
             raise SettingsError(f"{displayed(settings.baseline)}: {error}") from error
 
 
-def _select(layers: Sequence[Layer], rules: Sequence[Rule]) -> frozenset[str]:
+def _select(layers: Sequence[Layer], rules: Sequence[Rule], errors: list[SettingsError]) -> frozenset[str]:
     """The rules that are on. Within a layer the more specific selector wins, and at a tie ``ignore``.
 
     A layer that has ``select`` starts anew, but what the layer before it ignored stays ignored, unless it is selected
@@ -96,9 +101,8 @@ def _select(layers: Sequence[Layer], rules: Sequence[Rule]) -> frozenset[str]:
     carried: list[tuple[int, frozenset[str]]] = []
     ignored_syntax = False
     for layer in layers:
-        selects = [_expand(text, rules, layer, "select") for text in layer.values.get("select", ())]
-        selects += [_expand(text, rules, layer, "extend-select") for text in layer.values.get("extend-select", ())]
-        ignores = [_expand(text, rules, layer, "ignore") for text in layer.values.get("ignore", ())]
+        selects = [selected for key in ("select", "extend-select") for selected in _expanded(layer, key, rules, errors)]
+        ignores = _expanded(layer, "ignore", rules, errors)
         ignored_syntax = ignored_syntax or any(INVALID_SYNTAX.code in codes for _, codes in ignores)
         if "select" in layer.values:
             chosen = set()
@@ -126,8 +130,21 @@ def _fast_enough(codes: frozenset[str], layers: Sequence[Layer]) -> frozenset[st
     return frozenset(code for code in codes if not factor or code in engine or reaches(code, factor, device))
 
 
-def _expand(text: str, rules: Sequence[Rule], layer: Layer, key: str) -> tuple[int, frozenset[str]]:
-    """How specific a selector is, and the codes it stands for. Raises SettingsError."""
+#: How specific a selector is, and the codes it stands for.
+Selected = tuple[int, frozenset[str]]
+
+
+def _expanded(layer: Layer, key: str, rules: Sequence[Rule], errors: list[SettingsError]) -> list[Selected]:
+    """The selectors of a setting; unknown ones are left out, with an error."""
+    given = layer.values.get(key, ())
+    return [_expand(text, rules, layer, (key, index), errors) for index, text in enumerate(given)]
+
+
+def _expand(
+    text: str, rules: Sequence[Rule], layer: Layer, path: tuple[str | int, ...], errors: list[SettingsError]
+) -> Selected:
+    """The selector ``text``, which the keys ``path`` set."""
+    key = path[0]
     selector = text.strip()
     if selector == "ALL":
         return 0, frozenset(rule.code for rule in rules)
@@ -139,16 +156,20 @@ def _expand(text: str, rules: Sequence[Rule], layer: Layer, key: str) -> tuple[i
     if letters and any(code.rstrip("0123456789") == letters for code in codes):
         return len(selector), frozenset(codes)
     known = [name for rule in rules for name in (rule.code, rule.name)]
-    raise SettingsError(f"{layer.where}: unknown rule {text!r} in `{key}`{suggestion(selector, known)}")
+    errors.append(layer.error(f"unknown rule {text!r} in `{key}`{suggestion(selector, known)}", *path))
+    return 0, frozenset()
 
 
-def _per_file_ignores(layers: Sequence[Layer], rules: Sequence[Rule]) -> tuple[PerFileIgnore, ...]:
+def _per_file_ignores(
+    layers: Sequence[Layer], rules: Sequence[Rule], errors: list[SettingsError]
+) -> tuple[PerFileIgnore, ...]:
     for layer in reversed(layers):
         if "per-file-ignores" in layer.values:
             entries = []
             for pattern, selectors in layer.values["per-file-ignores"].items():
+                paths = [("per-file-ignores", pattern, index) for index in range(len(selectors))]
                 codes = frozenset[str]().union(
-                    *(_expand(text, rules, layer, "per-file-ignores")[1] for text in selectors)
+                    *(_expand(text, rules, layer, path, errors)[1] for text, path in zip(selectors, paths, strict=True))
                 )
                 entries.append(PerFileIgnore(Glob(pattern.lstrip("!"), layer.folder), codes, pattern.startswith("!")))
             return tuple(entries)
@@ -179,7 +200,9 @@ def _sources(layers: Sequence[Layer]) -> tuple[str, ...]:
     return ()
 
 
-def _options(layers: Sequence[Layer], rules: Sequence[Rule]) -> Mapping[str, Mapping[str, Option]]:
+def _options(
+    layers: Sequence[Layer], rules: Sequence[Rule], errors: list[SettingsError]
+) -> Mapping[str, Mapping[str, Option]]:
     merged: dict[str, dict[str, Option]] = {}
     for layer in layers:
         for name, table in layer.values.get("rules", {}).items():
@@ -188,15 +211,28 @@ def _options(layers: Sequence[Layer], rules: Sequence[Rule]) -> Mapping[str, Map
                 hint = (
                     f"; the rule's name is `{rule.name}`" if rule else suggestion(name, [rule.name for rule in rules])
                 )
-                raise SettingsError(f"{layer.where}: unknown rule name in `rules.{name}`{hint}")
+                errors.append(layer.error(f"unknown rule name in `rules.{name}`{hint}", "rules", name, key=True))
+                continue
             for key, value in table.items():
-                if key not in rule.options:
-                    hint = suggestion(key, rule.options) if rule.options else "; the rule has no options"
-                    raise SettingsError(f"{layer.where}: unknown option `rules.{name}.{key}`{hint}")
-                kind = type(rule.options[key])
-                if kind is float and type(value) is int:
-                    value = float(value)
-                if type(value) is not kind:
-                    raise SettingsError(f"{layer.where}: `rules.{name}.{key}` must be {TYPES[kind]}, not {value!r}")
-                merged.setdefault(name, {})[key] = value
+                option = _option(layer, rule, key, value, errors)
+                if option is not None:
+                    merged.setdefault(name, {})[key] = option
     return merged
+
+
+def _option(layer: Layer, rule: Rule, key: str, value: object, errors: list[SettingsError]) -> Option | None:
+    """The value of an option of a rule; None, and an error, if it is not valid."""
+    name, path = f"rules.{rule.name}.{key}", ("rules", rule.name, key)
+    if key not in rule.options:
+        hint = suggestion(key, rule.options) if rule.options else "; the rule has no options"
+        errors.append(layer.error(f"unknown option `{name}`{hint}", *path, key=True))
+        return None
+    kind = type(rule.options[key])
+    if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    if kind is str and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return version_text(value)  # `num-workers = 4` for the expression "4"
+    if type(value) is kind:
+        return value
+    errors.append(layer.error(f"`{name}` must be {TYPES[kind]}, not {value!r}", *path))
+    return None

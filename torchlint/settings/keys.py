@@ -5,9 +5,11 @@ The settings check values against this table, and ``torchlint config`` explains 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from torchlint.settings.formats import FORMATS
 
@@ -48,6 +50,7 @@ class Kind(Enum):
     BOOL = "true or false"
     STRING = "a string"
     NUMBER = "a number"
+    VERSION = 'a version such as "2.4"'
     STRINGS = "a list of strings"
     CODES = "a list of rule codes, prefixes or names"
     CODE_TABLE = "a table from file patterns to lists of rule codes"
@@ -61,11 +64,37 @@ class Kind(Enum):
             return isinstance(value, str)
         if self is Kind.NUMBER:
             return isinstance(value, (int, float)) and not isinstance(value, bool)
+        if self is Kind.VERSION:
+            return isinstance(value, (str, int, float)) and _VERSION.fullmatch(version_text(value)) is not None
         if self in (Kind.STRINGS, Kind.CODES):
             return isinstance(value, list) and all(isinstance(item, str) for item in value)
         if self is Kind.CODE_TABLE:
             return isinstance(value, dict) and all(Kind.CODES.admits(item) for item in value.values())
         return isinstance(value, dict) and all(isinstance(item, dict) for item in value.values())
+
+    def normal(self, value: Any) -> Any:
+        """An admitted value in the form in which the settings take it."""
+        return version_text(value) if self is Kind.VERSION else value
+
+
+_VERSION = re.compile(r"\d{1,9}\.\d{1,9}(\.\d+)*")
+
+
+class WrittenFloat(float):
+    """A number of TOML that knows how it is written: as a version, 2.10 is not 2.1."""
+
+    def __new__(cls, text: str) -> WrittenFloat:
+        """A number and its text."""
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+    text: str
+
+
+def version_text(value: object) -> str:
+    """A version that may be written as a number."""
+    return value.text if isinstance(value, WrittenFloat) else str(value)
 
 
 #: What the value of a rule's option is, by the type of its default, in the same words.
@@ -205,7 +234,7 @@ KEYS: Mapping[str, Key] = {
         'src = ["python", "packages/*/src"]',
     ),
     "target-torch": Key(
-        Kind.STRING,
+        Kind.VERSION,
         "the oldest torch that the project's dependencies install; an open lower bound counts as 1.11 at least",
         "Oldest version of torch that the project supports; advice that needs a newer one is left out.",
         'target-torch = "2.4"',
@@ -224,3 +253,6 @@ KEYS: Mapping[str, Key] = {
         "unsafe-fixes = true",
     ),
 }
+
+#: Settings that take one of a few strings.
+CHOICES: Mapping[str, tuple[str, ...]] = {"output-format": FORMATS}
