@@ -145,7 +145,7 @@ def test_a_command_or_a_path_comes_first(folder: Path, complete: Complete) -> No
 def test_options_are_completed_with_and_without_check(folder: Path, complete: Complete) -> None:
     for command in ("", "check "):
         assert complete(folder, f"torchlint {command}--sel") == {"--select"}
-        assert complete(folder, f"torchlint {command}--watch --show") == {"--show-fixes"}
+        assert complete(folder, f"torchlint {command}--watch --show-fix") == {"--show-fixes"}
         assert complete(folder, f"torchlint {command}--no-resp") == {"--no-respect-gitignore"}
 
 

@@ -20,9 +20,14 @@ def test_fix_only_counts_what_remains(project: Path, torchlint_in: RunTorchlint)
     (project / "a.py").write_text("x = LOUD, RISKY\n")
     done = torchlint_in(project, "--fix-only")
     assert (done.returncode, (project / "a.py").read_text()) == (0, "x = loud, RISKY\n")
-    assert done.stdout == "Fixed 1 finding. 1 finding left in 1 of 1 file; 1 fixable with --fix --unsafe-fixes.\n"
+    assert (
+        done.stdout == "Fixed 1 finding. 1 finding (1 info) left in 1 of 1 file; 1 fixable with --fix --unsafe-fixes.\n"
+    )
     again = torchlint_in(project, "--fix-only")
-    assert (again.returncode, again.stdout) == (0, "1 finding in 1 of 1 file; 1 fixable with --fix --unsafe-fixes.\n")
+    assert (again.returncode, again.stdout) == (
+        0,
+        "1 finding (1 info) in 1 of 1 file; 1 fixable with --fix --unsafe-fixes.\n",
+    )
 
 
 def test_a_name_for_standard_input_means_standard_input(project: Path, torchlint_in: RunTorchlint) -> None:

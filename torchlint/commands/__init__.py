@@ -132,10 +132,29 @@ def suggested(word: str, known: Iterable[str]) -> str:
     return f"; did you mean `{close[0]}`?" if close else ""
 
 
+_silent = False
+
+
+def silence() -> None:
+    """Print no errors and warnings any more, as ``--silent`` asks."""
+    global _silent
+    _silent = True
+
+
+def report_warning(message: str) -> None:
+    """Print a warning, in one line on standard error."""
+    from torchlint.output.text import printable
+
+    if not _silent:
+        print(f"{styled('warning:', 'warning', sys.stderr)} {printable(message)}", file=sys.stderr)
+
+
 def report_error(message: str, excerpt: str = "") -> None:
     """Print an error, in one line on standard error; below it the lines of an excerpt."""
     from torchlint.output.text import printable
 
+    if _silent:
+        return
     print(f"{styled('error:', 'error', sys.stderr)} {printable(message)}", file=sys.stderr)
     for line in excerpt.splitlines():
         print(printable(line), file=sys.stderr)

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import os
 import sys
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from torchlint.commands import CLEAN, FAULT, UsageError, settings_for
+from torchlint.commands import (
+    CLEAN,
+    FAULT,
+    UsageError,
+    environment,
+    report_error,
+    report_warning,
+    settings_for,
+    silence,
+)
 from torchlint.commands.arguments import make_resolver, parser
 from torchlint.commands.conclusion import check_statistics, conclude, mode_of, report, report_errors, status
 
@@ -27,16 +37,26 @@ def run(arguments: Sequence[str]) -> int:
         _read_standard_input(options)
     from torchlint.commands import adopt
 
+    if options.silent:
+        silence()
+        options.quiet = True
+    options.no_cache = options.no_cache or environment.is_cache_off()
+    options.output_file = options.output_file or environment.output_file()
     resolver = make_resolver(options)
     adopt.refuse_contradictions(options, resolver)
+    if options.show_settings or options.show_files:
+        return _show(options, resolver)
+    settings = settings_for(resolver, "")
+    for warning in settings.warnings:
+        report_warning(warning)
     if options.sort == "speedup":
-        _check_device(settings_for(resolver, ""))
+        _check_device(options, settings, resolver)
     if options.watch:
         from torchlint.commands.watch import watch
 
         return watch(options, sys.stdout)
     if options.output_file is None:
-        return _check(options, resolver, None)
+        return _check(options, resolver, io.StringIO() if options.silent else None)
     from torchlint.output.file import OutputError, report_to
 
     try:
@@ -46,13 +66,28 @@ def run(arguments: Sequence[str]) -> int:
         raise UsageError(str(error)) from error
 
 
+def _show(options: argparse.Namespace, resolver: Resolver) -> int:
+    """List the files that would be checked, or the settings of the first path."""
+    from torchlint.settings.files import find_files
+
+    if options.show_settings:
+        from torchlint.commands.config import show
+
+        show(resolver, (options.paths or ["."])[0], "text", sys.stdout)
+        return CLEAN
+    found = find_files(options.paths or ["."], resolver.for_folder)
+    for error in found.errors:
+        report_error(error)
+    for file in found.files:
+        print(os.path.abspath(file.path))
+    return FAULT if found.errors else CLEAN
+
+
 def _read_standard_input(options: argparse.Namespace) -> None:
     """Replace the paths by ``-``: with ``--stdin-filename``, standard input is checked and nothing else."""
-    from torchlint.output.text import printable
-
     for path in options.paths:
         if path != "-":
-            print(f"warning: {printable(path)} is ignored: --stdin-filename reads standard input", file=sys.stderr)
+            report_warning(f"{path} is ignored: --stdin-filename reads standard input")
     options.paths = ["-"]
 
 
@@ -74,6 +109,7 @@ def check_paths(options: argparse.Namespace, resolver: Resolver, out: TextIO) ->
     from torchlint.settings.files import find_files
 
     start = time.perf_counter()
+    timing = options.timing or options.verbose
     settings = settings_for(resolver, "")
     check_statistics(options, settings)
     mode = mode_of(options, settings)
@@ -82,17 +118,21 @@ def check_paths(options: argparse.Namespace, resolver: Resolver, out: TextIO) ->
     before = _identities(found.files) if mode is Mode.FIX else {}
     try:
         with ProgressBar(len(found.files)) as progress:
-            results = run(found.files, mode, progress=progress, cache=cache, timing=options.timing)
+            results = run(found.files, mode, progress=progress, cache=cache, timing=timing)
     except KeyboardInterrupt:
         after = _identities(found.files) if before else {}
         for path in (path for path in before if after.get(path) != before[path]):
             print(f"fixed before the interruption: {display_path(path)}", file=sys.stderr)
         raise
     status = conclude(options, settings, found, results, out)
-    if options.timing:
-        from torchlint.output import timing
+    if options.verbose:
+        from torchlint.commands.verbose import describe
 
-        timing.write(results, time.perf_counter() - start, sys.stderr)
+        describe(resolver, settings, cache, results, time.perf_counter() - start)
+    if options.timing:
+        from torchlint.output import timing as times
+
+        times.write(results, time.perf_counter() - start, sys.stderr)
     return status
 
 
@@ -142,13 +182,20 @@ def _check_stdin(options: argparse.Namespace, settings: Settings, out: TextIO | 
     if mode is Mode.FIX:  # standard output is the file now; what is left to say goes to standard error
         sys.stdout.buffer.write(content)
     report(options, settings, mode, [result], out or (sys.stderr if mode is Mode.FIX else sys.stdout))
-    return FAULT if failed else status(options, mode, [result])
+    return FAULT if failed else status(options, settings, mode, [result])
 
 
-def _check_device(settings: Settings) -> None:
-    """Raise UsageError if nothing was measured where the gain is looked up."""
+def _check_device(options: argparse.Namespace, settings: Settings, resolver: Resolver) -> None:
+    """Warn if findings are not sorted by speed-ups on a GPU. Raise UsageError if a device is set that has none."""
     from torchlint.rule.evidence import nothing_on
+    from torchlint.settings.combination import ON_CPU
 
     missing = nothing_on(settings.device)
-    if missing:
-        raise UsageError(f"--sort speedup: {missing}")
+    if any("device" in layer.values for layer in resolver.layers("")):
+        if missing:
+            raise UsageError(f"--sort speedup: {missing}")
+    elif missing:
+        report_warning("--sort speedup: there are no measurements yet; findings are sorted by location")
+        options.sort = "location"
+    elif settings.device == "CPU":
+        report_warning(f"--sort speedup: {ON_CPU}")

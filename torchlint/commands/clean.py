@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 
-from torchlint.commands import CLEAN, FAULT, Parser, report_error
+from torchlint.commands import CLEAN, FAULT, Parser, environment, report_error
 
 
 def parser() -> Parser:
@@ -50,7 +50,7 @@ def _caches(path: str) -> Iterator[str]:
     from torchlint.settings.resolver import Resolver
 
     try:
-        configured = Resolver().cache(path).path
+        configured = Resolver(environment.layers()).cache(path).path
     except SettingsError:
         configured = ""
     if configured and is_cache(configured):

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from torchlint.commands import CLEAN, FAULT, FINDINGS, UsageError, report_error
+from torchlint.commands import CLEAN, FAULT, FINDINGS, UsageError, report_error, report_warning
 
 if TYPE_CHECKING:
     from torchlint.engine.results import Mode, Result
@@ -25,7 +25,7 @@ def conclude(
     for error in found.errors:
         report_error(error)
     if not found.files and not found.errors and not options.quiet:
-        print("warning: no Python files or notebooks found under the given paths", file=sys.stderr)
+        report_warning("no Python files or notebooks found under the given paths")
     if found.errors and adopt.is_asked_for(options):
         return FAULT  # a path that was meant otherwise: nothing is written yet
     results = adopt.adopt(options, settings, found, results, out)
@@ -36,7 +36,7 @@ def conclude(
     else:
         report(options, settings, mode, results, out)
         adopt.tell_what_is_gone(options, settings, found, results, out)
-    return FAULT if failed else status(options, mode, results)
+    return FAULT if failed else status(options, settings, mode, results)
 
 
 def mode_of(options: argparse.Namespace, settings: Settings) -> Mode:
@@ -110,7 +110,7 @@ def _without_findings(result: Result) -> Result:
     return replace(result, diagnostics=(), source=None)
 
 
-def status(options: argparse.Namespace, mode: Mode, results: Sequence[Result]) -> int:
+def status(options: argparse.Namespace, settings: Settings, mode: Mode, results: Sequence[Result]) -> int:
     """The exit status of a run that did not fail."""
     from torchlint.engine.results import Mode
 
@@ -122,7 +122,8 @@ def status(options: argparse.Namespace, mode: Mode, results: Sequence[Result]) -
         return FINDINGS
     if options.fix_only:
         return CLEAN
-    return FINDINGS if any(result.diagnostics for result in results) else CLEAN
+    severities = {found.severity.value for result in results for found in result.diagnostics}
+    return FINDINGS if severities and (settings.fail_on == "info" or severities != {"info"}) else CLEAN
 
 
 def report_errors(results: Sequence[Result]) -> bool:

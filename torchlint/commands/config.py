@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from torchlint.commands import CLEAN, Parser, UsageError, known_rules, settings_for
-from torchlint.settings.formats import FORMATS
-from torchlint.settings.keys import KEYS, TYPES, Kind
+from torchlint.settings.keys import CHOICES, KEYS, TYPES, Kind
 
 if TYPE_CHECKING:
     from torchlint.rule.rule import Rule
@@ -55,7 +54,9 @@ def run(arguments: Sequence[str]) -> int:
         if options.check is not None:
             _check(options.check, style, sys.stdout)
         else:
-            _show(options.show, style, sys.stdout)
+            from torchlint.settings.resolver import Resolver
+
+            show(Resolver(), options.show, style, sys.stdout)
         return CLEAN
     rules = known_rules()
     if options.key is not None and style == "json-schema":
@@ -160,6 +161,7 @@ def schema(rules: Sequence[Rule]) -> dict[str, Any]:
         Kind.STRINGS: strings,
         Kind.CODES: strings,
         Kind.CODE_TABLE: {"type": "object", "additionalProperties": strings},
+        Kind.VERSION_TABLE: {"type": "object", "additionalProperties": {"type": ["string", "number"]}},
     }
     names = {bool: "boolean", int: "integer", float: "number", str: ["string", "number"]}
     options = {
@@ -171,7 +173,8 @@ def schema(rules: Sequence[Rule]) -> dict[str, Any]:
         name: {"description": key.meaning, **(_object(options) if key.kind is Kind.TABLES else types[key.kind])}
         for name, key in KEYS.items()
     }
-    properties["output-format"]["enum"] = list(FORMATS)
+    for name, choices in CHOICES.items():
+        properties[name]["enum"] = list(choices)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "torchlint.toml",
@@ -201,21 +204,20 @@ def _check(file: str, style: str, out: TextIO) -> None:
         print(f"{path}: ok", file=out)
 
 
-def _show(path: str, style: str, out: TextIO) -> None:
+def show(resolver: Resolver, path: str, style: str, out: TextIO) -> None:
     """Write what is set for a path, file by file, and what comes of it. Raises UsageError."""
     from torchlint.rule.engine_rules import ENGINE_RULES
-    from torchlint.settings.resolver import Resolver
 
     if not os.path.exists(path):
         raise UsageError(f"{path}: no such file or folder")
     is_folder = os.path.isdir(path)
     folder = path if is_folder else os.path.dirname(path)
-    resolver = Resolver()
     settings = settings_for(resolver, folder)
-    layers = _layers(resolver, folder)
+    layers = [layer for layer in _layers(resolver, folder) if layer.values or not layer.trusted]
     rules = [rule.code for rule in ENGINE_RULES if settings.enabled(rule.code, path)]
     rules += [rule.code for rule in settings.rules(None if is_folder else path)]
-    target = ".".join(map(str, settings.target_torch)) if settings.target_torch else None
+    version = settings.target_for(None if is_folder else path)
+    target = ".".join(map(str, version)) if version else None
     if style == "json":
         files = [{"file": layer.where, "settings": layer.values} for layer in layers]
         json.dump({"files": files, "rules": rules, "target-torch": target}, out, indent=2, default=str)
@@ -226,7 +228,7 @@ def _show(path: str, style: str, out: TextIO) -> None:
         for key, value in layer.values.items():
             print(f"    {key} = {_toml(value)}", file=out)
     if not layers:
-        print("No settings file: the defaults hold.", file=out)
+        print("No settings file: the defaults are in effect.", file=out)
     print(f"target-torch: {target or 'unknown'}", file=out)
     print(textwrap.fill(f"rules: {' '.join(rules)}", 100, subsequent_indent="    "), file=out)
 

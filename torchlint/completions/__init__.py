@@ -12,7 +12,7 @@ import re
 
 from torchlint.commands import COMMANDS
 from torchlint.settings.formats import FORMATS
-from torchlint.settings.keys import KEYS
+from torchlint.settings.keys import CHOICES, KEYS
 
 #: Complete one rule, or a list of rules with commas between them. In bash and zsh, also what shtab has no words for:
 #: the first word is a command, or `check` was left out.
@@ -111,9 +111,12 @@ def _say_how_to_complete(parser: argparse.ArgumentParser) -> None:
 
     files = dict.fromkeys(("check", "show", "config", "output_file", "baseline", "stdin_filename"), shtab.FILE)
     paths = {**shtab.FILE, "bash": "_torchlint_paths"}  # shtab knows no place for either a command or a path in bash
-    lists = dict.fromkeys(("select", "extend_select", "ignore", "extend_ignore"), _RULES)
+    lists = dict.fromkeys(
+        ("select", "extend_select", "ignore", "extend_ignore", "fixable", "extend_fixable", "unfixable"), _RULES
+    )
     complete = {**files, **lists, "paths": paths, "rule": _RULE}
     choices = {"output_format": list(FORMATS), "key": list(KEYS), "device": ["GPU", "CPU"]}
+    choices["fail_on"] = list(CHOICES["fail-on"])
     for action in parser._actions:
         if action.dest in complete:
             action.complete = complete[action.dest]  # type: ignore[attr-defined]

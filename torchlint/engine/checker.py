@@ -102,7 +102,7 @@ def check(
             judged.add(UNUSED_SUPPRESSION.code)
     diagnostics = joined(source, diagnostics, found)
     diagnostics = sorted(
-        (_fitted(source, diagnostic) for diagnostic in diagnostics),
+        (_fitted(source, settings.with_fix_as_set(diagnostic)) for diagnostic in diagnostics),
         key=lambda found: (found.start, found.code, found.end),
     )
     if settings.baseline and not settings.ignore_baseline:
@@ -301,12 +301,12 @@ def _model(
                     path=source.path,
                     place=in_project(source.path),
                     options=options,
-                    target_torch=settings.target_torch,
+                    target_torch=settings.target_for(source.path),
                     in_package=is_in_package(source.path),
                 )
                 forest = module.forest
             else:
-                module = Module(forest, around[1], options, settings.target_torch)
+                module = Module(forest, around[1], options, settings.target_for(source.path))
     except (ParseError, RecursionError, deadline.DeadlineError):
         raise
     except Exception as error:

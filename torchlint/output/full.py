@@ -11,7 +11,7 @@ from typing import TextIO
 from torchlint.engine.results import Result
 from torchlint.findings.diagnostic import Diagnostic, Severity
 from torchlint.output.colour import console, is_coloured
-from torchlint.output.text import location, printable, remarks
+from torchlint.output.text import location, marks, printable, remarks
 from torchlint.source.source import Source
 
 #: Where there is no terminal to fit: wider than code should be, narrow enough to read.
@@ -66,7 +66,7 @@ def render(source: Source, diagnostic: Diagnostic, width: int) -> Iterator[Line]
         (location(source, diagnostic), _BOLD),
         (": ", ""),
         (diagnostic.code, f"bold {colour}"),
-        (f" {diagnostic.name}", colour),
+        (f" {marks(diagnostic, fixable=False)}{diagnostic.name}", colour),
         (f": {printable(diagnostic.message)}", ""),
     ]
     first = source.location(diagnostic.start)[0]

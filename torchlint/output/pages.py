@@ -47,6 +47,8 @@ def page(rule: Rule, measured: Sequence[Evidence] | None = None) -> str:
 def _facts(rule: Rule, measured: Sequence[Evidence]) -> str:
     """The line under the title."""
     facts = [f"Default: {rule.default.value}.", f"Fix: {fix_kind(rule)}."]
+    if rule.preview:
+        facts.append("In preview: it runs with --preview only.")
     if rule.since:
         facts.append(f"Needs torch {rule.since[0]}.{rule.since[1]}.")
     if not rule.demo:
@@ -143,6 +145,7 @@ def table_json(rules: Sequence[Rule]) -> str:
                 "name": rule.name,
                 "family": rule.family(),
                 "default": rule.default.value,
+                "preview": rule.preview,
                 "fix": fix_kind(rule),
                 "severity": rule.severity().value,
                 "since": ".".join(map(str, rule.since)) if rule.since else None,
