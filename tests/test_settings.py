@@ -220,7 +220,7 @@ def test_the_target_is_read_from_the_projects_requirement(
         ("setup.cfg", "[options]\ninstall_requires =\n    numpy\n    torch>=1.13,<3\n", (1, 13)),
         ("setup.cfg", "torch>=1.13\n", None),
         ("setup.py", "from setuptools import setup\nsetup(install_requires=['numpy', 'torch==1.9'])\n", (1, 9)),
-        ("setup.py", "setup(install_requires=['torch>=1.9'] + more)\n", None),
+        ("setup.py", "setup(install_requires=['torch>=1.12'] + more)\n", (1, 12)),
         ("setup.py", "print 'torch>=1.9'\n", None),
         ("setup.py", "raise SystemExit  # torch\nsetup(install_requires=read())\n", None),
     ],

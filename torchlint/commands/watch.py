@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #: Milliseconds between two looks at what lies outside the watched folders: named files, settings above.
 _INTERVAL = 1000
 #: What the names of files end in that are checked, or that settings are read from.
-_ENDINGS = (".py", ".ipynb", ".toml", ".cfg", ".txt", ".gitignore")
+_ENDINGS = (".py", ".ipynb", ".toml", ".cfg", ".txt", ".yml", ".yaml", ".gitignore")
 #: Options that are for one run.
 _ONCE = ("diff", "output_file")
 

@@ -65,6 +65,7 @@ def combine(
         respect_gitignore=values.get("respect-gitignore", True),
         force_exclude=values.get("force-exclude", False),
         target_torch=target,
+        target_is_set="target-torch" in values,
         per_file_targets=_per_file_targets(layers),
         fail_on=values.get("fail-on", "warning"),
         unfixable=unfixable,

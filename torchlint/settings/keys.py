@@ -291,7 +291,7 @@ KEYS: Mapping[str, Key] = {
     ),
     "target-torch": Key(
         Kind.VERSION,
-        "the oldest torch that the project's dependencies install; an open lower bound counts as 1.11 at least",
+        "the oldest torch that the project's requirements admit; an open lower bound counts as 1.11 at least",
         "Oldest version of torch that the project supports; advice that needs a newer one is left out.",
         'target-torch = "2.4"',
     ),

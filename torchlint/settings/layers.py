@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torchlint.settings.keys import CHOICES, KEYS, WrittenFloat
-from torchlint.settings.toml_positions import excerpt, position, positions
 from torchlint.source.paths import repository_of
 
 
@@ -45,6 +44,8 @@ class Layer:
     def error(self, message: str, *path: str | int, key: bool = False) -> SettingsError:
         """An error in what is set by the keys ``path``: in the value, or in the last ``key``."""
         if self.text:
+            from torchlint.settings.toml_positions import excerpt, position, positions
+
             keys, values = positions(self.text)
             full = (*self.above, *path)
             span = keys.get(full) if key else values.get(full, keys.get(full))
@@ -189,6 +190,8 @@ def parse_toml(data: bytes, where: str) -> dict[str, Any]:
 
 def _syntax_error(reason: str, text: str, where: str) -> SettingsError:
     """The error for a text that is not TOML; the parser's ``reason`` ends with the place."""
+    from torchlint.settings.toml_positions import excerpt, position
+
     match = re.fullmatch(r"(.*?) \(at (?:line (\d+), column (\d+)|end of document)\)", reason, re.DOTALL)
     if match is None or "\n" not in text:  # a setting on the command line
         return SettingsError(f"{where}: not valid TOML: {reason}")

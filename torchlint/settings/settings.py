@@ -13,6 +13,7 @@ from torchlint.rule.engine_rules import ENGINE_RULES
 from torchlint.rule.registry import load_rules
 from torchlint.rule.rule import Rule
 from torchlint.settings.globs import Glob, matches
+from torchlint.settings.torch_versions import needed_by
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Settings:
     force_exclude: bool = False
     #: Oldest torch version the project supports, (major, minor), if known
     target_torch: tuple[int, int] | None = None
+    target_is_set: bool = False  #: as a setting: then no code shows that the project needs a newer one
     per_file_targets: tuple[PerFileTarget, ...] = ()  #: where it is another one; the first that matches
     output_format: str = "full"
     fail_on: str = "warning"  #: the lowest severity of findings with which a run fails
@@ -65,25 +67,34 @@ class Settings:
     options: Mapping[str, Mapping[str, Option]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()  #: what the user should know about the settings, one line each
 
-    def rules(self, path: str | None = None) -> tuple[Rule, ...]:
-        """The rules to run, of all files or of the one at ``path``."""
-        rules = _enabled(self.plugins, self.codes, self.target_for(path))
+    def possible_rules(self) -> tuple[Rule, ...]:
+        """The rules that run in some file: what a file uses may show that it needs a newer torch."""
+        newest = None
+        if self.target_torch is not None and self.target_is_set:
+            newest = max(self.target_torch, *(target.version for target in self.per_file_targets), self.target_torch)
+        return _enabled(self.plugins, self.codes, newest)
+
+    def rules(self, path: str | None = None, text: str = "") -> tuple[Rule, ...]:
+        """The rules to run, by default or in the file at ``path`` with the given text."""
+        rules = _enabled(self.plugins, self.codes, self.target_for(path, text))
         if path is None or not self.per_file_ignores:
             return rules
         ignored = self._ignored_in(os.path.abspath(path))
         return tuple(rule for rule in rules if rule.code not in ignored)
 
-    def target_for(self, path: str | None) -> tuple[int, int] | None:
-        """The oldest torch that the file at ``path`` supports; without a path, the newest of those of all files."""
-        if path is None:
-            targets = [target.version for target in self.per_file_targets]
-            return max([self.target_torch, *targets]) if self.target_torch else None
-        if self.per_file_targets:
+    def target_for(self, path: str | None, text: str = "") -> tuple[int, int] | None:
+        """The oldest torch that the file at ``path`` with the given text supports; without a path, that of most files.
+
+        Where a requirement states it and the file uses what only a newer torch has, the requirement is out of date.
+        """
+        if path is not None and self.per_file_targets:
             place = os.path.abspath(path)
             for target in self.per_file_targets:
                 if matches((target.glob,), place):
                     return target.version
-        return self.target_torch
+        if self.target_torch is None or self.target_is_set or not text:
+            return self.target_torch
+        return max(self.target_torch, needed_by(text) or self.target_torch)
 
     def with_fix_as_set(self, diagnostic: Diagnostic) -> Diagnostic:
         """The diagnostic with its fix as the settings have it: not at all, or safe or unsafe."""
