@@ -10,7 +10,7 @@ from typing import TextIO
 
 from torchlint.engine.results import Result
 from torchlint.findings.conflicts import applicable
-from torchlint.findings.diagnostic import Applicability, Diagnostic, Fix, Note
+from torchlint.findings.diagnostic import Applicability, Diagnostic, Fix, Note, Severity
 from torchlint.rule import evidence
 from torchlint.source import reading
 from torchlint.source.ranges import Place
@@ -97,6 +97,12 @@ def closing_remarks(diagnostic: Diagnostic) -> Iterator[tuple[str, str]]:
         yield f"benchmark: {benchmark}", "magenta"
 
 
+def marks(diagnostic: Diagnostic, *, fixable: bool) -> str:
+    """What is shown behind a code: ``[info]`` for a finding that is no warning, ``[*]`` for one that can be fixed."""
+    info = "[info] " if diagnostic.severity is Severity.INFO else ""
+    return f"{info}[*] " if fixable else info
+
+
 def plural(count: int, noun: str) -> str:
     """ "1 file", "2 files" """
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
@@ -110,9 +116,9 @@ def summary(results: Sequence[Result], unsafe: bool) -> str:
     if not found:
         return f"{head}No findings{' left' if fixed else ''} in {plural(len(results), 'file')}."
     files = sum(1 for result in results if result.diagnostics)
-    line = (
-        f"{head}{plural(len(found), 'finding')}{' left' if fixed else ''} in {files} of {plural(len(results), 'file')}"
-    )
+    info = sum(diagnostic.severity is Severity.INFO for diagnostic in found)
+    count = plural(len(found), "finding") + (f" ({info} info)" if info else "")
+    line = f"{head}{count}{' left' if fixed else ''} in {files} of {plural(len(results), 'file')}"
     safe = sum(applicable(diagnostic, unsafe=unsafe) for diagnostic in found)
     more = sum(applicable(diagnostic, unsafe=True) for diagnostic in found) - safe
     offers = []

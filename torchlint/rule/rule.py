@@ -96,6 +96,8 @@ class Rule:
     since: ClassVar[tuple[int, int] | None] = None
     #: Where its effect can be shown by the before/after pair: "GPU", "CPU".
     demo: ClassVar[tuple[str, ...]] = ()
+    #: Whether it is new and may still change: it runs only where `preview` is set.
+    preview: ClassVar[bool] = False
     #: Options of ``[tool.torchlint.rules.<name>]`` with their defaults.
     options: ClassVar[Mapping[str, Option]] = {}
 
