@@ -55,7 +55,7 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(venv_backend="venv")
 def build(session: nox.Session) -> None:
-    """Build the release in ``dist/``, check it, and run it from the wheel; ``nox -s build -- v0.1.0`` checks the tag."""
+    """Build the release in ``dist/``, check it, and run the wheel; ``nox -s build -- v0.1.0`` checks the tag."""
     session.install("build", "check-wheel-contents", "twine")
     dist = ROOT / "dist"
     shutil.rmtree(dist, ignore_errors=True)

@@ -74,7 +74,7 @@ def test_the_tasks_that_pages_name_exist() -> None:
         for group in re.findall(r"nox -s ((?:[a-z]+ ?)+)", path.read_text(encoding="utf-8")):
             used |= set(group.split())
     assert {"lint", "type", "test", "docs", "bench", "coverage", "build"} == names
-    assert used <= names | {"passes"}
+    assert used <= names
 
 
 def test_hooks_of_this_repository_run_tools_of_the_development_environment() -> None:
