@@ -35,7 +35,7 @@ def test(session: nox.Session) -> None:
 
 @nox.session
 def coverage(session: nox.Session) -> None:
-    """Measure how much of the rules the tests of the rules run; fail below the floor in pyproject.toml."""
+    """Measure how much of the rules and the model the rules' cases run; fail below the floor in pyproject.toml."""
     session.run("coverage", "run", "-m", "pytest", "-n0", "tests/test_rules.py", *session.posargs)
     session.run("coverage", "report")
 
