@@ -11,16 +11,18 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from torchlint.commands import config as settings
+from torchlint.settings.settings import all_rules
 from validation.report import files as generated_files
 
 from . import samples, screenshot
-from .terminal import ROOT, output_of
+from .terminal import ROOT
 
 
 def current_files() -> dict[Path, str]:
     """Each file that this command keeps, with the content that it should have."""
     made = dict(generated_files())
-    made[ROOT / "docs" / "settings.md"] = output_of("torchlint config --output-format markdown", ROOT, 80) + "\n"
+    made[ROOT / "docs" / "settings.md"] = settings.page(list(settings.entries(all_rules()).values()))
     for page in samples.SCENES:
         made[ROOT / page] = samples.refreshed(page)
     made[screenshot.PATH] = screenshot.svg()
@@ -48,7 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(content, encoding="utf-8", newline="\n")
         print(f"{'updated' if update else 'out of date'}: {path.relative_to(ROOT).as_posix()}")
-    if outdated and not update:
+    if not outdated:
+        print("All pages are up to date.")
+    elif not update:
         print("Run `python -m tools.docs --update`.")
     return 1 if outdated and not update else 0
 
