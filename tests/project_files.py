@@ -27,9 +27,3 @@ def resolved(project: Project, module: str, importer: str) -> str | None:
     """What a module is for an importer, relative to the root."""
     found = project.resolve(module, project.root / importer)
     return found.relative_to(project.root).as_posix() if found is not None else None
-
-
-def defined(project: Project, file: str, name: str) -> list[tuple[str, int, str]]:
-    """The definitions of a name, as text."""
-    found = project.definition(project.root / file, name)
-    return [(item.path.relative_to(project.root).as_posix(), item.row, item.kind.value) for item in found]

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from project_files import defined, make, names
+from project_files import make, names, resolved
 
 from torchlint.model.syntax.pieces import parse_pieces
 from torchlint.project.project import Project
@@ -101,14 +101,13 @@ def test_texts_are_decoded_as_python_does(tmp_path: Path) -> None:
     assert project.text(tmp_path / "b.py") is None
     assert project.text(tmp_path / "c.py") is None
     assert project.text(tmp_path / "nowhere.py") is None
-    assert project.mentions("x") == ((tmp_path / "a.py", 2),)
 
 
 def test_other_texts_make_another_project(tmp_path: Path) -> None:
     project = make(tmp_path, {"a.py": "from b import f\n", "b.py": "def f(): ...\n"})
     changed = project.with_text({tmp_path / "b.py": "\n\ndef f(): ...\n", tmp_path / "new.py": "import b\n"})
-    assert defined(project, "a.py", "f") == [("b.py", 1, "function")]
-    assert defined(changed, "a.py", "f") == [("b.py", 3, "function")]
+    assert project.pieces(tmp_path / "b.py").rows == (1,)
+    assert changed.pieces(tmp_path / "b.py").rows == (3,)
     assert names(changed, changed.importers(tmp_path / "b.py")) == ["a.py", "new.py"]
     assert names(project, project.importers(tmp_path / "b.py")) == ["a.py"]
     again = project.with_text({tmp_path / "a.py": "import os\n"})
@@ -120,21 +119,11 @@ def test_a_notebook_that_is_asked_for_sees_the_project(tmp_path: Path) -> None:
     book = {"cells": [{**cell, "execution_count": None}], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     make(tmp_path, {"n.ipynb": json.dumps(book), "data.py": "def f(): ...\n"})
     project = Project.around(tmp_path / "n.ipynb", tmp_path)
-    assert defined(project, "n.ipynb", "f") == [("data.py", 1, "function")]
+    assert resolved(project, "data", "n.ipynb") == "data.py"
     assert names(project, project.programs(tmp_path / "data.py")) == ["n.ipynb"]
 
 
-# -- mentions
-
-
-def test_identifiers_lead_to_their_statements(tmp_path: Path) -> None:
-    text = (
-        "import b\n\n@deco\ndef f():\n    '''build'''\n    return b.build(1)\n\nx = f'{build}'  # build\ny = 'build'\n"
-    )
-    project = make(tmp_path, {"a.py": text, "vendor/c.py": "build()\n", "d.pyi": "build: int\n", "e.py": "rebuild()\n"})
-    assert project.mentions("build") == ((tmp_path / "a.py", 3), (tmp_path / "a.py", 8))
-    assert project.mentions("deco") == ((tmp_path / "a.py", 3),)
-    assert project.mentions("nowhere") == ()
+# -- pieces
 
 
 def test_pieces_are_those_of_the_parser(tmp_path: Path) -> None:

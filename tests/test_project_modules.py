@@ -142,20 +142,3 @@ def test_further_sources_are_given_by_settings(tmp_path: Path) -> None:
     project = Project.around(tmp_path / "a/b/t.py", sources=src)
     assert resolved(project, "net", "a/b/t.py") == "python/net.py"
     assert resolved(project, "w", "a/b/t.py") == "packages/z/src/w.py"
-    assert project.module_names(tmp_path / "packages/z/src/w.py")[0] == "w"
-
-
-def test_a_file_has_a_name_for_each_folder_it_can_be_imported_from(tmp_path: Path) -> None:
-    project = make(
-        tmp_path,
-        {
-            "src/pkg/__init__.py": "",
-            "src/pkg/sub/__init__.py": "",
-            "src/pkg/sub/a.py": "",
-            "src/pkg/main.py": f"import sub.a\n{GUARD}",
-            "data.py": "",
-        },
-    )
-    assert project.module_names(tmp_path / "src/pkg/sub/a.py") == ("pkg.sub.a", "sub.a", "src.pkg.sub.a")
-    assert project.module_names(tmp_path / "src/pkg/__init__.py")[0] == "pkg"
-    assert project.module_names(tmp_path / "data.py") == ("data",)

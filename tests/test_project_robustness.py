@@ -9,8 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from project_files import GUARD, make
 
-from torchlint.project.imports import DefinitionKind
-from torchlint.project.project import Definition, Project
+from torchlint.project.project import Project
 
 WORDS = st.sampled_from(["a", "b", "pkg", "pkg.a", "pkg.b", "pkg.c.d", "utils", "torch", "os"])
 NAMES = st.sampled_from(["f", "a", "b", "c", "*"])
@@ -35,13 +34,11 @@ def test_any_imports_have_one_answer(tmp_path: Path, texts: dict[str, str]) -> N
     def answers() -> list[object]:
         empty = Project.around(tmp_path, tmp_path)
         project = empty.with_text({tmp_path / name: text for name, text in texts.items()})
-        found: list[object] = [project.entries(), project.mentions("f")]
+        found: list[object] = [project.entries()]
         for path in project.files:
             for item in project.imports(path):
                 found.append(project.resolve(item.module, path))
-            found += [project.definition(path, name) for name in ("f", "a", "a.f", "pkg.a.f")]
             found += [project.importers(path), project.programs(path), sorted(project.reachable(path))]
-            found.append(project.module_names(path))
         return found
 
     assert answers() == answers()
@@ -67,8 +64,7 @@ def test_any_imports_have_one_answer(tmp_path: Path, texts: dict[str, str]) -> N
 )
 def test_hostile_texts_have_answers(tmp_path: Path, text: str) -> None:
     project = make(tmp_path, {"a.py": text, "b.py": "import a\n"})
-    assert project.definition(tmp_path / "b.py", "a") == (Definition(tmp_path / "a.py", 1, DefinitionKind.MODULE),)
+    assert project.resolve("a", tmp_path / "b.py") == tmp_path / "a.py"
     project.imports(tmp_path / "a.py")
-    project.mentions("a")
     assert project.importers(tmp_path / "a.py") == (tmp_path / "b.py",)
     assert project.programs(tmp_path / "a.py") == project.programs(tmp_path / "a.py")

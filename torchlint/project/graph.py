@@ -87,11 +87,6 @@ class Graph:
         """Whether all entries were followed to all that they import."""
         return self._reach.complete
 
-    @property
-    def script_folders(self) -> frozenset[str]:
-        """The folders that a script or a file of its program puts on ``sys.path``."""
-        return frozenset(folder for path in self._reach.paths for folder in path)
-
     def is_certain(self, module: str) -> bool:
         """Whether a module is the same for all files, whatever they import."""
         return self._resolver.is_certain(module)

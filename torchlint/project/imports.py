@@ -21,7 +21,6 @@ class DefinitionKind(Enum):
     FUNCTION = "function"
     CLASS = "class"
     ASSIGNMENT = "assignment"
-    MODULE = "module"
     IMPORT = "import"  #: from outside of the project
 
 
@@ -44,9 +43,6 @@ class Binding:
 
     kind: DefinitionKind
     row: int  #: of the top-level statement, decorators included
-    conditional: bool = False
-    type_checking: bool = False
-    alias: str = ""  #: the dotted name it is another name of
     imported: Import | None = None
 
 
@@ -74,7 +70,6 @@ class Facts:
     imports: tuple[Import, ...] = ()  #: relative ones as they are written
     bindings: dict[str, tuple[Binding, ...]] = field(default_factory=dict)
     stars: tuple[Import, ...] = ()  #: star imports at the top level
-    exports: frozenset[str] | None = None  #: ``__all__``, if it is a list of strings
     #: by name the rows of the top-level statements that store something on what it names, call a method of it, or bind
     #: it as a ``global``
     uses: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -103,7 +98,6 @@ def facts(text: str) -> Facts:
         tuple(imports),
         bindings,
         tuple(item for item in reader.imports if item.name == "*"),
-        frozenset(reader.exports) if reader.exports is not None else None,
         {name: tuple(dict.fromkeys(rows.get(row, row) for row in found)) for name, found in reader.uses.items()},
         any(map(_does_something, tree.body)),
     )
@@ -119,7 +113,7 @@ def is_type_checking(test: ast.expr) -> bool:
 def _at(binding: Binding, row: int) -> Binding:
     if binding.row == row:
         return binding
-    return Binding(binding.kind, row, binding.conditional, binding.type_checking, binding.alias, binding.imported)
+    return Binding(binding.kind, row, binding.imported)
 
 
 def _first_row(statement: ast.stmt) -> int:
@@ -152,7 +146,6 @@ class _Reader:
         self._has_globals = has_globals  #: whether the text may contain ``global``
         self.bindings: dict[str, list[Binding]] = {}
         self.imports: list[Import] = []
-        self.exports: set[str] | None = None
         self.uses: dict[str, list[int]] = {}
         self._is_script = False  #: whether an import does not run the current statement
 
@@ -183,9 +176,8 @@ class _Reader:
     def _bind(self, node: ast.stmt, row: int, conditional: bool, type_checking: bool) -> None:
         """What one statement binds, without those in it."""
 
-        def bind(name: str, kind: DefinitionKind, alias: str = "", imported: Import | None = None) -> None:
-            binding = Binding(kind, row, conditional, type_checking, alias, imported)
-            self.bindings.setdefault(name, []).append(binding)
+        def bind(name: str, kind: DefinitionKind, imported: Import | None = None) -> None:
+            self.bindings.setdefault(name, []).append(Binding(kind, row, imported))
 
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             bind(node.name, DefinitionKind.FUNCTION)
@@ -197,21 +189,16 @@ class _Reader:
                 if item.name != "*":
                     bind(item.bound, DefinitionKind.IMPORT, imported=item)
         elif isinstance(node, ast.AugAssign):
-            self._export(node, [node.target])
             self._use([node.target], None, row)
-            conditional = True  # what was there before still counts
             for name in _names(node.target):
                 bind(name, DefinitionKind.ASSIGNMENT)
         elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             targets: list[ast.expr] = [node.target] if isinstance(node, ast.AnnAssign) else node.targets
-            self._export(node, targets)
             self._use(targets, node.value, row)
             for target in targets:
-                alias = _dotted(node.value) if isinstance(target, ast.Name) else ""
                 for name in _names(target):
-                    bind(name, DefinitionKind.ASSIGNMENT, alias if alias != name else "")
+                    bind(name, DefinitionKind.ASSIGNMENT)
         elif isinstance(node, ast.Expr):
-            self._export_call(node.value)
             self._use((), node.value, row)
         else:
             for target in _targets(node):
@@ -223,40 +210,6 @@ class _Reader:
         changed = [*targets, *([value.func] if isinstance(value, ast.Call) else ())]
         for name in filter(None, map(_owner, () if self._is_script else changed)):
             self.uses.setdefault(name, []).append(row)
-
-    def _export(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign, targets: list[ast.expr]) -> None:
-        if not any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
-            return
-        names = _strings(node.value)
-        if names is None:
-            self.exports = None
-        elif isinstance(node, ast.AugAssign):
-            self.exports = self.exports | names if self.exports is not None else None
-        else:
-            self.exports = names
-
-    def _export_call(self, node: ast.expr) -> None:
-        """``__all__.append("name")``, ``__all__.extend(other.__all__)``."""
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-            return
-        if getattr(node.func.value, "id", "") != "__all__" or self.exports is None:
-            return
-        names = _strings(node.args[0]) if node.args else None
-        self.exports = self.exports | names if names is not None else None
-
-
-def _strings(node: ast.expr | None) -> set[str] | None:
-    """The strings of a list, or the one string; None if anything else is in it."""
-    if isinstance(node, ast.Constant):
-        return {node.value} if isinstance(node.value, str) else None
-    if not isinstance(node, (ast.List, ast.Tuple)):
-        return None
-    found = set()
-    for item in node.elts:
-        if not isinstance(item, ast.Constant) or not isinstance(item.value, str):
-            return None
-        found.add(item.value)
-    return found
 
 
 def _names(target: ast.expr) -> Iterator[str]:

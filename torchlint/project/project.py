@@ -4,34 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
 from torchlint.model.syntax.context import ConfigValue
 from torchlint.project.configs import Configs, is_own
-from torchlint.project.definitions import Lookup
 from torchlint.project.graph import Graph
-from torchlint.project.imports import DefinitionKind, Facts, Import, Pieces
-from torchlint.project.known import VENDORED
-from torchlint.project.layout import Layout, ancestors, folder_of, joined
+from torchlint.project.imports import Facts, Import, Pieces
+from torchlint.project.layout import Layout, folder_of, joined
 from torchlint.project.resolver import Resolver
 from torchlint.project.roots import find_root
 from torchlint.project.store import Entry, Outlines
 from torchlint.project.tree import list_tree
 
 
-@dataclass(frozen=True)
-class Definition:
-    """The top-level statement that defines a name."""
-
-    path: Path
-    row: int  #: of the statement, decorators included; 1 of a module
-    kind: DefinitionKind
-
-
 class Project:
-    """The files under a root, their imports, definitions and identifiers.
+    """The files under a root, their texts and imports.
 
     All paths are absolute. Nothing is read before an answer needs it; everything read is kept.
     """
@@ -118,11 +107,6 @@ class Project:
         """Whether no bound cut off files."""
         return self._whole
 
-    @property
-    def knows_programs(self) -> bool:
-        """Whether the programs of all files are known: no bound cut off files or imports."""
-        return self._whole and self._graph.complete
-
     def text(self, path: Path) -> str | None:
         """The code of a file, decoded; None if it is not in the project, unreadable, or larger than 2 MB."""
         entry = self._entry(path)
@@ -134,18 +118,6 @@ class Project:
         return entry.pieces if entry is not None else Pieces()
 
     # -- imports
-
-    def module_names(self, path: Path) -> tuple[str, ...]:
-        """The dotted names under which a file can be imported, the likeliest first."""
-        file = self._file(path)
-        if file is None:
-            return ()
-        stem = file.removesuffix("/__init__.py").removesuffix(".py") if file != "__init__.py" else ""
-        home = self._layout.home(file)
-        on_path = {*self._sources, home, *self._graph.script_folders}
-        folders = [folder for folder in [home, *ancestors(folder_of(file))] if folder in on_path]
-        names = (stem[len(folder) + 1 if folder else 0 :].replace("/", ".") for folder in folders)
-        return tuple(dict.fromkeys(name for name in names if name))
 
     def resolve(self, module: str, importer: Path) -> Path | None:
         """The file of a dotted module, or of a relative one with its dots, as ``importer`` sees it.
@@ -212,31 +184,6 @@ class Project:
         return tuple(folder for folder in found if folder is not None and folder in self._layout.folders)
 
     # -- names
-
-    def definition(self, path: Path, name: str) -> tuple[Definition, ...]:
-        """The definitions of a name, which may be dotted, as the top level of a file sees it.
-
-        Several, if that depends on a condition; one of the kind ``IMPORT`` among them, if one alternative comes from
-        outside of the project. None, if the name is unknown or only comes from outside.
-        """
-        file = self._file(path)
-        if file is None:
-            return ()
-        found = Lookup(self).definitions(file, name)
-        return tuple(Definition(self._path(item.file), item.row, item.kind) for item in found)
-
-    def mentions(self, identifier: str) -> tuple[tuple[Path, int], ...]:
-        """The top-level statements that contain an identifier, by path and row; without vendored copies."""
-        return tuple(
-            (self._path(file), row)
-            for file in sorted(self._entries)
-            if VENDORED.isdisjoint(file.split("/"))
-            for row in self._rows(self._entries[file], identifier)
-        )
-
-    def _rows(self, entry: Entry, identifier: str) -> tuple[int, ...]:
-        text = entry.text
-        return entry.mentions.get(identifier, ()) if text is not None and identifier in text else ()
 
     def facts_of(self, file: str) -> Facts:
         """The facts of a file, given relative to the root."""

@@ -9,7 +9,6 @@ from functools import cached_property
 
 from torchlint.cache.folder import digest
 from torchlint.project.imports import Facts, Pieces, facts
-from torchlint.project.mentions import index
 from torchlint.project.outlines import Outline, may_run, outline
 from torchlint.project.searchpath import added_folders
 from torchlint.source import reading
@@ -71,11 +70,6 @@ class Entry:
     def vocabulary(self) -> frozenset[str]:
         """The words in it, comments and strings included."""
         return frozenset(_WORD.findall(self.text or ""))
-
-    @cached_property
-    def mentions(self) -> Mapping[str, tuple[int, ...]]:
-        """Identifier -> rows of top-level statements."""
-        return index(self.text, self.facts.pieces) if self.text is not None else {}
 
     @cached_property
     def added(self) -> tuple[str, ...]:
