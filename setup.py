@@ -1,4 +1,4 @@
-"""Maps the folder ``rules/`` to the package ``torchlint_rules``; everything else stands in pyproject.toml."""
+"""Maps the folder ``rules/`` to the package ``torchlint_rules``; everything else is in pyproject.toml."""
 
 from setuptools import find_packages, setup
 

@@ -1,1 +1,1 @@
-"""The PyTorch rule pack: ``rules/<family>/<rule_name>.py``, one rule a file, found by being there."""
+"""The PyTorch rule pack: ``rules/<family>/<rule_name>.py``, one rule per file, discovered by its place."""

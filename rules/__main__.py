@@ -1,4 +1,4 @@
-"""Makes the files of a new rule: ``python -m rules CODE NAME FAMILY``, run in the repository."""
+"""Creates the files of a new rule: ``python -m rules CODE NAME FAMILY``, run in the repository."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class {class_name}(Rule):
-    """TODO: one sentence: who does what.
+    """TODO: one sentence: the construct and its cost.
 
     ## What it does
     TODO
@@ -52,7 +52,7 @@ class {class_name}(Rule):
 
     code = "{code}"
     name = "{name}"
-    words = ("TODO",)  # a file without these is not parsed for this rule
+    words = ("TODO",)  # files without these words are not parsed for this rule
     demo = ("GPU", "CPU")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
@@ -92,18 +92,18 @@ SIZES = {"cuda": {"TODO rows": 1.0}, "cpu": {"TODO rows": 0.1}}
 
 
 def prepare(device: str, size: float = 1.0) -> torch.Tensor:
-    """Untimed: make models and data, everything seeded; `size` scales the work, 1.0 suits a data-centre GPU."""
+    """Untimed: create models and data with fixed seeds; `size` scales the work, 1.0 suits a data-centre GPU."""
     torch.manual_seed(0)
     raise NotImplementedError
 
 
 def work(state: torch.Tensor) -> torch.Tensor:
-    """Timed: what the program computes, compared between before and after."""
+    """Timed: return what the program computes, which is compared between before and after."""
     raise NotImplementedError
 
 
 def main() -> None:
-    """Run once on the device there is."""
+    """Run once on the available device."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     print(work(prepare(device)))
 
@@ -114,15 +114,15 @@ if __name__ == "__main__":
 
 
 def scaffold(root: Path, code: str, name: str, family: str) -> list[Path]:
-    """Write the files of a new rule below ``root`` and return them. Raises ValueError if one cannot be made."""
+    """Write the files of a new rule below ``root`` and return them. Raises ValueError if one cannot be created."""
     if not re.fullmatch(r"TL[1-9]\d\d", code):
-        raise ValueError(f"{code}: a code is TL and three digits, as in TL407")
+        raise ValueError(f"{code}: a code consists of TL and three digits, as in TL407")
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
-        raise ValueError(f"{name}: a name is lower-case words joined by hyphens, as in zeroed-gradients")
+        raise ValueError(f"{name}: a name consists of lower-case words joined by hyphens, as in zeroed-gradients")
     folder = root / "rules" / family
     if not folder.is_dir():
         known = ", ".join(sorted(path.parent.name for path in (root / "rules").glob("*/__init__.py")))
-        raise ValueError(f"{family}: no such family; there are {known}")
+        raise ValueError(f"{family}: unknown family; the families are {known}")
     class_name = "".join(word.capitalize() for word in name.split("-"))
     files = {
         folder / f"{name.replace('-', '_')}.py": RULE.format(class_name=class_name, code=code, name=name),
@@ -138,7 +138,7 @@ def scaffold(root: Path, code: str, name: str, family: str) -> list[Path]:
 
 
 def main() -> int:
-    """The command; files that exist are left as they are."""
+    """The command; existing files are not changed."""
     if len(sys.argv) != 4:
         print("usage: python -m rules CODE NAME FAMILY, as in: python -m rules TL407 zeroed-gradients autograd")
         return 2
@@ -148,7 +148,7 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     for path in made:
-        print(f"made {path.relative_to(ROOT)}")
+        print(f"created {path.relative_to(ROOT)}")
     return 0
 
 

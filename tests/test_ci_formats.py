@@ -29,7 +29,7 @@ def test_github_annotations(folder: Path) -> None:
     assert second == (
         "warning",
         {"title": "torchlint (AB101)", "file": path, "line": "7", "col": "14", "endLine": "7", "endColumn": "21"},
-        f"{FILE_NAME}:7:14: AB101 some-name: it is so\n  fix (unsafe: it may differ): write <it>",
+        f"{FILE_NAME}:7:14: AB101 some-name: it is so\n  help: write <it> (unsafe: it may differ)",
     )
     assert third[0] == "notice"
 
@@ -69,7 +69,7 @@ def test_junit(folder: Path) -> None:
     assert (second.name, second.classname) == ("org.torchlint.AB101", str(folder / FILE_NAME)[: -len(".py")])
     (failure,) = second.result
     assert (failure.message, failure.type) == ("it is so", "some-name")
-    assert failure.text == "line 7, col 14, it is so\nfix (unsafe: it may differ): write <it>"
+    assert failure.text == "line 7, col 14, it is so\nhelp: write <it> (unsafe: it may differ)"
     assert [case.result[0].message[:20] for case in (first, third)] == ['it\'s "100%" <b>&amp;', "it is so"]
     assert first.result[0].message.endswith("日本🔥")
     severities = ElementTree.fromstring(report("junit", results(*FINDINGS))).iterfind(".//property[@name='severity']")
@@ -103,7 +103,7 @@ def test_rdjson(folder: Path) -> None:
     assert [item["severity"] for item in log["diagnostics"]] == ["WARNING", "WARNING", "INFO"]
     assert (second["code"], second["message"]) == (
         {"value": "AB101"},
-        "it is so\nfix (unsafe: it may differ): write <it>",
+        "it is so\nhelp: write <it> (unsafe: it may differ)",
     )
     assert first["message"] == f"{HOSTILE}\nnote: because\nof"
     for item, piece in zip(log["diagnostics"], (LONG, SHORT, SHORT), strict=True):

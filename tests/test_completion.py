@@ -145,7 +145,7 @@ def test_a_command_or_a_path_comes_first(folder: Path, complete: Complete) -> No
 def test_options_are_completed_with_and_without_check(folder: Path, complete: Complete) -> None:
     for command in ("", "check "):
         assert complete(folder, f"torchlint {command}--sel") == {"--select"}
-        assert complete(folder, f"torchlint {command}--watch --show") == {"--show-fixes"}
+        assert complete(folder, f"torchlint {command}--watch --show-fix") == {"--show-fixes"}
         assert complete(folder, f"torchlint {command}--no-resp") == {"--no-respect-gitignore"}
 
 
@@ -203,3 +203,19 @@ def test_other_shells_are_refused(tmp_path: Path, torchlint_in: RunTorchlint) ->
     assert done.returncode == 2
     assert done.stderr.startswith("error: argument shell: invalid choice: 'tcsh'")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+@pytest.mark.parametrize("load", ["source <(cat {})", 'eval "$(cat {})"'])
+def test_zsh_can_load_the_script_in_either_way(tmp_path: Path, load: str) -> None:
+    script_file = shlex.quote(str(scripts(tmp_path) / "zsh"))
+    program = f"autoload -Uz compinit; compinit -u -D; {load.format(script_file)}; print $_comps[torchlint]"
+    assert run_shell(tmp_path, "zsh", "-f", "-c", program) == "_shtab_torchlint\n"
+
+
+def test_fish_shows_no_help_next_to_each_value() -> None:
+    """Without a description of its own, a value would get the help of its option."""
+    for line in path("fish").read_text(encoding="utf-8").splitlines():
+        if "-xka" in line:
+            values = line.partition('-xka "')[2].partition('"')[0]
+            assert values.startswith("(_torchlint_") or all(value.endswith("\\t") for value in values.split()), line

@@ -17,7 +17,7 @@ import torchlint
 from torchlint.commands.arguments import parser
 from torchlint.commands.config import entries, page, schema
 from torchlint.settings.keys import DEFAULT_EXCLUDE, KEYS, Kind
-from torchlint.settings.layers import Layer, inline_layer
+from torchlint.settings.layers import Layer, inline_layers, layer_of, parse_toml
 from torchlint.settings.settings import all_rules
 
 if sys.version_info >= (3, 11):
@@ -39,7 +39,7 @@ def overridden(layer: Layer) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ENTRIES)
 def test_examples_are_valid(name: str) -> None:
     entry = ENTRIES[name]
-    layer = inline_layer(entry.example)
+    layer = layer_of(parse_toml(entry.example.encode(), "example"), "example", "/")
     assert list(layer.values) == [name.partition(".")[0]]
     torchlint.load_settings(None, overridden(layer))
     assert entry.meaning.endswith(".") and entry.meaning[0].isupper()
@@ -51,7 +51,7 @@ def test_defaults_are_the_defaults(name: str) -> None:
     entry = ENTRIES[name]
     if entry.default.startswith(("the ", "folders ")):
         return
-    layer = inline_layer(f"{name} = {entry.default}")
+    (layer,) = inline_layers(f"{name} = {entry.default}")
     plain, same = torchlint.load_settings(), torchlint.load_settings(None, dict(layer.values))
     if "." in name:
         rule = next(rule for rule in all_rules() if rule.name == name.split(".")[1])
@@ -109,13 +109,13 @@ def test_one_setting_is_explained(project: Path, torchlint_in: RunTorchlint) -> 
         (["config", "--show", "nowhere"], "nowhere: no such file or folder"),
         (["config", "--check", "nowhere.toml"], "nowhere.toml: cannot be read: No such file or directory"),
         (["config", "--check", "other/pyproject.toml"], "other/pyproject.toml: nothing is set in `[tool.torchlint]`"),
-        (["config", "--check", "bad.toml"], "bad.toml: unknown rule 'TL998' in `select`; did you mean"),
-        (["config", "--check", "option.toml"], "option.toml: `rules.static-padding.short` must be an integer, not 'x'"),
-        (["config", "--check", "syntax.toml"], "syntax.toml: not valid TOML: "),
-        (["config", "--check", "extending.toml"], "bad.toml: unknown rule 'TL998'"),
+        (["config", "--check", "bad.toml"], "bad.toml:1:11: unknown rule 'TL998' in `select`; did you"),
+        (["config", "--check", "option.toml"], "option.toml:1:30: `rules.static-padding.short` must be an integer"),
+        (["config", "--check", "syntax.toml"], "syntax.toml:1:11: not valid TOML: "),
+        (["config", "--check", "extending.toml"], "bad.toml:1:11: unknown rule 'TL998'"),
     ],
 )
-def test_faults_are_one_line(project: Path, torchlint_in: RunTorchlint, arguments: list[str], message: str) -> None:
+def test_faults_are_told(project: Path, torchlint_in: RunTorchlint, arguments: list[str], message: str) -> None:
     (project / "other").mkdir()
     (project / "other" / "pyproject.toml").write_text("[tools.torchlint]\nfix = true\n")
     (project / "bad.toml").write_text('select = ["TL998"]\n')
@@ -125,7 +125,7 @@ def test_faults_are_one_line(project: Path, torchlint_in: RunTorchlint, argument
     done = torchlint_in(project, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"error: {message}")
-    assert done.stderr.count("\n") == 1
+    assert done.stderr.count("\n") == (4 if ".toml:1:" in message else 1)  # with the line of the file
 
 
 def test_a_valid_file_is_ok(project: Path, torchlint_in: RunTorchlint) -> None:

@@ -249,9 +249,52 @@ def test_an_interruption_ends_the_run_soon(tmp_path: Path, number: signal.Signal
     assert not all(path.read_text() == FIXED for path in tmp_path.glob("b*.py"))
     assert not list(tmp_path.glob(".torchlint-*"))
     if number is signal.SIGINT:
-        assert (error, process.returncode) == ("error: interrupted\n", 130)
+        fixed = sorted(path.name for path in tmp_path.glob("b*.py") if path.read_text() == FIXED)
+        assert error.splitlines() == [
+            *(f"fixed before the interruption: {name}" for name in fixed),
+            "error: interrupted",
+        ]
+        assert process.returncode == 130
     else:
         assert process.returncode == -signal.SIGTERM
+
+
+SLOW_RULES = """\
+import time
+from torchlint.rule import Rule
+
+class Slow(Rule):
+    \"""A rule that takes long.\"""
+
+    code, name = "ZS101", "slow-rule"
+
+    def check(self, module):
+        time.sleep(60)
+        yield from ()
+"""
+
+
+def test_an_interruption_of_the_parent_alone_ends_the_run_at_once(tmp_path: Path) -> None:
+    """While each process is in the middle of a file."""
+    (tmp_path / "slow_rules.py").write_text(SLOW_RULES)
+    for number in range(100):
+        (tmp_path / f"b{number:03}.py").write_text("x = 1\n")
+    inner = environment()
+    process = subprocess.Popen(
+        [*COMMAND, "--fix", "--config", 'plugins = ["slow_rules"]', "--select", "ZS101", "--allow-plugins", "."],
+        cwd=tmp_path,
+        env={**inner, "PYTHONPATH": f"{tmp_path}{os.pathsep}{inner.get('PYTHONPATH', '')}"},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+    )
+    time.sleep(4)
+    begin = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=50)
+    assert time.monotonic() - begin < 30  # a process of its own would sleep for a minute
+    assert (error, process.returncode) == ("error: interrupted\n", 130)
 
 
 #: Gets a signal while the temporary file is there.

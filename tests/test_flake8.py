@@ -147,7 +147,7 @@ def test_broken_settings_are_said_in_one_line(project: Path) -> None:
     (project / "torchlint.toml").write_text("selec = []\n")
     lines, errors, status = flake8(project, "a.py")
     assert status == 1
-    assert lines[-1] == "torchlint: torchlint.toml: unknown setting `selec`; did you mean `select`?"
+    assert lines[-1] == "torchlint: torchlint.toml:1:1: unknown setting `selec`; did you mean `select`?"
     assert "Traceback" not in errors
 
 

@@ -54,7 +54,7 @@ def test_an_empty_run_of_lines_is_empty(folder: Path, name: str, expected: str) 
 def test_what_is_only_shown_is_not_offered_for_application(folder: Path, name: str) -> None:
     shown = Fix("look at it", EDITS, Applicability.DISPLAY)
     text = report(name, results(finding(SHORT, fix=shown)))
-    assert "suggestion: look at it" in text
+    assert "help: look at it (display)" in text
     assert "deletedRegion" not in text and "suggestions" not in text
 
 

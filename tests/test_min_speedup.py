@@ -103,7 +103,7 @@ def test_it_filters_what_is_selected_and_0_lets_all_pass(measured: Measured) -> 
 def test_where_nothing_was_measured_is_said(measured: Measured) -> None:
     measured({"TL101": [one(XEON, 2.0)]})
     with pytest.raises(SettingsError) as error:
-        rules(min_speedup=1.1)
+        rules(min_speedup=1.1, device="GPU")
     assert str(error.value) == f"overrides: nothing was measured on a GPU yet; `device` may be CPU or {XEON!r}"
     with pytest.raises(SettingsError, match="nothing was measured on 'H20'; `device` may be CPU or"):
         rules(device="H20")
@@ -213,13 +213,33 @@ def test_the_command_line(tmp_path: Path, torchlint_in: RunTorchlint) -> None:
     assert (done.returncode, done.stderr) == (2, "error: argument --min-speedup: invalid float value: 'fast'\n")
 
 
-def test_sorting_by_what_was_not_measured_is_an_error(
-    tmp_path: Path, measured: Measured, monkeypatch: pytest.MonkeyPatch
+def test_without_figures_of_a_gpu_those_of_a_cpu_count(measured: Measured) -> None:
+    measured({"TL101": [one(XEON, 2.0)], "TL102": [one(XEON, 1.0)]})
+    settings = torchlint.load_settings(None, {"min-speedup": 1.1})
+    assert settings.device == "CPU"
+    assert {"TL101"} == {code for code in settings.codes if code not in ("TL001", "TL002")}
+    assert settings.warnings == ("`min-speedup`: there are no measurements on a GPU yet; those on a CPU are used",)
+    assert torchlint.load_settings(None, {"min-speedup": 1.1, "device": "CPU"}).warnings == ()
+    measured({"TL101": [one(XEON, 2.0)], "TL102": [one(H200, 1.5)]})
+    settings = torchlint.load_settings(None, {"min-speedup": 1.1})
+    assert (settings.device, settings.warnings) == ("GPU", ())
+
+
+def test_sorting_without_figures_of_a_gpu_warns_once(
+    tmp_path: Path, measured: Measured, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from torchlint.commands import UsageError
 
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.py").write_text("x = 1\n")
     measured({"TL101": [one(XEON, 2.0)]})
+    assert run(["--isolated", "--sort", "speedup"]) == 0
+    said = capsys.readouterr().err
+    assert said == "warning: --sort speedup: there are no measurements on a GPU yet; those on a CPU are used\n"
     with pytest.raises(UsageError, match="--sort speedup: nothing was measured on a GPU yet; `device` may be CPU"):
-        run(["--isolated", "--sort", "speedup"])
+        run(["--isolated", "--sort", "speedup", "--device", "GPU"])
+    measured({})
+    assert run(["--isolated", "--sort", "speedup"]) == 0
+    said = capsys.readouterr().err
+    assert said == "warning: --sort speedup: there are no measurements yet; findings are sorted by location\n"
     assert parser().parse_args([]).sort == "location"

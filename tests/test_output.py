@@ -55,7 +55,7 @@ def test_a_finding_in_full() -> None:
         "  |",
         "  = note: because",
         "  = note: as seen at line 3",
-        "  = fix (unsafe: the order): add it",
+        "  = help: add it (unsafe: the order)",
         "",
     ]
 
@@ -63,10 +63,10 @@ def test_a_finding_in_full() -> None:
 @pytest.mark.parametrize(
     ("fix", "line"),
     [
-        (Fix("do", (), Applicability.SAFE), "= fix: do"),
-        (Fix("do", (), Applicability.UNSAFE), "= fix (unsafe): do"),
-        (Fix("do", (), Applicability.DISPLAY), "= suggestion: do"),
-        (Fix("do", (), Applicability.DISPLAY, "slow"), "= suggestion (slow): do"),
+        (Fix("do", (), Applicability.SAFE), "= help: do"),
+        (Fix("do", (), Applicability.UNSAFE), "= help: do (unsafe)"),
+        (Fix("do", (), Applicability.DISPLAY), "= help: do (display)"),
+        (Fix("do", (), Applicability.DISPLAY, "slow"), "= help: do (display: slow)"),
     ],
 )
 def test_how_a_fix_is_offered(fix: Fix, line: str) -> None:

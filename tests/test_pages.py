@@ -96,10 +96,8 @@ def test_the_list_of_rules_has_each_once_in_its_family() -> None:
     assert [text.count(f"[{rule.code}]({rule.code}.md)") for rule in rules] == [1] * len(rules)
     families = [part.partition("\n")[0] for part in text.split("\n## ")[1:]]
     assert len(families) == len(set(families)) == len({rule.family() for rule in rules})
-    assert (
-        "| [TL402](TL402.md) missing-no-grad | Inference records an autograd graph that nobody uses. | 3.4x, CPU |"
-        in text
-    )
+    summary = next(rule for rule in rules if rule.code == "TL402").page().summary
+    assert f"| [TL402](TL402.md) missing-no-grad | {summary} | 3.4x, CPU |" in text
 
 
 def test_the_menu_is_replaced_between_its_marks() -> None:

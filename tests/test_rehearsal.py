@@ -169,9 +169,9 @@ def test_an_expectation_is_read_from_the_docstring() -> None:
 @pytest.mark.parametrize(
     ("text", "labels", "message"),
     [
-        (TEXT, ["8 rows"], "expected are"),
+        (TEXT, ["8 rows"], "the expectations are for"),
         (TEXT.replace("to 1.4x", "or 1.4x"), ["8 rows", "2 rows"], "must read"),
-        (TEXT.replace("1.4x", "1.0x"), ["8 rows", "2 rows"], "from a smaller to a larger"),
+        (TEXT.replace("1.4x", "1.0x"), ["8 rows", "2 rows"], "the smaller speed-up first"),
     ],
 )
 def test_an_expectation_that_cannot_be_read_is_an_error(text: str, labels: list[str], message: str) -> None:

@@ -49,7 +49,7 @@ def test_the_schema_refuses_what_is_not_sarif(folder: Path, sarif_schema: jsonsc
 def test_sarif_levels_and_messages(folder: Path) -> None:
     run = sarif_run(results(*FINDINGS))
     assert [result["level"] for result in run["results"]] == ["warning", "warning", "note"]
-    assert run["results"][1]["message"]["text"] == "it is so\nfix (unsafe: it may differ): write <it>"
+    assert run["results"][1]["message"]["text"] == "it is so\nhelp: write <it> (unsafe: it may differ)"
     assert run["results"][0]["message"]["text"].startswith(HOSTILE + "\nnote: because")
 
 
@@ -77,7 +77,7 @@ def test_sarif_fixes_can_be_applied(folder: Path) -> None:
     first, second, _ = sarif_run(results(*FINDINGS))["results"]
     assert "fixes" not in first
     (fix,) = second["fixes"]
-    assert fix["description"]["text"] == "fix (unsafe: it may differ): write <it>"
+    assert fix["description"]["text"] == "help: write <it> (unsafe: it may differ)"
     (change,) = fix["artifactChanges"]
     assert change["artifactLocation"] == second["locations"][0]["physicalLocation"]["artifactLocation"]
     edits = [

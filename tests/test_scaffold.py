@@ -38,9 +38,9 @@ def test_files_that_exist_are_left_alone(checkout: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("TL9", "slow-layer", "layers"), "TL9: a code is"),
-        (("TL799", "SlowLayer", "layers"), "SlowLayer: a name is"),
-        (("TL799", "slow-layer", "layer"), "layer: no such family; there are layers"),
+        (("TL9", "slow-layer", "layers"), "TL9: a code consists of"),
+        (("TL799", "SlowLayer", "layers"), "SlowLayer: a name consists of"),
+        (("TL799", "slow-layer", "layer"), "layer: unknown family; the families are layers"),
     ],
 )
 def test_a_wrong_argument_is_told(checkout: Path, arguments: tuple[str, str, str], message: str) -> None:

@@ -85,7 +85,7 @@ async def test_broken_settings_are_told_once_and_the_last_good_ones_serve_on(fol
         assert await client.shown(uri) == ["ZZ101 LOUD", "ZZ102 RISKY"]
         (message,) = client.messages
         assert message.type is types.MessageType.Error
-        assert "torchlint.toml: unknown setting `selcet`; did you mean `select`?" in message.message
+        assert "torchlint.toml:1:1: unknown setting `selcet`; did you mean `select`?" in message.message
         await change_settings(client, folder, SETTINGS)
         await client.shown(uri)
         await change_settings(client, folder, "selcet = []\n")

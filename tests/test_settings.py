@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from torchlint.rule.registry import find_rule
-from torchlint.settings.layers import Layer, SettingsError, inline_layer, layer_of
+from torchlint.settings.layers import Layer, SettingsError, inline_layers, layer_of
 from torchlint.settings.resolver import Resolver
 from torchlint.settings.settings import Settings, all_rules
 
@@ -88,7 +88,8 @@ def test_invalid_syntax_is_reported_whatever_is_selected_unless_ignored() -> Non
         ({"per-file-ignores": {"a.py": "ZZ101"}}, "`per-file-ignores` must be a table"),
         ({"output-format": "jsn"}, "unknown `output-format` 'jsn'; did you mean `json`?"),
         ({"target-torch": "new"}, "`target-torch` must be a version such as \"2.4\", not 'new'"),
-        ({"target-torch": 2.4}, "`target-torch` must be a string, not 2.4"),
+        ({"target-torch": True}, '`target-torch` must be a version such as "2.4", not True'),
+        ({"target-torch": 2}, '`target-torch` must be a version such as "2.4", not 2'),
         ({"rules": {"opted-wrd": {}}}, "unknown rule name in `rules.opted-wrd`; did you mean `opted-word`?"),
         ({"rules": {"ZZ201": {}}}, "unknown rule name in `rules.ZZ201`; the rule's name is `opted-word`"),
         ({"rules": {"opted-word": {"cout": 1}}}, "unknown option `rules.opted-word.cout`; did you mean `count`?"),
@@ -219,7 +220,7 @@ def test_the_target_is_read_from_the_projects_requirement(
         ("setup.cfg", "[options]\ninstall_requires =\n    numpy\n    torch>=1.13,<3\n", (1, 13)),
         ("setup.cfg", "torch>=1.13\n", None),
         ("setup.py", "from setuptools import setup\nsetup(install_requires=['numpy', 'torch==1.9'])\n", (1, 9)),
-        ("setup.py", "setup(install_requires=['torch>=1.9'] + more)\n", None),
+        ("setup.py", "setup(install_requires=['torch>=1.12'] + more)\n", (1, 12)),
         ("setup.py", "print 'torch>=1.9'\n", None),
         ("setup.py", "raise SystemExit  # torch\nsetup(install_requires=read())\n", None),
     ],
@@ -279,9 +280,9 @@ def test_per_file_ignores_match_names_and_places(pattern: str, path: str, ignore
 
 
 def test_inline_settings_are_toml() -> None:
-    assert inline_layer('select = ["ZZ101"]').values == {"select": ["ZZ101"]}
+    assert [layer.values for layer in inline_layers('select = ["ZZ101"]')] == [{"select": ["ZZ101"]}]
     with pytest.raises(SettingsError, match="not valid TOML"):
-        inline_layer("select = ZZ101")
+        inline_layers("select = ZZ101")
 
 
 def test_settings_can_be_sent_to_another_process() -> None:

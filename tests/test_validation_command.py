@@ -223,13 +223,13 @@ def test_the_list_measures_nothing_and_tells_what_is_stale(
     assert quick == []
     assert any("missing-eval " in row and "stale: the programs have changed" in row for row in rows)
     assert any("missing-no-grad" in row and "to do" in row for row in rows)
-    assert any(row.startswith("Nothing to show on this device") and "unpinned-dataloader" in row for row in rows)
+    assert any(row.startswith("No effect to measure on this device") and "unpinned-dataloader" in row for row in rows)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--rules", "mising-eval"], "there is no pair 'mising-eval'; did you mean missing-eval?"),
+        (["--rules", "mising-eval"], "unknown rule or program 'mising-eval'; did you mean missing-eval?"),
         (["--output", str(ROOT / "README.md"), "--list"], "README.md is not a file of results"),
     ],
 )
@@ -253,9 +253,9 @@ def test_a_gpu_that_is_not_there_is_not_measured(capsys: pytest.CaptureFixture[s
     [
         ("METRIC = 'luck'\nSIZES = {'cpu': {'one': 1.0}}", "METRIC is 'luck'"),
         ("SIZES = {}", None),
-        ("SIZES = {'tpu': {'one': 1.0}}", "SIZES must say what to measure"),
-        ("SIZES = {'cpu': {}}", "SIZES must say what to measure"),
-        ("", "SIZES must say what to measure"),
+        ("SIZES = {'tpu': {'one': 1.0}}", "SIZES must map device types to sizes"),
+        ("SIZES = {'cpu': {}}", "SIZES must map device types to sizes"),
+        ("", "SIZES must map device types to sizes"),
     ],
 )
 def test_a_program_that_does_not_say_what_to_measure_is_named(

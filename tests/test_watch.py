@@ -220,7 +220,7 @@ def test_changed_settings_are_read(project: Path) -> None:
         watching.report_with("ZZ101")
         settings.write_text("selec = []\n")
         report = watching.report_with("error:")
-        assert "error: torchlint.toml: unknown setting `selec`; did you mean `select`?" in report
+        assert "error: torchlint.toml:1:1: unknown setting `selec`; did you mean `select`?" in report
         assert "ZZ101" not in report
         settings.write_text(good + 'ignore = ["ZZ101"]\n')
         watching.report_with("No findings in 1 file.")

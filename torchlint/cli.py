@@ -13,13 +13,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _INTERRUPTED = 130
+#: Options that may be given before the command.
+_SWITCHES = frozenset({"-q", "--quiet", "-s", "--silent", "-v", "--verbose", "--isolated"})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit status: 0 clean, 1 findings remain, 2 something is at fault."""
+    """Run the command line and return the exit status: 0 no findings, 1 findings remain, 2 an error."""
     _open_output()
     given = sys.argv[1:] if arguments is None else list(arguments)
-    if given == ["--version"]:
+    if given in (["--version"], ["-V"]):
         from torchlint import __version__
 
         try:
@@ -31,29 +33,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    from torchlint.commands import CLEAN, FAULT, UsageError, complain
+    from torchlint.commands import CLEAN, FAULT, UsageError, report_error
 
     try:
         os.getcwd()
     except OSError:
-        complain("the current folder does not exist any more")
+        report_error("the current folder does not exist any more")
         return FAULT
     try:
         status = _dispatch(arguments)
         sys.stdout.flush()
         return status
     except UsageError as error:
-        complain(str(error))
+        error.report()
         return FAULT
     except BrokenPipeError:  # the reader has seen enough, as in `torchlint | head`
         _drop_output()
         return CLEAN
     except OSError as error:  # the disk is full
         _drop_output()
-        complain(f"{error.filename or 'the output'}: {error.strerror or error}")
+        report_error(f"{error.filename or 'the output'}: {error.strerror or error}")
         return FAULT
     except KeyboardInterrupt:
-        complain("interrupted")
+        report_error("interrupted")
         return _INTERRUPTED
 
 
@@ -76,9 +78,41 @@ def _drop_output() -> None:
 def _dispatch(arguments: list[str]) -> int:
     import importlib
 
-    from torchlint.commands import COMMANDS
+    from torchlint.commands import COMMANDS, SYNONYMS
 
-    command = arguments[0] if arguments and arguments[0] in COMMANDS else ""
-    module = importlib.import_module(f"torchlint.commands.{COMMANDS[command or 'check']}")
-    status: int = module.run(arguments[1:] if command else arguments)
+    begin = _behind_global_options(arguments)
+    word = arguments[begin] if begin < len(arguments) else ""
+    command = SYNONYMS.get(word, word)
+    if command in COMMANDS:
+        arguments = arguments[:begin] + arguments[begin + 1 :]
+    else:
+        command = "check"
+        _refuse_misspelt_command(word)
+    status: int = importlib.import_module(f"torchlint.commands.{COMMANDS[command]}").run(arguments)
     return status
+
+
+def _behind_global_options(arguments: list[str]) -> int:
+    """The index of the first argument that is not an option which may be given before the command."""
+    index = 0
+    while index < len(arguments):
+        if arguments[index] == "--color":
+            index += 2
+        elif arguments[index].startswith("--color=") or arguments[index] in _SWITCHES:
+            index += 1
+        else:
+            break
+    return index
+
+
+def _refuse_misspelt_command(word: str) -> None:
+    """Raise UsageError if the first word is not an option or a path, but resembles a command."""
+    from torchlint.commands import COMMANDS, UsageError
+
+    if not word.replace("-", "").isalpha() or word.startswith("-") or os.path.lexists(word):
+        return
+    import difflib
+
+    close = difflib.get_close_matches(word.lower(), COMMANDS, n=1, cutoff=0.7)
+    if close:
+        raise UsageError(f"`{word}` is not a command, a file or a folder; did you mean the command `{close[0]}`?")

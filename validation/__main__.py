@@ -56,20 +56,27 @@ def _parser() -> argparse.ArgumentParser:
         description="Time the before/after programs of torchlint's rules and write the speed-ups to a file.",
     )
     parser.add_argument(
-        "--device", choices=("auto", "cuda", "cpu"), default="auto", help="default: the GPU if there is one"
+        "--device",
+        choices=("auto", "cuda", "cpu"),
+        default="auto",
+        help="the device to measure on (default: the GPU if there is one)",
     )
-    parser.add_argument("--rules", nargs="+", metavar="NAME", help="only these rules or whole programs")
-    parser.add_argument("--budget", type=float, metavar="SECONDS", help="end within this time")
-    parser.add_argument("--output", metavar="FILE", help="default: validation/results/<device>.json")
-    parser.add_argument("--resume", action="store_true", help="only what is not done: no figure, a stale one, too few")
-    parser.add_argument("--list", action="store_true", help="show what there is and what is known, and measure nothing")
-    parser.add_argument("--plan", action="store_true", help=f"estimate the time on one {DEVICE}, and measure nothing")
-    parser.add_argument("--sizes", nargs="+", type=float, metavar="SIZE", help="other sizes than the programs name")
+    parser.add_argument("--rules", nargs="+", metavar="NAME", help="measure only these rules or whole programs")
+    parser.add_argument("--budget", type=float, metavar="SECONDS", help="stop after this time")
+    parser.add_argument(
+        "--output", metavar="FILE", help="the file of results (default: validation/results/<device>.json)"
+    )
+    parser.add_argument("--resume", action="store_true", help="measure only missing, stale and unfinished results")
+    parser.add_argument("--list", action="store_true", help="list the programs with their results, without measuring")
+    parser.add_argument("--plan", action="store_true", help=f"estimate the time on one {DEVICE}, without measuring")
+    parser.add_argument(
+        "--sizes", nargs="+", type=float, metavar="SIZE", help="measure these sizes instead of those of the programs"
+    )
     return parser
 
 
 def _tasks(pairs: Sequence[Pair], device: DeviceType, sizes: Sequence[float] | None) -> list[Task]:
-    """What there is to measure on a device; a pair that shows nothing there is left out."""
+    """The tasks of a device; pairs without a size for the device are left out."""
     tasks = []
     for pair in pairs:
         if device in pair.sizes:
@@ -79,7 +86,7 @@ def _tasks(pairs: Sequence[Pair], device: DeviceType, sizes: Sequence[float] | N
 
 
 def _list(title: str, pairs: Sequence[Pair], tasks: Sequence[Task], campaign: Campaign) -> None:
-    """Print what there is to measure, and what is known of it."""
+    """Print the tasks with their known results."""
     measured, notes = {}, {}
     for task in tasks:
         one = campaign.known(task)
@@ -92,11 +99,11 @@ def _list(title: str, pairs: Sequence[Pair], tasks: Sequence[Task], campaign: Ca
     console.print(table(title, tasks, measured, notes))
     others = sorted({pair.name for pair in pairs} - {task.pair.name for task in tasks})
     if others:
-        console.print(f"Nothing to show on this device: {', '.join(others)}.")
+        console.print(f"No effect to measure on this device: {', '.join(others)}.")
 
 
 def _plan(pairs: Sequence[Pair]) -> None:
-    """Print what a run with one pair of processes of each main size takes on the device of the expectations."""
+    """Print the expected time of one pair of processes at each main size, on the device of the expectations."""
     title = f"Expected on one {DEVICE}, main sizes, one pair of processes"
     shown = Table("pair", "size", "speed-up", "seconds", "in all", title=title, title_justify="left")
     total = 0.0

@@ -1,4 +1,4 @@
-"""One run over many tasks: decides what is measured next, keeps within its time, keeps the file of results whole."""
+"""One run over many tasks: decides what is measured next, keeps the time limit, keeps the file of results complete."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .results import Measurement, Result, Results, save
 from .table import Key, key_of, table, verdict_of, wide_console
 
 SAMPLING_S = {"cuda": 12.0, "cpu": 15.0}  #: at most, for one pair of processes
-COUNTED_S = 4.0  #: for a pair that is judged by a count: the time is a side note
-LIKELY_SAMPLES = LOOKS[0]  #: of each side, where times are quiet
-IMPORT_S = 6.0  #: until two processes have imported torch and made a CUDA context
-AHEAD_S = 1.0  #: the same for processes that are started ahead: the CUDA context counts as preparation
-CORES_TO_START_AHEAD = 8  #: below, two more processes that import torch would disturb what is being measured
+COUNTED_S = 4.0  #: for a pair whose metric is a count: the time is additional information
+LIKELY_SAMPLES = LOOKS[0]  #: of each side, if the times are stable
+IMPORT_S = 6.0  #: until two processes have imported torch and created a CUDA context
+AHEAD_S = 1.0  #: the same for processes that are started in advance: the CUDA context counts as preparation
+CORES_TO_START_AHEAD = 8  #: below, two more processes that import torch would disturb the measurement
 
 CONCLUSIVE: tuple[Verdict, ...] = ("confirmed", "no effect", "slower")
 
@@ -30,7 +30,7 @@ class Campaign:
     """Measures tasks and writes each result at once."""
 
     def __init__(self, device: str, environment: Mapping[str, str], known: Mapping[str, Result], path: Path) -> None:
-        """`known` are the results in the file at `path`; they stay, unless measured again."""
+        """`known` are the results in the file at `path`; they remain unless they are measured again."""
         self.device = device
         self.environment = environment
         self.results = dict(known)
@@ -40,7 +40,7 @@ class Campaign:
     def run(self, tasks: Sequence[Task], budget: float | None = None, *, resume: bool = False) -> int:
         """Measure tasks, the most important first; 0 if all are done, 1 if the budget (seconds) ended before.
 
-        With `resume`, only what is not done; otherwise each task from the beginning.
+        With `resume`, only unfinished tasks; otherwise each task from the beginning.
         """
         console = wide_console()
         start = monotonic()
@@ -67,7 +67,7 @@ class Campaign:
                 again.discard(key)
                 tried |= {key} if not measured.runs else set()
                 self._record(task, measured)
-                # At once, so that a command that is stopped has told what it did.
+                # Immediately, so that an interrupted command has reported its progress.
                 line = f"{begin - start:5.0f} s  {task.pair.name} ({task.label}): {verdict_of(task.pair, measured)}"
                 print(f"{line}; took {monotonic() - begin:.0f} s", flush=True)
         finally:
@@ -79,11 +79,11 @@ class Campaign:
         unfinished = left - sum(key in tried for key in map(key_of, tasks))
         console.print(f"{len(tasks) - left} of {len(tasks)} done, written to {self.path}.", soft_wrap=True)
         if unfinished > 0:
-            console.print("The budget is used up; continue with --resume.")
+            console.print("The time budget is used up; continue with --resume.")
         return 1 if unfinished > 0 else 0
 
     def known(self, task: Task) -> Measurement | None:
-        """The measurement of a task, of these programs and this torch."""
+        """The measurement of a task for these programs and this torch version."""
         result = self.results.get(task.pair.name)
         if result is None or result.stale(task.pair) or result.torch != self.environment["torch"]:
             return None
@@ -96,18 +96,18 @@ class Campaign:
             return False
         if one.verdict == "differs" or task.pair.metric not in ("time", "first run"):
             return True
-        # A later pair of processes may move a ratio that was near 1 away from it: it stays settled by several.
+        # A later pair of processes may move a ratio that was near 1 away from it: several pairs remain enough.
         return len(one.runs) >= pairs_needed(Interval(one.speedup, one.ci_low, one.ci_high))
 
     def _following(self, tasks: Sequence[Task], again: set[Key], tried: set[Key]) -> Iterator[Task]:
-        """What is left to do, in order: main sizes, then their further pairs of processes, then the other sizes."""
+        """The remaining tasks, in order: main sizes, then their further pairs of processes, then the other sizes."""
         left = [task for task in tasks if key_of(task) not in tried]
         left = [task for task in left if key_of(task) in again or not self.is_done(task)]
         begun = {key_of(task) for task in left if key_of(task) not in again and self.known(task)}
         yield from sorted(in_order(left), key=lambda task: (not task.is_main, key_of(task) in begun))
 
     def _estimate(self, task: Task, ahead: bool) -> float:
-        """About how long a task takes with one pair of processes, at least; seconds."""
+        """A lower bound of the seconds that a task takes with one pair of processes."""
         begin = AHEAD_S if ahead else IMPORT_S
         expected = task.pair.expected.get(task.label) if task.device == "cuda" else None
         if expected is None:
@@ -115,7 +115,7 @@ class Campaign:
         return begin + expected.start_s + expected.sampling_s(2, 0.0) + expected.sampling_s(LEAST_SAMPLES, 0.0)
 
     def _record(self, task: Task, measurement: Measurement) -> None:
-        """Take a measurement into the results, beside those of the same programs and torch, and write the file."""
+        """Add a measurement to the results of the same programs and torch version, and write the file."""
         pair, torch = task.pair, self.environment["torch"]
         before = self.known(task)
         if before and len(before.runs) >= len(measurement.runs):
@@ -126,7 +126,7 @@ class Campaign:
         result = self.results.get(pair.name)
         others = result.measurements if result and not result.stale(pair) and result.torch == torch else ()
         by_label = {one.label: one for one in (*others, measurement)}
-        # The program's order, so that the first is the one that the verdict is about; labels that it no longer has go.
+        # The program's order, so that the first is the one of the verdict; labels that no longer exist are removed.
         sizes = pair.sizes.get(task.device, {})
         order = [label for label in (sizes if task.label in sizes else by_label) if label in by_label]
         self.results[pair.name] = Result(
@@ -144,7 +144,7 @@ class Campaign:
 
 
 def in_order(tasks: Sequence[Task]) -> list[Task]:
-    """The most important first: whole programs, the rules that the product is known for, other rules, controls."""
+    """The most important first: whole programs, the best-known rules, other rules, controls."""
     kinds = {"program": 0, "rule": 2, "control": 3}
     return sorted(tasks, key=lambda task: 1 if task.pair.name in CARD else kinds[task.pair.kind])
 
@@ -156,10 +156,10 @@ def _sampling_limit(task: Task) -> float:
 
 
 def likely_seconds(task: Task) -> float:
-    """About how long one pair of processes of a CUDA task takes on the device that the expectations are about."""
+    """The approximate seconds of one pair of processes of a CUDA task on the device of the expectations."""
     expected = task.pair.expected[task.label]
     limit = _sampling_limit(task)
     samples = expected.sampling_s(LIKELY_SAMPLES, SHORTEST_SAMPLE_S)
     least = expected.sampling_s(LEAST_SAMPLES, SHORTEST_SAMPLE_S)
-    # After the first run, one in which things are counted and one to warm up.
+    # After the first run, one run that counts and one that warms up.
     return AHEAD_S + expected.start_s + expected.sampling_s(2, 0.0) + max(least, min(limit, samples))

@@ -16,12 +16,12 @@ from typing import Any
 
 from .process import Failure
 
-#: Each takes seconds; optimizers import the second.
+#: Each import takes seconds; optimizers import the second.
 IMPORTED = ("torch", "torch._dynamo")
 
 
 def call(function: Callable[..., Any], folder: str, *arguments: Any, limit: float) -> Any:
-    """What a function of a module gives in a child process, where modules of `folder` can be imported.
+    """The result of a function of a module in a child process that can import modules of `folder`.
 
     Raises Failure if it raises, ends the process or takes longer than `limit` seconds.
     """
@@ -33,7 +33,7 @@ def call(function: Callable[..., Any], folder: str, *arguments: Any, limit: floa
     theirs.close()
     try:
         if not ours.poll(limit):
-            raise Failure(f"no end within {limit:.0f} s")
+            raise Failure(f"timed out after {limit:.0f} s")
         failed, answer = ours.recv()
     except EOFError:
         process.join()
@@ -49,8 +49,8 @@ def call(function: Callable[..., Any], folder: str, *arguments: Any, limit: floa
 
 def _run(answers: Connection, function: Callable[..., Any], folder: str, arguments: tuple[Any, ...]) -> None:
     """In the child."""
-    os.environ["TORCHDYNAMO_DISABLE"] = "1"  # compiled code has no fake device and needs a C++ tool chain
-    # What a server started would start its own children by a server too, and each loader worker would import torch.
+    os.environ["TORCHDYNAMO_DISABLE"] = "1"  # compiled code has no fake device and needs a C++ toolchain
+    # Children of a server process would use a server for their own children, and each loader worker would import torch.
     multiprocessing.set_start_method("fork", force=True)
     sys.path.insert(0, folder)
     try:

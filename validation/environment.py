@@ -1,4 +1,4 @@
-"""The machine that measures: what is written next to every figure."""
+"""The machine that measures: stored with every figure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import Literal
 
 DeviceType = Literal["cuda", "cpu"]
 
-#: The files that decide what a figure is.
+#: The files that determine a figure.
 HARNESS = ("intervals.py", "measure.py", "process.py", "worker.py")
-SHARED_MEMORY = 2 << 30  #: bytes that loader workers need to hand over their batches
+SHARED_MEMORY = 2 << 30  #: bytes of shared memory that loader workers need for their batches
 
 
 def resolve(device: str) -> DeviceType:
-    """``auto`` -> the GPU if torch can use one. Raises ValueError if ``cuda`` is asked for and there is none."""
+    """``auto`` -> the GPU if torch can use one. Raises ValueError for ``cuda`` without a CUDA device."""
     import torch
 
     if device == "cpu":
@@ -49,7 +49,7 @@ def describe(device: DeviceType) -> tuple[str, dict[str, str]]:
 
 
 def harness() -> str:
-    """A digest of the code that measures."""
+    """A digest of the files that measure."""
     content = hashlib.sha256()
     for name in HARNESS:
         content.update((Path(__file__).parent / name).read_bytes().replace(b"\r\n", b"\n"))
@@ -57,7 +57,7 @@ def harness() -> str:
 
 
 def shortage() -> str:
-    """What the machine lacks for measuring loaders with worker processes; empty if nothing."""
+    """What the machine lacks to measure loaders with worker processes; empty if nothing."""
     try:
         free = shutil.disk_usage("/dev/shm").free
     except OSError:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-DEVICE = "NVIDIA H200"  #: the device that the expectations are about
+DEVICE = "NVIDIA H200"  #: the device of the expectations
 
 HEADING = "Expected on an NVIDIA H200:"
 ENTRY = re.compile(
@@ -22,12 +22,12 @@ ENTRY = re.compile(
 
 @dataclass(frozen=True)
 class Expectation:
-    """The speed-up at one size, and how long the programs take."""
+    """The speed-up at one size, and the duration of the programs."""
 
     low: float  #: time before over time after
     high: float
-    run_s: float  #: one run of the side before, in seconds
-    start_s: float  #: preparation and first run of the slower side, in seconds, compilation included
+    run_s: float  #: seconds of one run of the before-program
+    start_s: float  #: seconds of preparation and first run of the slower side, including compilation
     reason: str
 
     def sampling_s(self, samples: int, shortest_s: float) -> float:
@@ -51,8 +51,8 @@ def expectations(docstring: str, labels: Sequence[str]) -> dict[str, Expectation
         scale = {"s": 1.0, "ms": 1e-3}[match["unit"]]
         low, high, run, start = (float(match[name]) for name in ("low", "high", "run", "start"))
         if not 0 < low <= high:
-            raise ValueError(f"an expectation goes from a smaller to a larger speed-up: {text}")
+            raise ValueError(f"an expectation must give the smaller speed-up first: {text}")
         found[match["label"]] = Expectation(low, high, scale * run, start, match["reason"])
     if section and set(found) != set(labels):
-        raise ValueError(f"expected are {sorted(found)}, the CUDA sizes are {sorted(labels)}")
+        raise ValueError(f"the expectations are for {sorted(found)}, but the CUDA sizes are {sorted(labels)}")
     return found

@@ -31,16 +31,16 @@ FIRST = torch.device("cuda", 0)
 BYTES_PER_S = 4.3e12
 FLOPS_PER_S = {"float32": 50e12, "tf32": 390e12, "half": 780e12}
 KERNEL_S = 2.5e-6  #: the least that one kernel occupies the device
-LAUNCH_S = 6e-6  #: host time of one eager operation
+LAUNCH_S = 6e-6  #: CPU time of one eager operation
 COPY_BYTES_PER_S = {"pageable": 10e9, "pinned": 50e9}
 
-#: What runs on a CPU -> what runs in its place on CUDA.
+#: Operations on a CPU -> their CUDA counterparts.
 CUDA_NAMES = {
     aten._scaled_dot_product_flash_attention_for_cpu: aten._scaled_dot_product_flash_attention,
     aten._scaled_dot_product_flash_attention_for_cpu_backward: aten._scaled_dot_product_flash_attention_backward,
 }
 
-#: Operations whose tensors must be of one type.
+#: Operations whose tensors must have the same dtype.
 PRODUCTS = (aten.mm, aten.addmm, aten.bmm, aten.baddbmm, aten.convolution)
 
 #: Operations that launch no kernel, besides views.
@@ -49,19 +49,19 @@ FREE = ("empty", "detach", "alias", "record_stream", "set_", "resize_", "sym_")
 
 @dataclass
 class Work:
-    """What a program asks of the device in one run."""
+    """The work of a program on the device in one run."""
 
     operations: int = 0  #: that launch a kernel
-    synchronizations: int = 0  #: for which the host waits for the device
+    synchronizations: int = 0  #: for which the CPU waits for the device
     flops: float = 0.0
     bytes: float = 0.0  #: of device memory, read and written
-    copied: float = 0.0  #: bytes between host and device
+    copied: float = 0.0  #: bytes between CPU and device
     device_s: float = 0.0  #: the roofline: each operation at the rate of memory or of arithmetic, whichever is slower
     copy_s: float = 0.0
 
     @property
     def seconds(self) -> float:
-        """A lower bound of an eager run's time: the slower of device and host launches, and the copies."""
+        """A lower bound of an eager run's time: the slower of device and launches, plus the copies."""
         return max(self.device_s, self.operations * LAUNCH_S) + self.copy_s
 
 

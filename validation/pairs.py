@@ -1,4 +1,4 @@
-"""What is measured: the pairs of ``fixtures/`` and the whole programs of ``validation/programs/``."""
+"""What is measured: the pairs in ``fixtures/`` and the whole programs in ``validation/programs/``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .expectation import Expectation, expectations
 
 ROOT = Path(__file__).resolve().parent.parent
 
-#: The pairs of the rules that the product is known for.
+#: The pairs of the best-known rules.
 CARD = (
     "single-process-dataloader",
     "unpinned-dataloader",
@@ -29,23 +29,23 @@ CARD = (
 #: by the host's launches, one by the device, one by loader workers.
 CONTROLS = ("no-grad-inference", "missing-eval", "respawned-workers")
 
-#: The constants of a program that tell the suite what to do with it.
+#: The constants of a program that configure its measurement.
 CONSTANTS = ("SIZES", "METRIC", "UNIT")
 
-#: What a pair may be judged by. All but the first two are counts in one run, where less is better.
+#: The metrics of a pair. All but the first two are counts per run, where less is better.
 Metric = Literal["time", "first run", "host synchronizations", "deprecation warnings", "graphs", "peak memory"]
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A program as people write it, and the same program after the fix."""
+    """A program, and the same program after the fix."""
 
     name: str  #: the rule's or the program's name
     kind: Literal["rule", "program", "control"]
     folder: Path
     metric: Metric = "time"
-    unit: str = ""  #: what a whole program's `items` counts
-    #: device type -> what the size means to a reader -> the size; the first is the one that the verdict is of
+    unit: str = ""  #: the unit of a whole program's `items`
+    #: device type -> the size in words -> the size; the first is the one of the verdict
     sizes: dict[str, dict[str, float]] = field(default_factory=dict)
     expected: dict[str, Expectation] = field(default_factory=dict)  #: by the label of a CUDA size
     sides: tuple[str, str] = ("before", "after")  #: the modules in the folder that are compared
@@ -90,7 +90,9 @@ def choose(pairs: Sequence[Pair], names: Sequence[str] | None) -> list[Pair]:
     for name in names or ():
         if name not in by_name:
             near = difflib.get_close_matches(name, by_name, 1)
-            raise ValueError(f"there is no pair {name!r}" + (f"; did you mean {near[0]}?" if near else "; see --list"))
+            raise ValueError(
+                f"unknown rule or program {name!r}" + (f"; did you mean {near[0]}?" if near else "; see --list")
+            )
     return list(pairs) if names is None else [by_name[name] for name in dict.fromkeys(names)]
 
 
@@ -110,7 +112,7 @@ def _is_rule(folder: Path) -> bool:
 
 
 def _read(folder: Path, kind: Literal["rule", "program"]) -> Pair:
-    """A pair with the constants of its before-program, which is read here and never run."""
+    """A pair with the constants of its before-program, which is parsed but never run."""
     path = folder / "before.py"
     constants: dict[str, Any] = {}
     module = ast.parse(path.read_text(encoding="utf-8"), str(path))
@@ -123,7 +125,7 @@ def _read(folder: Path, kind: Literal["rule", "program"]) -> Pair:
         raise ValueError(f"{path}: METRIC is {metric!r}; it must be one of {', '.join(get_args(Metric))}")
     sizes = constants.get("SIZES")
     if not isinstance(sizes, dict) or not all(sizes.values()) or not set(sizes) <= {"cuda", "cpu"}:
-        raise ValueError(f'{path}: SIZES must say what to measure, as in {{"cuda": {{"512 photos": 1.0}}}}')
+        raise ValueError(f'{path}: SIZES must map device types to sizes, as in {{"cuda": {{"512 photos": 1.0}}}}')
     try:
         expected = expectations(ast.get_docstring(module) or "", list(sizes.get("cuda", {})))
     except ValueError as error:

@@ -24,7 +24,7 @@ LIMIT_S = 600.0  #: for one side
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """What one side of a pair did on the fake device."""
+    """The result of one side of a pair on the fake device."""
 
     pair: str
     size: str
@@ -35,7 +35,7 @@ class Rehearsal:
 
 
 def rehearse(pair: Pair, label: str, size: float, side: str, *, again: bool = True) -> Rehearsal:
-    """Run one side at a size in a child process, twice or once; never raises for the program's failure."""
+    """Run one side at a size in a child process, twice or once; never raises an error if the program fails."""
     try:
         works = call(_run, str(pair.folder), side, size, again, limit=LIMIT_S)
     except Failure as failure:
@@ -62,8 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m validation.rehearsal",
         description="Run the before/after programs on a fake CUDA device: shapes, dtypes, devices, control flow.",
     )
-    parser.add_argument("--rules", nargs="+", metavar="NAME", help="only these rules or whole programs")
-    parser.add_argument("--size", type=float, help="one size for all, instead of each one's CUDA sizes")
+    parser.add_argument("--rules", nargs="+", metavar="NAME", help="run only these rules or whole programs")
+    parser.add_argument("--size", type=float, help="run all programs at this size instead of their CUDA sizes")
     options = parser.parse_args(arguments)
     try:
         pairs = choose(find_pairs(), options.rules)

@@ -61,7 +61,7 @@ def files(root: Path = ROOT) -> dict[Path, str]:
 
 
 def evidence_of(name: str, measured: Sequence[Results], pairs: Mapping[str, Pair]) -> Iterator[Evidence]:
-    """What was measured for the rule of a name: in the order of the devices, the size that the verdict is of first."""
+    """The measurements of a rule: in the order of the devices, the size of the verdict first."""
     for results in measured:
         result = results.results.get(name)
         if result is None:
@@ -84,7 +84,7 @@ def evidence_of(name: str, measured: Sequence[Results], pairs: Mapping[str, Pair
 
 
 def _brief(evidence: Evidence) -> dict[str, object]:
-    """The fields that say something."""
+    """The fields that are not empty."""
     return {
         field.name: value
         for field in fields(evidence)

@@ -1,4 +1,4 @@
-"""What is measured: ``validation/results/<device>.json``, one file a device, written whole or not at all."""
+"""The measurements: ``validation/results/<device>.json``, one file per device, always written completely."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .pairs import ROOT, Metric, Pair
 
 RESULTS = ROOT / "validation" / "results"
 
-Run = tuple[list[float], list[float]]  #: of one pair of processes: seconds a run, before and after, sample by sample
+Run = tuple[list[float], list[float]]  #: of one pair of processes: seconds per run, before and after, sample by sample
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Measurement:
 
     @property
     def samples(self) -> int:
-        """How many samples of each side."""
+        """The number of samples of each side."""
         return sum(len(before) for before, _ in self.runs)
 
 
@@ -58,7 +58,7 @@ class Result:
 
     @property
     def main(self) -> Measurement:
-        """The measurement that the verdict is of."""
+        """The measurement of the verdict."""
         return self.measurements[0]
 
     def stale(self, pair: Pair | None) -> bool:
@@ -85,7 +85,7 @@ class Results:
 
 
 def _rounded(value: Any) -> Any:
-    """The same with five digits to each fraction: more say nothing."""
+    """The same value with each fraction rounded to five digits."""
     if isinstance(value, dict):
         return {key: _rounded(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
@@ -123,7 +123,7 @@ def load_all(folder: Path = RESULTS) -> list[Results]:
 
 
 def save(results: Results, path: Path) -> None:
-    """Write a file of results: all of it, or none."""
+    """Write a file of results completely, or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.new")
     with open(temporary, "w", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""The parts of the documentation site that are made of the rules: their pages, the page that lists them, the menu."""
+"""The parts of the documentation site that are generated from the rules: their pages, their list, the menu."""
 
 from __future__ import annotations
 
@@ -27,13 +27,37 @@ INDEX = """\
 
 
 def rule_page(rule: Rule, measured: Sequence[Evidence], rules: Sequence[Rule]) -> str:
-    """What ``torchlint explain`` shows, and links to other pages."""
+    """What ``torchlint explain`` shows, with links to other pages and the rule's files."""
     text = _linked(page(rule, measured), {other.code for other in rules} - {rule.code})
+    facts = [f"- Since torchlint {rule.added}."]
+    if related := _related(rule, rules):
+        facts.append(f"- Related rules: {', '.join(related)}.")
+    if rule.family() != ENGINE:
+        files = f"`fixtures/{rule.name}/`"
+        facts.append(f"- In the repository, {files} has the test cases (`cases.py`) and, for most rules, an example")
+        facts[-1] += " program before and after the fix (`before.py`, `after.py`)."
     if measured:
-        text += (
-            f"\nThe programs are in `fixtures/{rule.name}/`; [Evidence](../evidence.md) says how they were measured.\n"
-        )
-    return text
+        facts.append("- [Evidence](../evidence.md) describes how the example program was measured.")
+    return text + "\n## More about this rule\n\n" + "\n".join(facts) + "\n"
+
+
+def _related(rule: Rule, rules: Sequence[Rule]) -> list[str]:
+    """Links to the rules that the page of a rule mentions, and to those whose pages mention it."""
+
+    def mentioned(other: Rule) -> set[str]:
+        content = other.page()
+        return set(re.findall(r"\bTL\d{3}\b", "\n".join((content.summary, *content.sections.values()))))
+
+    here = mentioned(rule)
+    if rule.family() == ENGINE:  # their examples are about any rule
+        return []
+    return [
+        f"[{other.code}]({other.code}.md) {other.name}"
+        for other in sorted(rules, key=lambda other: other.code)
+        if other.code != rule.code
+        and other.family() != ENGINE
+        and (other.code in here or rule.code in mentioned(other))
+    ]
 
 
 def rules_index(rules: Sequence[Rule], measured: Mapping[str, Sequence[Evidence]]) -> str:

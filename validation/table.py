@@ -25,7 +25,7 @@ COLOURS = {
 
 
 def seconds(value: float) -> str:
-    """Seconds with a unit that suits them."""
+    """Seconds with a suitable unit."""
     return f"{value:.2f} s" if value >= 1 else f"{value * 1e3:.3g} ms"
 
 
@@ -35,7 +35,7 @@ def mebibytes(value: float) -> str:
 
 
 def ratio(value: float | None) -> str:
-    """A speed-up: two decimals where they tell a gain from none, fewer above."""
+    """A speed-up: two decimals if they distinguish a gain from none, fewer above."""
     if value is None:
         return ""
     return f"{value:.2f}x" if value < 2 else f"{value:.1f}x" if value < 100 else f"{value:.0f}x"
@@ -49,7 +49,7 @@ def interval(measurement: Measurement) -> str:
 
 
 def release(torch: str) -> str:
-    """``2.13.0+cpu`` -> ``2.13``: a reader needs no more."""
+    """``2.13.0+cpu`` -> ``2.13``."""
     return ".".join(torch.partition("+")[0].split(".")[:2])
 
 
@@ -64,7 +64,7 @@ def metric_change(metric: str, measurement: Measurement) -> str:
 
 
 def key_of(task: Task) -> Key:
-    """What tells a task from the others of a run."""
+    """The key that identifies a task in a run."""
     return task.pair.name, task.label
 
 
@@ -108,6 +108,6 @@ def table(
 
 
 def change_of(measurement: Measurement, metric: str, shown: Callable[[float], str]) -> str:
-    """A metric's two figures, empty where there are none."""
+    """A metric's two figures; empty if there are none."""
     values = [side.get(metric) for side in (measurement.before, measurement.after)]
     return " → ".join(shown(value) for value in values if value) if all(values) else ""

@@ -1,4 +1,4 @@
-"""What code does with a ``no_grad`` block that it cannot do with the tensors of ``inference_mode``."""
+"""Uses of the tensors of a ``no_grad`` block that ``inference_mode`` does not allow."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from torchlint.model.syntax.suspension import suspension_in
 from torchlint.model.training.gradients import LEAVING
 from torchlint.model.training.outputs import Outputs
 
-#: Methods of a tensor that give its size.
+#: Methods of a tensor that return its size.
 _SIZES = frozenset({"size", "dim", "numel", "nelement", "element_size", "stride"})
-_IN_PLACE = "no fix: a tensor made in the block is changed in place"
-_LAZY = "no fix: the first forward creates the parameters of a lazy layer, which is built"
-_SUSPENDED = "no fix: other code would run under `inference_mode` while this is suspended"
+_IN_PLACE = "no fix: a tensor created in the block is changed in place"
+_LAZY = "no fix: the first forward pass creates the parameters of the lazy layer"
+_SUSPENDED = "no fix: `inference_mode` would stay enabled for other code while this is suspended"
 
 
 class InferenceTensors:
@@ -32,7 +32,7 @@ class InferenceTensors:
     def obstacle(self, manager: cst.CSTNode, body: cst.CSTNode) -> tuple[str, cst.CSTNode] | None:
         """Why the body of a ``no_grad`` cannot run under ``inference_mode``, and the place; None if nothing shows it.
 
-        A decorator holds for the function alone, also while a generator is suspended.
+        A decorator applies to the function alone, also while a generator is suspended.
         """
         lazy = next((call for call in self._tree.calls if self._is_lazy(call)), None)
         if lazy is not None:
@@ -50,7 +50,7 @@ class InferenceTensors:
         return name.startswith("torch.nn.Lazy") and self._tree.root_of(call) in self._module.related
 
     def _changed_outside(self, body: cst.CSTNode) -> cst.CSTNode | None:
-        """The first statement or call outside ``body`` that changes a tensor in place that was made in it."""
+        """The first statement or call outside of ``body`` that changes a tensor in place that was created in it."""
         runs = self._module.fact(Outputs).tensor_calls(body)
         home: cst.CSTNode = self._module.function_of(body) or self._tree.root_of(body)
         for node in self._tree.nodes_in(home):
@@ -58,12 +58,12 @@ class InferenceTensors:
                 continue
             for changed in _changed_by(node):
                 name = _owner(changed)
-                if name is not None and self._is_made_in(name, body, runs):
+                if name is not None and self._is_created_in(name, body, runs):
                     return node
         return None
 
-    def _is_made_in(self, name: cst.Name, body: cst.CSTNode, runs: set[cst.CSTNode]) -> bool:
-        """Whether ``name`` may hold a tensor that ``body`` made out of one of ``runs``."""
+    def _is_created_in(self, name: cst.Name, body: cst.CSTNode, runs: set[cst.CSTNode]) -> bool:
+        """Whether ``name`` may contain a tensor that ``body`` created from one of ``runs``."""
         reached = self._module.values.reaching.of(name)
         inside = [item for item in reached if self._tree.within(item.node, body)]
         if not any(self._carries(item, runs) for item in inside):
@@ -99,7 +99,7 @@ def _changed_by(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
 
 
 def _owner(node: cst.BaseExpression) -> cst.Name | None:
-    """The name of the tensor of which an expression is the whole, a part or a view."""
+    """The name of the tensor that an expression is, or is a part or a view of."""
     while isinstance(node, (cst.Subscript, cst.Attribute, cst.Call)):
         node = node.func if isinstance(node, cst.Call) else node.value
     return node if isinstance(node, cst.Name) else None

@@ -1,4 +1,4 @@
-"""``no_grad`` regions: which of them nothing leaves, so that ``inference_mode`` serves as well."""
+"""``no_grad`` blocks whose tensors do not leave them, so that ``inference_mode`` is possible."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from torchlint.model.training.gradients import LEAVING, Gradients
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.outputs import Outputs
 
-#: Methods that change what outlives the region.
+#: Methods that change objects that outlive the block.
 _MUTATING = frozenset(
     {"copy_", "clamp_", "lerp_", "register_buffer", "load_state_dict", "swap_tensors", "set_", "init"}
 )
-#: What a context manager for mixed precision is called.
+#: Names of context managers for mixed precision.
 _AUTOCAST = re.compile(r"autocast|(^|[._])amp([._]|$)")
-#: Attributes that are parameters, or reach them.
+#: Attributes that are parameters, or lead to them.
 _PARAMETERS = frozenset({"data", "weight", "bias", "grad"})
-#: What cannot stand under ``inference_mode``, or makes something that lasts.
+#: Calls that are not allowed under ``inference_mode``, or that create something permanent.
 _FORBIDDEN = (knowledge.ENABLE_GRAD, knowledge.SET_GRAD_ENABLED, "torch.nn.Parameter")
 
 
@@ -36,8 +36,8 @@ class NoGrad:
         self._module = module
 
     @cached_property
-    def inference_mode_serves(self) -> list[tuple[cst.CSTNode, cst.Call, cst.CSTNode]]:
-        """Each ``no_grad`` manager or decorator that could be ``inference_mode``, with a forward and its body."""
+    def replaceable(self) -> list[tuple[cst.CSTNode, cst.Call, cst.CSTNode]]:
+        """Each ``no_grad`` manager or decorator that could be ``inference_mode``, with a forward pass and its body."""
         found: list[tuple[cst.CSTNode, cst.Call, cst.CSTNode]] = []
         for manager, body, function in self._disabled:
             forward = self._module.fact(Outputs).first_run(body)
@@ -47,7 +47,7 @@ class NoGrad:
 
     @cached_property
     def _disabled(self) -> list[tuple[cst.CSTNode, cst.CSTNode, cst.FunctionDef | None]]:
-        """Every plain ``no_grad``: the manager or decorator, the body it holds for, the function around."""
+        """Every plain ``no_grad``: the manager or decorator, its body, and the function around it."""
         module = self._module
         found: list[tuple[cst.CSTNode, cst.CSTNode, cst.FunctionDef | None]] = []
         for node in module.tree.withs:
@@ -63,7 +63,7 @@ class NoGrad:
         return sorted(found, key=lambda item: module.tree.index(item[0]))
 
     def _stays_inside(self, body: cst.CSTNode, function: cst.FunctionDef | None) -> bool:
-        """Whether no tensor made in ``body`` is used for training, kept, or given to code out of sight."""
+        """Whether no tensor created in ``body`` is used for training, kept, or passed to unknown code."""
         module = self._module
         if module.fact(Gradients).anything_reaches_backward(body) or self._has_autocast(body) or self._changes(body):
             return False
@@ -75,7 +75,7 @@ class NoGrad:
         return not self._keeps(body, runs) and not self._returns(function, runs) and not self._goes_on(body, runs)
 
     def _changes(self, body: cst.CSTNode) -> bool:
-        """Whether ``body`` turns gradients on again, or changes tensors that outlive it, here or in what it calls."""
+        """Whether ``body`` enables gradients again, or changes tensors that outlive it, here or in its callees."""
         module = self._module
         if any(
             isinstance(node, (cst.Call, cst.Attribute)) and module.name_of(node) in _FORBIDDEN
@@ -98,7 +98,7 @@ class NoGrad:
         )
 
     def _is_part_of_network(self, function: cst.FunctionDef) -> bool:
-        """Whether ``function`` is a method of a network, whose callers are out of sight and may train."""
+        """Whether ``function`` is a method of a network, whose callers are unknown and may train."""
         owner = self._module.tree.class_of(function)
         return owner is not None and (
             self._module.values.instance(owner).kind is Kind.MODULE or function.name.value in ("step", "__call__")
@@ -113,7 +113,7 @@ class NoGrad:
         )
 
     def _goes_on(self, body: cst.CSTNode, runs: set[cst.CSTNode]) -> bool:
-        """Whether a network that records a graph is given one of the outputs behind ``body``."""
+        """Whether a network that records a graph gets one of the outputs after ``body``."""
         module = self._module
         end = module.tree.last(body)
         function = module.function_of(body)
@@ -126,7 +126,7 @@ class NoGrad:
         )
 
     def _is_fresh(self, node: cst.Attribute, body: cst.CSTNode) -> bool:
-        """Whether the object that a method changes in place was made in ``body``."""
+        """Whether the object that a method changes in place was created in ``body``."""
         owner: cst.BaseExpression = node.value
         while isinstance(owner, (cst.Attribute, cst.Call, cst.Subscript)):
             if isinstance(owner, cst.Call) and self._module.fact(Networks).runs_network(owner):

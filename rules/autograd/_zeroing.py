@@ -1,4 +1,4 @@
-"""Gradients set to zero by hand: loops over parameters that do it, and what needs the tensors in `.grad` to stay."""
+"""Gradients that are set to zero manually: loops over parameters, and reasons to keep the tensors in `.grad`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from torchlint.model.module import Module
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.training.loops import is_backward, is_step
 
-#: What a loop over parameters calls its items, or what it iterates: `p`, `param`, `self.vars`, `fp32_params`.
+#: Names of the items of a loop over parameters, or of what it iterates over: `p`, `param`, `self.vars`, `fp32_params`.
 _ONE_PARAMETER = re.compile(r"p|par|p\d+|(.*_)?(param|parameter|weight)\d*|(.*[a-z])?Param(eter)?")
 _PARAMETERS = re.compile(r"(.*_)?(params|parameters|weights|vars|variables)(_list)?", re.IGNORECASE)
-#: A tensor that a file makes for `.grad` itself: a new one, or a piece of a flat buffer.
+#: A tensor that a file creates for `.grad` itself: a new one, or a piece of a flat buffer.
 _OWN_TENSOR = re.compile(r".*\b(zeros|ones|empty)(_like)?\(.*|[\w.]+\[.*\](\.view(_as)?\(.*\))?", re.DOTALL)
 _ZEROES = re.compile(r"(\w+)\.grad(\.data)?\.zero_")
 _ADDS = re.compile(r".*\.grad(\.data)?\.add_", re.DOTALL)
@@ -27,7 +27,7 @@ _GRAPHS = (
     "torch.cuda.make_graphed_callables",
     "torch.compiler.cudagraph_mark_step_begin",
 )
-#: Lightning's hooks between backward and step: what is zeroed there is kept from moving.
+#: Lightning's hooks between backward and step: a gradient that is zeroed there keeps its parameter unchanged.
 _BEFORE_STEP = ("on_after_backward", "on_before_optimizer_step", "configure_gradient_clipping")
 
 
@@ -47,7 +47,7 @@ class Zeroing:
         self._module = module
 
     def loops(self) -> Iterator[ZeroedParameter]:
-        """The calls that zero the gradient of one parameter after the other, to make room for new gradients."""
+        """The calls that zero the gradients of the parameters in a loop, before new gradients are computed."""
         for call in self._module.methods("zero_"):
             found = self._in_loop(call)
             if found is not None and not self._masks(found.loop):
@@ -55,7 +55,7 @@ class Zeroing:
 
     @cached_property
     def keeps_tensors(self) -> bool:
-        """Whether the file needs the tensors in ``.grad`` to stay: it replays graphs, adds into them or makes them."""
+        """Whether the file needs the tensors in ``.grad``: it replays graphs, adds to them or creates them."""
         module = self._module
         if any(module.calls(*_GRAPHS)) or module.imports("torch_xla"):
             return True
@@ -77,19 +77,21 @@ class Zeroing:
         for above, below in climb(self._module.tree, call):
             if isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef, cst.While)):
                 return None
-            if isinstance(above, cst.If) and (below is not above.body or not self._asks_only_of(above.test, match[1])):
+            if isinstance(above, cst.If) and (
+                below is not above.body or not self._depends_only_on(above.test, match[1])
+            ):
                 return None
             if isinstance(above, cst.For):
                 return ZeroedParameter(call, above, match[1]) if _over_parameters(above, match[1]) else None
         return None
 
-    def _asks_only_of(self, test: cst.CSTNode, item: str) -> bool:
-        """Whether a condition is about the parameter alone: not a ``set_to_none`` of the caller."""
+    def _depends_only_on(self, test: cst.CSTNode, item: str) -> bool:
+        """Whether a condition depends only on the parameter, not on a ``set_to_none`` of the caller."""
         words = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", self._module.code(test)))
         return words <= {item, "is", "not", "None", "and", "hasattr"}
 
     def _masks(self, loop: cst.For) -> bool:
-        """Whether the gradients are zeroed after the backward pass and before the step, to leave parameters alone."""
+        """Whether the gradients are zeroed between backward pass and step, to keep parameters unchanged."""
         tree = self._module.tree
         function = self._module.function_of(loop)
         if function is not None and function.name.value in _BEFORE_STEP:
@@ -101,12 +103,12 @@ class Zeroing:
 
     @cached_property
     def _passes(self) -> list[cst.Call]:
-        """The backward passes and steps of optimizers, in order."""
+        """The backward passes and optimizer steps, in order."""
         return [call for call in self._module.tree.calls if is_backward(call) or is_step(call)]
 
 
 def _over_parameters(loop: cst.For, item: str) -> bool:
-    """Whether ``loop`` binds ``item`` to one parameter after the other."""
+    """Whether ``loop`` binds ``item`` to the parameters, one after the other."""
     if _PARAMETERS.fullmatch(item):
         return False  # each item is a flat tensor of many parameters, whose gradient is a buffer to keep
     target, over = loop.target, loop.iter

@@ -14,23 +14,24 @@ if TYPE_CHECKING:
     from torchlint.model.module import Module
     from torchlint.model.training.inference import InferenceSite
 
-#: Why there is no fix where dropout is wanted in another place.
-_SAMPLED = "no fix: evaluation mode would switch dropout off where the same input is run repeatedly"
+#: The reason for no fix where another place needs dropout.
+_SAMPLED = "no fix: `eval()` would disable dropout where the same input runs repeatedly"
 
 
 class MissingEval(Rule):
-    """Inference runs on a network that is still in training mode.
+    """Inference runs without `model.eval()`, in training mode.
 
     ## What it does
-    Flags inference (a region without gradients, or a function or loop that only evaluates) on a network that this
-    file builds, where nothing in the file may have called `eval()` on it. Networks that visibly have no layer that
-    depends on the mode are left alone, and so is a forward that is repeated on the same input with its outputs
-    collected: Monte Carlo dropout.
+    Flags inference on a network that this file creates, if nothing in the file may have called `eval()` on it.
+    Inference is code without gradients, or a function or loop that only evaluates.
+
+    Not flagged are networks whose layers are all seen to be independent of the mode. Neither is a forward pass that
+    runs repeatedly on the same input and collects its outputs (Monte Carlo dropout).
 
     ## Why it is slow
-    In training mode dropout draws random numbers, batch norm computes statistics of each batch and writes them, and
-    attention layers cannot take their fused inference path. It is a mistake before it is slow: the outputs are
-    random, or depend on the other items of the batch.
+    In training mode, dropout draws random numbers, batch norm computes and stores statistics of each batch, and
+    attention layers cannot use their fused inference path. It is first of all a bug: the outputs are random, or depend
+    on the other items of the batch.
 
     ## Example
     ```python
@@ -48,16 +49,16 @@ class MissingEval(Rule):
         for images, labels in loader:
             outputs = model(images)
     ```
-    Call `model.train()` again before training goes on.
+    Call `model.train()` before training continues.
 
     ## Fix safety
-    Unsafe: the outputs change (that is the point). Where dropout or the statistics of the batch are wanted, as for
-    Monte Carlo dropout, generators that are sampled in training mode, or batch norm statistics that are estimated
-    again, the fix is wrong. The network stays in evaluation mode; the fix is offered only where the file does not
-    train it afterwards without calling `train()`, and does not repeat a forward of it on the same input elsewhere.
+    Unsafe: the outputs change, which is the purpose of the fix. The fix is wrong if the code needs dropout or batch
+    statistics: for Monte Carlo dropout, for generators that are sampled in training mode, or when batch norm statistics
+    are estimated again. The network stays in evaluation mode. No fix is offered if the file trains the network
+    afterwards without calling `train()`, or repeats a forward pass of it on the same input elsewhere.
 
     ## When to ignore
-    When the outputs are meant to be those of training mode.
+    Ignore it if the outputs of training mode are wanted.
 
     ## References
     - [Module.eval](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.eval)
@@ -79,7 +80,7 @@ class MissingEval(Rule):
             yield self.diagnostic(
                 module,
                 site.forward,
-                f"inference on `{name}` in training mode",
+                f"inference without `{name}.eval()` runs in training mode",
                 label=f"`{name}.eval()` is never called",
                 notes=(
                     Note.at(module, where, f"`{name}` is {what}"),
@@ -96,7 +97,7 @@ class MissingEval(Rule):
         return (Note.at(module, where, what),)
 
     def _sampled(self, module: Module, site: InferenceSite) -> cst.Call | None:
-        """The forward elsewhere that draws samples from a network of the same name, and would no longer do so."""
+        """The forward pass elsewhere that needs the dropout of a network of the same name."""
         from torchlint.model.syntax.dotted import last_name
         from torchlint.model.training.networks import Networks
         from torchlint.model.training.sampling import Sampling
@@ -122,8 +123,8 @@ class MissingEval(Rule):
             statement = first_statement(module, site)
             if statement is None or not may_stay_in_evaluation(module, site):
                 return None
-            inserted, place = edits.insert_above_comments(module, statement, line), "before"
+            inserted, place = edits.insert_above_comments(module, statement, line), "before the inference"
         if inserted is None:
             return None
-        caution = "the outputs change, and the network stays in evaluation mode"
-        return Fix(f"call `{line}` {place}", inserted, Applicability.UNSAFE, caution)
+        caution = "changes the outputs, and leaves the network in evaluation mode"
+        return Fix(f"add `{line}` {place}", inserted, Applicability.UNSAFE, caution)

@@ -14,24 +14,29 @@ if TYPE_CHECKING:
     from torchlint.model.module import Module
     from torchlint.model.training.inference import InferenceSite
 
-#: Why there is no fix where other code runs in between.
-_SUSPENDED = "no fix: other code would run without gradients while this is suspended"
+#: The reason for no fix where other code runs in between.
+_SUSPENDED = "no fix: gradients would stay disabled for other code while this is suspended"
 
 
 class MissingNoGrad(Rule):
-    """Inference records an autograd graph that nobody uses.
+    """Inference without `torch.no_grad()` builds an autograd graph that nothing uses.
 
     ## What it does
-    Flags the first forward call of a region that is inference (the network is in evaluation mode there, a function or
-    loop only evaluates, the output is only read after it was detached, or a script loads weights, trains nothing and
-    detaches the output) where gradients are recorded: no `no_grad()` or `inference_mode()` around it, on its function
-    or in its callers, and no output reaches a backward pass. Where some callers turn gradients off and one does not,
-    that caller is named. Inference that runs once is reported at information level. A function that trains or evaluates
-    as a parameter says (`run_epoch("val")`) is flagged where a caller passes a constant with which nothing is trained.
+    Flags the first forward pass of inference code that records gradients. Inference means that
+
+    - the network is in evaluation mode there, or
+    - a function or loop only evaluates, or
+    - the output is only read after it is detached, or
+    - a script loads weights, trains nothing and detaches the output.
+
+    There must be no `no_grad()` or `inference_mode()` around the call, on its function or in its callers, and no output
+    may reach a backward pass. If some callers disable gradients and one does not, a note names that caller. A function
+    that trains or evaluates depending on a parameter (`run_epoch("val")`) is flagged if a caller passes a constant for
+    which nothing is trained. Inference that runs once has information level.
 
     ## Why it is slow
-    Every operation stores what its backward would need. The activations of all layers stay in memory until the output
-    is dropped, so batches must be smaller, and layers with a fused inference path cannot take it.
+    Every operation stores what its backward pass would need. The activations of all layers stay in memory until the
+    output is deleted, so batches must be smaller. Layers with a fused inference path cannot use it.
 
     ## Example
     ```python
@@ -49,15 +54,15 @@ class MissingNoGrad(Rule):
         for images, labels in loader:
             correct += (model(images).argmax(1) == labels).sum().item()
     ```
-    `eval()` does not turn gradients off, nor does `detach()` on the result: the graph is recorded before.
+    `eval()` does not disable gradients. `detach()` on the result does not either: the graph exists by then.
 
     ## Fix safety
-    Unsafe: code elsewhere might use the gradients of what the function returns. A function that does nothing but
-    inference is decorated; in code that also trains, only the loop or statement is wrapped. No fix is offered for a
-    loop or statement with a `yield` or `await`: while it waits, gradients would be off in the code that goes on.
+    Unsafe: other code may use the gradients of what the function returns. The fix decorates a function that does
+    nothing but inference. In code that also trains, it wraps only the loop or statement. No fix is offered for a loop
+    or statement with a `yield` or `await`: gradients would stay disabled while other code runs.
 
     ## When to ignore
-    When gradients of the outputs are wanted after all: saliency maps, adversarial examples, guidance.
+    Ignore it if gradients of the outputs are needed: saliency maps, adversarial examples, guidance.
 
     ## References
     - [torch.no_grad](https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html)
@@ -95,14 +100,14 @@ class MissingNoGrad(Rule):
 
     def _graph_notes(self, module: Module, site: InferenceSite) -> tuple[Note, ...]:
         if site.phase is not None:
-            return (Note("gradients are only needed by the calls that train"),)
+            return (Note("only the calls that train need gradients"),)
         unused = Note("no output reaches a backward pass in this file")
         if site.unguarded is None:
             return (unused,)
-        return (Note.at(module, site.unguarded, "this call records gradients, others turn them off"), unused)
+        return (Note.at(module, site.unguarded, "this call records gradients, other calls disable them"), unused)
 
     def _wrapped(self, module: Module, site: InferenceSite) -> list[cst.CSTNode]:
-        """The statements that the fix wraps; empty where it decorates the function, or there is no fix."""
+        """The statements that the fix wraps; empty if it decorates the function, or if there is no fix."""
         from torchlint.model.training.inference_places import evaluating_site, function_to_decorate, statements_to_wrap
 
         if site.phase is not None:
@@ -123,7 +128,9 @@ class MissingNoGrad(Rule):
             message = f"decorate `{function.name.value}` with `@{torch}.no_grad()`"
         else:
             changed = edits.wrap_in_with(module, wrapped, f"{torch}.no_grad()") if wrapped else None
-            message = f"wrap {'it' if len(wrapped) < 2 else 'these statements'} in `with {torch}.no_grad():`"
+            message = (
+                f"wrap {'this statement' if len(wrapped) < 2 else 'these statements'} in `with {torch}.no_grad():`"
+            )
         if changed is None:
             return None
-        return Fix(message, (*imported, *changed), Applicability.UNSAFE, "outputs have no gradient any more")
+        return Fix(message, (*imported, *changed), Applicability.UNSAFE, "removes the gradients of the outputs")

@@ -13,17 +13,16 @@ if TYPE_CHECKING:
 
 
 class NoGradInference(Rule):
-    """Inference under `no_grad` where `inference_mode` serves.
+    """`torch.no_grad()` can be `torch.inference_mode()`.
 
     ## What it does
-    Flags `torch.no_grad()` around forward calls whose outputs end in numbers, arrays, prints or files: none is
-    returned, kept on an object or used for training. Regions with autocast in them are left alone. A forward that runs
-    once is reported at information level.
+    Flags `torch.no_grad()` around forward passes whose outputs become numbers, arrays, printed text or files. No output
+    may be returned, stored on an object or used for training. Code that contains autocast is not flagged. A forward
+    pass that runs once has information level.
 
     ## Why it is slow
-    `no_grad` still counts the versions of every tensor and tracks views, so that a graph could be recorded later.
-    `inference_mode` leaves that out too. The gain is small, and shows only where many small
-    operations run.
+    `no_grad` still tracks views and increments the version counter of every tensor, so that a graph could be recorded
+    later. `inference_mode` does neither. The gain is small, and appears only where many small operations run.
 
     ## Example
     ```python
@@ -40,14 +39,18 @@ class NoGradInference(Rule):
     ```
 
     ## Fix safety
-    Unsafe: a tensor made under `inference_mode` can never take part in autograd again, and changing it in place is an
-    error outside `inference_mode`. A network that caches tensors during its forward raises an error when it is trained
-    afterwards. No fix is offered where a tensor of the block is changed in place outside it, where the block contains
-    a `yield` or `await`, and in a program with lazy layers.
+    Unsafe: a tensor created under `inference_mode` can never be used in autograd, and an in-place change of it outside
+    of `inference_mode` is an error. A network that caches tensors in its forward pass raises an error when it is
+    trained afterwards. No fix is offered
+
+    - if a tensor of the block is changed in place outside of it;
+    - if the block contains a `yield` or `await`;
+    - if the program has lazy layers.
 
     ## When to ignore
-    When outputs, or what the network caches, are used for training later, and under autocast: there `inference_mode`
-    switches the cache of cast weights off. With `torch.compile` it makes one more compiled version.
+    - Outputs, or tensors that the network caches, are used for training later.
+    - The code runs under autocast, where `inference_mode` disables the cache of cast weights.
+    - `torch.compile` is used: `inference_mode` adds one more compiled version.
 
     ## References
     - [torch.inference_mode](https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad_mode.inference_mode.html)
@@ -67,15 +70,15 @@ class NoGradInference(Rule):
         from ._inference_tensors import InferenceTensors
         from ._no_grad import NoGrad
 
-        for manager, forward, body in module.fact(NoGrad).inference_mode_serves:
+        for manager, forward, body in module.fact(NoGrad).replaceable:
             obstacle = module.fact(InferenceTensors).obstacle(manager, body)
             yield self.diagnostic(
                 module,
                 manager,
                 "`torch.no_grad()` can be `torch.inference_mode()`",
-                label="tracks views and versions for a graph that is never recorded",
+                label="tracks views and version counters unnecessarily",
                 notes=(
-                    Note.at(module, forward, "the outputs are only read: forward pass"),
+                    Note.at(module, forward, "the outputs are only read after the forward pass"),
                     *(() if obstacle is None else (Note.at(module, obstacle[1], obstacle[0]),)),
                 ),
                 fix=self._fix(module, manager) if obstacle is None else None,
@@ -91,10 +94,10 @@ class NoGradInference(Rule):
         called = module.code(function) != module.code(manager)
         changed = edits.replace(module, function, name) if called else edits.replace(module, manager, f"{name}()")
         return Fix(
-            f"use `{name}()`",
+            f"replace it with `{name}()`",
             (*imported, *changed),
             Applicability.UNSAFE,
-            "its tensors can never take part in autograd again",
+            "tensors created here can never be used in autograd",
         )
 
 
@@ -105,7 +108,7 @@ def _named(module: Module, function: cst.CSTNode) -> tuple[str, edits.Edits] | N
 
 
 def _renamed(module: Module, function: cst.CSTNode) -> tuple[str, edits.Edits] | None:
-    """`inference_mode` imported in the place of `no_grad`, which nothing else uses; None if that cannot be."""
+    """`inference_mode` imported instead of `no_grad`, which nothing else uses; None if that is impossible."""
     import libcst as cst
 
     bindings = module.names.bindings(function) if isinstance(function, cst.Name) else []

@@ -15,19 +15,19 @@ _SEQUENTIAL = "torch.utils.checkpoint.checkpoint_sequential"
 
 
 class ReentrantCheckpoint(Rule):
-    """Activation checkpointing uses the reentrant variant.
+    """Reentrant `checkpoint` recomputes the whole function in the backward pass.
 
     ## What it does
-    Flags calls of `torch.utils.checkpoint.checkpoint` and `checkpoint_sequential` that do not pass `use_reentrant`, or
-    pass `True`.
+    Flags calls of `torch.utils.checkpoint.checkpoint` and `checkpoint_sequential` without `use_reentrant`, or with
+    `use_reentrant=True`.
 
     ## Why it is slow
-    The reentrant variant repeats the whole checkpointed function in the backward pass, and starts a backward pass
-    inside the backward pass. The other one stops as soon as it has all activations that gradients need: the last
-    layer of the function, often a large matrix product, is not computed again.
+    The reentrant variant recomputes the whole checkpointed function in the backward pass, and starts a backward pass
+    inside the backward pass. The non-reentrant variant stops as soon as it has all activations that the gradients need.
+    It does not recompute the last layer of the function, which is often a large matrix product.
 
-    Without the argument torch also warns at run time. And the reentrant variant gives no gradients at all, with a
-    warning, if none of its inputs requires one (a frozen embedding before it is enough).
+    Without the argument, torch also emits a warning at run time. The reentrant variant computes no gradients at all,
+    with a warning, if none of its inputs requires one. A frozen embedding before it is enough.
 
     ## Example
     ```python
@@ -40,13 +40,13 @@ class ReentrantCheckpoint(Rule):
     ```
 
     ## Fix safety
-    Unsafe: the function runs with gradients recorded, so that code in it that asks `torch.is_grad_enabled()` or
-    registers hooks behaves otherwise; parameters that had no gradients for want of an input that requires them get
-    some; and a function that saves other tensors when it runs again is now an error.
+    Unsafe: the function runs with gradients recorded. Code in it that calls `torch.is_grad_enabled()` or registers
+    hooks then behaves differently. Parameters that had no gradients, because no input required them, get gradients. A
+    function that saves other tensors when it is recomputed raises an error.
 
     ## When to ignore
-    When the function does not repeat itself exactly, or when a library around it (offloading, some sharded training)
-    asks for the reentrant variant.
+    Ignore it if the recomputation does not repeat the function exactly, or if a library around it (offloading, some
+    sharded training) requires the reentrant variant.
 
     ## References
     - [torch.utils.checkpoint](https://docs.pytorch.org/docs/stable/checkpoint.html)
@@ -61,16 +61,17 @@ class ReentrantCheckpoint(Rule):
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.semantics.gates import Gates
+        from torchlint.model.syntax.dotted import last_part
 
         for call in module.own_calls(_CHECKPOINT, _SEQUENTIAL):
             argument = call.argument("use_reentrant")
             if argument.node is None:
                 if _hidden(call):
                     continue
-                label = "`use_reentrant` is not given, so it is True"
+                label, message = "`use_reentrant` defaults to True", "add `use_reentrant=False`"
                 edited = edits.add_keyword(module, call.node, "use_reentrant", "False")
             elif argument.literal() in ("True", "None"):
-                label = f"`use_reentrant` is {argument.literal()}"
+                label, message = f"`use_reentrant` is {argument.literal()}", "set `use_reentrant=False`"
                 edited = edits.replace(module, argument.node.value, "False")
             else:
                 continue
@@ -79,18 +80,18 @@ class ReentrantCheckpoint(Rule):
             yield self.diagnostic(
                 module,
                 call.node,
-                "the backward pass repeats all of the checkpointed function",
+                f"reentrant `{last_part(call.name)}` recomputes the whole function in the backward pass",
                 label=label,
-                fix=_fix(edited),
+                fix=_fix(message, edited),
             )
 
 
 def _hidden(call: Call) -> bool:
-    """Whether unpacked arguments may hold `use_reentrant`; `checkpoint` does not take it by position."""
+    """Whether unpacked arguments may contain `use_reentrant`; `checkpoint` does not accept it by position."""
     stars = {argument.star for argument in call.node.args} - {""}
     return bool(stars if call.name == _SEQUENTIAL else stars - {"*"})
 
 
-def _fix(edited: edits.Edits | None) -> Fix | None:
-    caution = "runs the function with gradients recorded, and checks that it repeats itself"
-    return None if edited is None else Fix("pass `use_reentrant=False`", edited, Applicability.UNSAFE, caution)
+def _fix(message: str, edited: edits.Edits | None) -> Fix | None:
+    caution = "records gradients in the function, and raises an error if recomputation saves other tensors"
+    return None if edited is None else Fix(message, edited, Applicability.UNSAFE, caution)

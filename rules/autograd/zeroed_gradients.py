@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 class ZeroedGradients(Rule):
-    """Gradients are set to zero where they could be dropped.
+    """Gradients are filled with zeros instead of being set to None.
 
     ## What it does
     Flags `zero_grad(set_to_none=False)`, and loops over parameters that call `p.grad.zero_()`.
 
-    `zero_grad()` without an argument is not flagged: it drops the gradients since torch 2.0.
+    `zero_grad()` without an argument is not flagged: since torch 2.0 it sets the gradients to None.
 
     ## Why it is slow
-    Filling every gradient with zeros writes all of that memory, and `backward()` then reads it again to add the new
-    gradient to it. A gradient that is `None` costs nothing to clear, and `backward()` stores the new one directly.
-    The memory is also free for activations in between.
+    Zeros are written to the memory of every gradient, and `backward()` reads it again to add the new gradient. A
+    gradient that is `None` needs no write, and `backward()` stores the new one directly. Between the two, the memory is
+    free for activations.
 
     ## Example
     ```python
@@ -39,16 +39,16 @@ class ZeroedGradients(Rule):
     ```
 
     ## Fix safety
-    Unsafe: a parameter that takes no part in the loss then has no gradient instead of a gradient of zeros. The
-    optimizer skips it, where weight decay or momentum would still have moved it, and code that reads `p.grad` without
-    asking meets `None`. Where a class of the program may define `zero_grad`, whose default is not True, the fix passes
-    `set_to_none=True`. In a loop, `p.grad = None` takes the place of `p.grad.zero_()`, if that is a statement of its
+    Unsafe: a parameter that does not contribute to the loss then has no gradient instead of a gradient of zeros. The
+    optimizer skips it, although weight decay or momentum would still have changed it. Code that reads `p.grad` without
+    a check gets `None`. If a class of the program may define a `zero_grad` whose default is not True, the fix passes
+    `set_to_none=True`. In a loop, it replaces `p.grad.zero_()` with `p.grad = None` if the call is a statement of its
     own.
 
     ## When to ignore
-    When something holds on to the gradient tensors themselves: views into one flat buffer, a communication library.
-    A file that captures CUDA graphs, adds into `.grad` itself, or makes the tensors in `.grad` itself is not flagged,
-    nor is a loop between `backward()` and `step()`, which keeps parameters from moving.
+    Ignore it if something keeps references to the gradient tensors, such as views into one flat buffer or a
+    communication library. A file that captures CUDA graphs, adds to `.grad` itself or creates the tensors in `.grad`
+    itself is not flagged. Neither is a loop between `backward()` and `step()`, which keeps parameters from changing.
 
     ## References
     - [torch.optim.Optimizer.zero_grad](https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html)
@@ -76,7 +76,7 @@ class ZeroedGradients(Rule):
             yield self.diagnostic(
                 module,
                 call,
-                "gradients are filled with zeros instead of being dropped",
+                "`zero_grad()` fills gradients with zeros instead of setting them to None",
                 label="`set_to_none` is False",
                 fix=_fix(*_drop_all(module, call, argument)),
             )
@@ -84,19 +84,19 @@ class ZeroedGradients(Rule):
             yield self.diagnostic(
                 module,
                 zeroed.call,
-                "the gradient of every parameter is filled with zeros instead of being dropped",
-                label=f"`{zeroed.name}.grad = None` costs nothing",
-                fix=_fix(f"set `{zeroed.name}.grad` to None", _drop_gradient(module, zeroed)),
+                f"`{zeroed.name}.grad.zero_()` fills gradients with zeros instead of setting them to None",
+                label=f"`{zeroed.name}.grad = None` writes no memory",
+                fix=_fix(f"replace it with `{zeroed.name}.grad = None`", _drop_gradient(module, zeroed)),
             )
 
 
 def _fix(message: str, edited: edits.Edits | None) -> Fix | None:
-    caution = "a parameter without a gradient is then skipped by the optimizer, weight decay and momentum included"
+    caution = "the optimizer then skips parameters without a gradient, including weight decay and momentum"
     return None if edited is None else Fix(message, edited, Applicability.UNSAFE, caution)
 
 
 def _literal_false(module: Module, call: cst.Call) -> cst.Arg | None:
-    """The argument by which a `zero_grad` call asks for zeros."""
+    """The argument of a `zero_grad` call that requests zeros."""
     import libcst as cst
 
     for argument in call.args:
@@ -112,10 +112,10 @@ def _literal_false(module: Module, call: cst.Call) -> cst.Arg | None:
 
 
 def _drop_all(module: Module, call: cst.Call, argument: cst.Arg) -> tuple[str, edits.Edits | None]:
-    """What makes a `zero_grad` call drop gradients: no argument, or True where that is not seen to be the default."""
+    """How a `zero_grad` call sets gradients to None: no argument, or True if that may not be the default."""
     if _drops_by_default(module, call):
         return "remove `set_to_none=False`", edits.remove_argument(module, call, argument)
-    return "pass `set_to_none=True`", edits.replace(module, argument.value, "True")
+    return "set `set_to_none=True`", edits.replace(module, argument.value, "True")
 
 
 def _drops_by_default(module: Module, call: cst.Call) -> bool:

@@ -1,4 +1,4 @@
-"""What ends a graph in code that runs compiled, as tried with torch 2.13."""
+"""Operations that break the graph in code that runs compiled, as tested with torch 2.13."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchlint.model.semantics.knowledge import PARAMETERLESS, Kind
 from torchlint.model.semantics.switches import Switches
 from torchlint.model.syntax.dotted import last_part
 
-from ._conditions import asks_a_tensor, is_tensor
+from ._conditions import depends_on_tensor, is_tensor
 from ._kinds import BreakKind
 from ._traced import Traced, TracedCode
 
@@ -44,20 +44,20 @@ _PYTHON = frozenset(
         "torch.Generator",
     }
 )
-#: Operators whose result has as many rows as the values say.
+#: Operators whose result has a data-dependent number of rows.
 _DYNAMIC = frozenset(
     {"torch.nonzero", "torch.argwhere", "torch.masked_select", "torch.unique", "torch.unique_consecutive"}
     | {"torch.bincount"}
 )
 _DYNAMIC_METHODS = frozenset({"nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "bincount"})
 _RECURRENT = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"})
-#: Makers of modules without parameters of their own.
+#: Constructors of modules without their own parameters.
 _HARMLESS = ("Sequential", "ModuleList", "ModuleDict", "Buffer", "Identity")
 
 
 @dataclass(frozen=True, eq=False)
 class Break:
-    """A place in a traced function where the compiler has to give up and start a new graph."""
+    """A place in a traced function where the compiler ends the graph and starts a new one."""
 
     node: cst.CSTNode
     traced: Traced
@@ -72,18 +72,18 @@ class Breaks:
         self._traced = module.fact(TracedCode)
 
     def all(self) -> Iterator[Break]:
-        """Every place that ends a graph in code that runs compiled, in order."""
+        """Every place that breaks a graph in code that runs compiled, in order."""
         found: list[Break] = []
         for traced in self._traced.functions.values():
             whole = traced.site.option("fullgraph")
             if whole is not None and isinstance(whole.value, cst.Name) and whole.value.value == "True":
-                continue  # it would raise, or it takes in what depends on values
+                continue  # it would raise an error, or it captures data-dependent operations
             for call in self._traced.calls(traced):
                 kind = self._kind_of_call(call)
                 if kind is not None:
                     found.append(Break(call, traced, kind))
             for node in self._module.tree.nodes_in(traced.function.body):
-                if isinstance(node, (cst.If, cst.While, cst.IfExp)) and asks_a_tensor(self._module, node.test):
+                if isinstance(node, (cst.If, cst.While, cst.IfExp)) and depends_on_tensor(self._module, node.test):
                     if self._traced.is_reached(node.test, traced.function):
                         found.append(Break(node.test, traced, BreakKind.BRANCH))
                 elif isinstance(node, cst.Subscript) and self._selects_by_mask(node):
@@ -159,7 +159,7 @@ class Breaks:
         return False
 
     def _selects_by_mask(self, node: cst.Subscript) -> bool:
-        """``x[x > 0]``, read."""
+        """``x[x > 0]``, if it is read."""
         index = node.slice[0].slice if len(node.slice) == 1 else None
         if not isinstance(index, cst.Index) or not isinstance(index.value, cst.Comparison):
             return False

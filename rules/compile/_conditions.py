@@ -1,4 +1,4 @@
-"""Conditions in compiled code: which are usually true, and which ask for the values of a tensor."""
+"""Conditions in compiled code: which are usually true, and which depend on tensor values."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 
-#: Methods that make one number, or a truth value, of a tensor.
+#: Methods that convert a tensor to one number or a truth value.
 _REDUCTIONS = frozenset({"any", "all", "sum", "mean", "max", "min", "amax", "amin", "norm", "prod", "std", "var"})
 _REDUCING = frozenset(f"torch.{name}" for name in (*_REDUCTIONS, "is_nonzero"))
-#: Conditions under which a place is as good as always reached.
+#: Conditions under which a place counts as always reached.
 USUAL = re.compile(r"(not )?self\.training|[\w.]+ is not None|isinstance\([\w.]+, (torch\.)?Tensor\)|__name__.*")
 
 
 def goes_on(module: Module, test: cst.BooleanOperation) -> bool:
-    """Whether the right side is looked at as a rule: ``mask is None and x.any()``, not ``debug and x.any()``."""
+    """Whether the right operand is usually evaluated: ``mask is None and x.any()``, not ``debug and x.any()``."""
     text = module.code(test.left)
-    return USUAL.fullmatch(text) is not None or text.endswith(" is None") or asks_a_tensor(module, test.left)
+    return USUAL.fullmatch(text) is not None or text.endswith(" is None") or depends_on_tensor(module, test.left)
 
 
-def asks_a_tensor(module: Module, test: cst.BaseExpression) -> bool:
-    """Whether a condition is about the values of a tensor."""
+def depends_on_tensor(module: Module, test: cst.BaseExpression) -> bool:
+    """Whether a condition depends on the values of a tensor."""
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        return asks_a_tensor(module, test.expression)
+        return depends_on_tensor(module, test.expression)
     if isinstance(test, cst.BooleanOperation):
-        return asks_a_tensor(module, test.left) or (goes_on(module, test) and asks_a_tensor(module, test.right))
+        return depends_on_tensor(module, test.left) or (goes_on(module, test) and depends_on_tensor(module, test.right))
     if isinstance(test, cst.Comparison):
         operators = (cst.Is, cst.IsNot, cst.In, cst.NotIn)
         sides = [test.left, *(item.comparator for item in test.comparisons)]
@@ -40,7 +40,7 @@ def asks_a_tensor(module: Module, test: cst.BaseExpression) -> bool:
 
 
 def is_tensor(module: Module, node: cst.BaseExpression) -> bool:
-    """Whether an expression surely is a tensor: one that an operator gave, or a reduction."""
+    """Whether an expression is certainly a tensor: the result of an operator, or a reduction."""
     value = module.value(node)
     if isinstance(node, cst.Call):
         name = module.name_of(node.func)

@@ -1,4 +1,4 @@
-"""Under which ``torch.compile`` code always runs, and what lies inside what is compiled."""
+"""Which ``torch.compile`` always includes a piece of code, and what a compiled object contains."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torchlint.model.semantics.objects import ObjectFlow
 from ._execution import Execution, expression_of
 from ._sites import Compile
 
-#: How attributes that are modules, and no methods, tend to be called.
+#: Typical names of attributes that are modules, not methods.
 _SUBMODULE = re.compile(r"(layer|block|stage|trunk|head|body|stem|tower|attn|attention|mlp|features|backbone)s?_?\d*$")
 #: A function that may be called.
 Function: TypeAlias = cst.FunctionDef | cst.Lambda
@@ -34,12 +34,12 @@ class Coverage(ForestFact):
         self._execution = module.fact(Execution)
         self._pending: set[object] = set()
         self._covers: dict[tuple[Function, Compile | Function], Compile | None] = {}
-        self._cuts = 0  #: how many times a function was left out because it was being looked at
+        self._cuts = 0  #: number of times that a function was skipped because it was being analysed
 
     def of(self, call: cst.Call, thing: Compile | Function) -> Compile | None:
         """The compile under which ``call`` runs ``thing`` (other than itself); None if it may run eagerly."""
         called = self._objects.of(call.func)
-        if SEALED in called or self._execution.asks_whether_compiling(call):
+        if SEALED in called or self._execution.checks_whether_compiling(call):
             return None
         entered = {self._execution.by_node[item] for item in called if item in self._execution.by_node}
         entered.update(site for item in called for site in self._changed_in_place.get(item, ()))
@@ -65,7 +65,7 @@ class Coverage(ForestFact):
             cuts = self._cuts
             found = self._find_cover_of(function, thing)
             if cuts != self._cuts and self._pending:
-                return found  # without a function that is being looked at
+                return found  # without a function that is being analysed
             self._covers[key] = found
         return self._covers[key]
 
@@ -99,7 +99,7 @@ class Coverage(ForestFact):
             self._pending.discard(function)
 
     def is_known(self, function: cst.FunctionDef) -> bool:
-        """Whether what runs ``function`` is seen: one definition; of a method, its objects are called or compiled."""
+        """Whether all callers of ``function`` are known: one definition; of a method, its objects are known too."""
         home = self._tree.scope_of(function).bindings.get(function.name.value, [])
         if sum(binding.kind == "function" for binding in home) > 1:
             return False
@@ -118,7 +118,7 @@ class Coverage(ForestFact):
 
     @cached_property
     def _all_contents(self) -> set[Object]:
-        """What any site compiles, and the objects whose methods are compiled."""
+        """All objects that any site compiles, and the objects whose methods are compiled."""
         return set().union(*self._execution.contents.values(), *map(self._bound_to, self._execution.sites))
 
     def _bound_to(self, site: Compile) -> Objects:
@@ -145,7 +145,7 @@ class Coverage(ForestFact):
         return found
 
     def may_contain(self, thing: Compile | Function) -> Sequence[Compile]:
-        """The sites that ``thing`` may lie under, in order: all others compile nothing of it."""
+        """The sites that may include ``thing``, in order: all others certainly do not."""
         contained: set[Object]
         changed: Objects = frozenset()
         if not isinstance(thing, Compile):
@@ -164,7 +164,7 @@ class Coverage(ForestFact):
         return sorted(found, key=lambda site: self._tree.index(site.node))
 
     def lies_under(self, thing: Compile | Function, site: Compile) -> bool:
-        """Whether ``site`` compiles ``thing``, or something that holds it."""
+        """Whether ``site`` compiles ``thing``, or something that contains it."""
         if thing is site:
             return False
         contents = self._execution.contents[site]
@@ -175,7 +175,7 @@ class Coverage(ForestFact):
         own = self._objects.of(thing.target)
         if thing.in_place:
             if site.in_place and own == self._objects.of(site.target):
-                return self._tree.index(thing.node) < self._tree.index(site.node)  # the last one counts
+                return self._tree.index(thing.node) < self._tree.index(site.node)  # the last one takes precedence
             inside = own < contents or all(any(encloses(outer, item) for outer in contents) for item in own)
             return (
                 bool(own) and inside and not own >= self._objects.of(expression_of(site)) - set(self._execution.by_node)
@@ -195,7 +195,7 @@ class Coverage(ForestFact):
         return found
 
     def _homes(self, inner: Compile) -> Iterator[Object]:
-        """The objects of unknown make into which the result is put where calling them is sure to run it."""
+        """The objects of unknown classes that store the result and certainly run it when they are called."""
         for target in self._targets.get(inner.node, ()):
             if isinstance(target, cst.Attribute) and target.attr.value != "forward":
                 if self._values.of(target).kind is not Kind.MODULE and not _SUBMODULE.search(target.attr.value):

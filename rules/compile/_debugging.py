@@ -1,4 +1,4 @@
-"""Switches for debugging ``torch.compile``, and whether they were set on purpose."""
+"""Settings for debugging ``torch.compile``, and whether they were set on purpose."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from torchlint.model.semantics.value import Device
 
 from ._sites import EAGER_BACKENDS, Compile, CompileSites
 
-#: What each variable or flag does when it is on, and the value that turns it on (None: any).
+#: The effect of each variable or flag when it is on, and the value that enables it (None: any).
 _VARIABLES = {
-    "TORCHDYNAMO_DISABLE": ("1", "nothing is compiled"),
-    "TORCH_COMPILE_DISABLE": ("1", "nothing is compiled"),
-    "TORCH_COMPILE_DEBUG": ("1", "every compile writes its traces to disk"),
-    "TORCHDYNAMO_SUPPRESS_ERRORS": (None, "what fails to compile runs eagerly, without an error"),
+    "TORCHDYNAMO_DISABLE": ("1", "disables `torch.compile`"),
+    "TORCH_COMPILE_DISABLE": ("1", "disables `torch.compile`"),
+    "TORCH_COMPILE_DEBUG": ("1", "writes debug files at every compilation"),
+    "TORCHDYNAMO_SUPPRESS_ERRORS": (None, "hides compile errors and falls back to eager"),
 }
 _FLAGS = {
-    "torch._dynamo.config.disable": ("True", "nothing is compiled"),
-    "torch._dynamo.config.suppress_errors": ("True", "what fails to compile runs eagerly, without an error"),
+    "torch._dynamo.config.disable": ("True", "disables `torch.compile`"),
+    "torch._dynamo.config.suppress_errors": ("True", "hides compile errors and falls back to eager"),
 }
-#: Conditions that pick a debugging back end knowingly.
+#: Conditions that select a debugging backend on purpose.
 _KNOWING = re.compile(r"debug|eager|backend|test|mps|win32|windows|darwin|platform|cpu|triton|version|capab", re.I)
 
 
@@ -42,8 +42,8 @@ def names_eager(call: cst.Call) -> bool:
     return isinstance(text, str) and EAGER_BACKENDS.fullmatch(text) is not None
 
 
-def is_meant(module: Module, site: Compile) -> bool:
-    """Whether the debugging back end was chosen knowingly: by a condition, for comparison, with a reason given."""
+def is_intended(module: Module, site: Compile) -> bool:
+    """Whether the debugging backend was chosen on purpose: under a condition, for comparison, or with a comment."""
     if in_test(module, site.node):
         return True
     if site.option("disable") is site.debugging and module.comment_on(site.node):

@@ -1,4 +1,4 @@
-"""Which calls run what ``torch.compile`` has compiled."""
+"""Which calls run the result of ``torch.compile``."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ class Execution(ForestFact):
 
     @cached_property
     def contents(self) -> dict[Compile, Objects]:
-        """What each site compiles: the objects, and the functions that run when these are called."""
+        """The contents of each site: the compiled objects, and the functions that run when these are called."""
         return {site: self.contents_of(site) for site in self.sites}
 
     def contents_of(self, site: Compile) -> Objects:
-        """What a site compiles: the objects, and the functions that run when these are called."""
+        """The contents of a site: the compiled objects, and the functions that run when these are called."""
         if isinstance(site.target, cst.FunctionDef):
             return frozenset({site.target})
         return self.called_through(self._objects.of(site.target))
 
     def called_through(self, found: Objects) -> Objects:
-        """``found``, and what calling an instance of a class of the file runs."""
+        """``found``, and the functions that run when an instance of a class of the file is called."""
         entered: set[Object] = set(found)
         for item in found:
             if self._objects.class_of(item) is not None:
@@ -68,7 +68,7 @@ class Execution(ForestFact):
 
     @cached_property
     def _executed(self) -> dict[cst.Call, Objects]:
-        """For each call what it runs: compiled objects and functions, of what is called or passed on to be called."""
+        """For each call, what it runs: the compiled objects and functions that are called or passed on to be called."""
         found: dict[cst.Call, Objects] = {}
         for call in self._tree.calls:
             if self._names.resolve(call.func) == "torch.compile" or call in self.by_node:
@@ -100,7 +100,7 @@ class Execution(ForestFact):
 
     @cached_property
     def _runs(self) -> dict[Compile, list[cst.Call]]:
-        """The calls that run what a site has compiled."""
+        """The calls that run the contents of a site."""
         found: dict[Compile, list[cst.Call]] = {}
         for site in self.sites:
             if site.in_place:
@@ -122,14 +122,14 @@ class Execution(ForestFact):
         return self._runs[site]
 
     def run_in(self, node: cst.CSTNode) -> Iterator[tuple[cst.Call, Compile]]:
-        """The calls inside ``node`` that run what is compiled outside of it, and where that is."""
+        """The calls inside ``node`` that run something compiled outside of it, and the place where it is compiled."""
         for site in self.sites:
             if not self._tree.within(site.node, node):
                 yield from ((call, site) for call in self._runs[site] if self._tree.within(call, node))
 
-    def asks_whether_compiling(self, node: cst.CSTNode) -> bool:
-        """Whether ``node`` stands in, or behind, a branch that asks whether the code is being compiled."""
-        if not self._asks_anywhere:
+    def checks_whether_compiling(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` is in, or after, a branch that checks whether the code is being compiled."""
+        if not self._checks_anywhere:
             return False
         tests = [above.test for above in self._tree.ancestors(node) if isinstance(above, (cst.If, cst.IfExp))]
         for test in (*tests, *self._gates.left_before(node)):
@@ -140,8 +140,8 @@ class Execution(ForestFact):
         return False
 
     @cached_property
-    def _asks_anywhere(self) -> bool:
-        """Whether anything in the file asks whether code is being compiled."""
+    def _checks_anywhere(self) -> bool:
+        """Whether anything in the file checks whether code is being compiled."""
         attributes = {node.attr.value for node in self._tree.attributes}
         return not _COMPILING.isdisjoint(self._tree.names) or not _COMPILING.isdisjoint(attributes)
 

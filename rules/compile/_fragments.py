@@ -1,4 +1,4 @@
-"""Single layers that are compiled one by one."""
+"""Single layers that are compiled separately."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from torchlint.model.training.loops import Loops
 from ._sites import Compile, CompileSites
 
 _WALKS = ("modules", "named_modules", "children", "named_children")
-#: Classes of torch.nn that hold or do more than one layer's work.
+#: Classes of torch.nn that contain more than one layer, or compute as much.
 _LARGER = ("Sequential", "Module", "Transformer", "Multihead", "LSTM", "GRU", "RNN", "Parameter")
-#: What a compiled module does not support, although an `nn.Sequential` does: builtins, and methods that differ.
-_TAKING_APART = frozenset(
+#: Operations that a compiled module does not support, unlike an `nn.Sequential`: builtins, and different methods.
+_UNPACKING = frozenset(
     f"builtins.{name}" for name in "enumerate filter isinstance iter list map reversed sorted sum tuple zip".split()
 )
 _CHILDREN = frozenset({"children", "named_children"})
 
 
-def is_taken_apart(module: Module, container: cst.Call) -> bool:
-    """Whether what `container` makes is iterated over, indexed or unpacked: a compiled module supports none of it."""
+def is_unpacked(module: Module, container: cst.Call) -> bool:
+    """Whether the result of `container` is iterated over, indexed or unpacked: a compiled module supports none."""
     objects = module.fact(ObjectFlow)
-    return any(container in objects.of(part) for node in module.tree.nodes for part in _taken_apart(module, node))
+    return any(container in objects.of(part) for node in module.tree.nodes for part in _unpacked(module, node))
 
 
-def _taken_apart(module: Module, node: cst.CSTNode) -> Sequence[cst.CSTNode]:
-    """What `node` itself iterates over, indexes or unpacks."""
+def _unpacked(module: Module, node: cst.CSTNode) -> Sequence[cst.CSTNode]:
+    """The expressions that `node` itself iterates over, indexes or unpacks."""
     if isinstance(node, (cst.For, cst.CompFor)):
         return (node.iter,)
     if isinstance(node, (cst.Subscript, cst.StarredElement)):
@@ -45,12 +45,12 @@ def _taken_apart(module: Module, node: cst.CSTNode) -> Sequence[cst.CSTNode]:
         return ()
     if isinstance(node.func, cst.Attribute) and node.func.attr.value in _CHILDREN:
         return (node.func.value,)
-    known = module.name_of(node.func) in _TAKING_APART
+    known = module.name_of(node.func) in _UNPACKING
     return [item.value for item in node.args if known or item.star == "*"]
 
 
 def fragments(module: Module, least: int) -> Iterator[tuple[Compile, str]]:
-    """The places that compile single layers, many times: the place, and how many."""
+    """The places that compile single layers repeatedly: the place, and the subject of the message."""
     together: dict[cst.CSTNode | None, list[Compile]] = defaultdict(list)
     for site in module.fact(CompileSites).for_speed:
         if chosen_in_walk(module, site) is not None:
@@ -84,7 +84,7 @@ def _is_layer(name: str) -> bool:
 
 
 def _times(module: Module, site: Compile) -> int:
-    """How often a place runs each time its function does; 0 if unknown."""
+    """The number of times that a place runs per call of its function; 0 if unknown."""
     times = 1
     for above, child in climb(module.tree, site.node):
         if isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):

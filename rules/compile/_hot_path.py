@@ -1,4 +1,4 @@
-"""Where ``torch.compile`` is called again at every step."""
+"""Where ``torch.compile`` is called at every step."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from ._traced import TracedCode
 
 #: Methods that run once per step.
 _PER_STEP = frozenset({"forward", "__call__", "training_step", "validation_step", "test_step", "predict_step", "step"})
-#: What registers a function as an operator, which then runs at every call of it.
+#: Decorators that register a function as an operator, whose calls run the function.
 _CUSTOM_OPS = frozenset(f"torch.library.{name}" for name in ("custom_op", "impl", "triton_op"))
-#: Functions that measure, where compiling anew is what is measured.
+#: Functions that measure compilation.
 _MEASURES = re.compile(r"bench|profil|time|timing|test|sweep|measur|compar|autotune", re.I)
-#: Loop variables that stand for one setting a round.
+#: Loop variables that contain one setting per iteration.
 _CONFIGURATION = re.compile(r"size|len|shape|dim|mode|backend|dtype|conf|cfg|model|device|fn|func|seed|name", re.I)
 _MEMO = frozenset({"functools.lru_cache", "functools.cache", "functools.cached_property"})
 
 
 def repeated(module: Module, site: Compile) -> tuple[cst.CSTNode, str] | None:
-    """What runs the compile at every step: a loop, or a function; None if nothing does for sure."""
+    """What runs the compile at every step: a loop or a function; None if nothing certainly does."""
     runs = module.fact(Execution).runs(site)
     around = module.fact(Loops).around(site.node)
     if around:
@@ -47,7 +47,7 @@ def repeated(module: Module, site: Compile) -> tuple[cst.CSTNode, str] | None:
     for call in module.callers(function).calls:
         caller = module.function_of(call)
         if caller is not None and _is_step(module, caller) and _is_unconditional(module, call, caller):
-            return caller, f"`{caller.name.value}`"
+            return caller, f"call of `{caller.name.value}`"
         for item in module.fact(Loops).around(call):
             if item.kind is LoopKind.HOT and _is_unconditional(module, call, item.node):
                 return None if _measures(module, call) else (item.node, "iteration of the loop")
@@ -63,7 +63,7 @@ def step_around(module: Module, site: Compile) -> cst.FunctionDef | None:
 
 
 def _runs_at_every_call(module: Module, site: Compile, function: cst.FunctionDef) -> bool:
-    """Whether each call of `function`, in which `site` is, compiles again and runs the result."""
+    """Whether each call of `function`, which contains `site`, compiles and runs the result."""
     if not any(module.tree.within(call, function) for call in module.fact(Execution).runs(site)):
         return False
     if not _is_unconditional(module, site.node, function) or _is_cached(module, function):
@@ -74,7 +74,7 @@ def _runs_at_every_call(module: Module, site: Compile, function: cst.FunctionDef
 
 
 def _counts(module: Module, loop: cst.For | cst.While) -> bool:
-    """`for i in range(100)`, `while step < steps`: not one model, size or setting after the other."""
+    """`for i in range(100)`, `while step < steps`: not a loop over models, sizes or settings."""
     if isinstance(loop, cst.While):
         return True
     if not isinstance(loop.iter, cst.Call) or module.name_of(loop.iter.func) != "builtins.range":
@@ -83,7 +83,7 @@ def _counts(module: Module, loop: cst.For | cst.While) -> bool:
 
 
 def _is_run_per_item(module: Module, site: Compile, loop: cst.For | cst.While) -> bool:
-    """`for p in parameters: torch.compile(update)(p)`: one item after the other, not one setting after the other."""
+    """`for p in parameters: torch.compile(update)(p)`: a loop over items, not over settings."""
     above = module.tree.parent(site.node)
     if not (isinstance(above, cst.Call) and above.func is site.node) or not isinstance(loop, cst.For):
         return False
@@ -94,7 +94,7 @@ def _is_run_per_item(module: Module, site: Compile, loop: cst.For | cst.While) -
 
 
 def _is_unconditional(module: Module, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
-    """Whether at most a plain flag stands between the two: `if self.fast:`, not `if self.fast is None:`."""
+    """Whether there is at most a plain flag between the two: `if self.fast:`, not `if self.fast is None:`."""
     for above, child in climb(module.tree, node, outer):
         if isinstance(above, (cst.ExceptHandler, cst.Else, cst.MatchCase, cst.Lambda)):
             return False
@@ -105,7 +105,7 @@ def _is_unconditional(module: Module, node: cst.CSTNode, outer: cst.CSTNode) -> 
 
 
 def _is_invariant(module: Module, site: Compile, loop: cst.CSTNode) -> bool:
-    """Whether every round compiles the same."""
+    """Whether every iteration compiles the same object."""
     if isinstance(site.target, cst.FunctionDef):
         return True
     for node in module.tree.nodes_in(site.target):

@@ -1,4 +1,4 @@
-"""The kinds of what a compiler cannot handle; no heavy imports, as messages are looked up by them."""
+"""The kinds of operations that a compiler cannot handle; without heavy imports, because messages need them."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from enum import Enum
 
 
 class BreakKind(Enum):
-    """Why the compiler gives up."""
+    """Why the compiler breaks the graph."""
 
-    READ = "read"  #: the value of a tensor is read
+    READ = "read"  #: reads the value of a tensor
     BRANCH = "branch"  #: a branch depends on the value of a tensor
     SHAPE = "shape"  #: the shape of a result depends on values
-    OUTPUT = "output"  #: something is printed or logged
+    OUTPUT = "output"  #: prints or logs
     PYTHON = "python"  #: a Python function that cannot be traced
-    LAYER = "layer"  #: a layer is built
-    RECURRENT = "recurrent"  #: a recurrent layer is run
+    LAYER = "layer"  #: creates a layer
+    RECURRENT = "recurrent"  #: runs a recurrent layer
 
 
 class StateKind(Enum):
-    """What Python state is."""
+    """The kind of a Python value that changes."""
 
     NUMBER = "number"
     LIST = "list"

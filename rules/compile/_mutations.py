@@ -1,4 +1,4 @@
-"""What in code that runs compiled changes Python state on which the compiler relies."""
+"""Changes of Python state, in code that runs compiled, that the compiler depends on."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _GROWS = frozenset({"append", "extend", "insert", "appendleft"})
 
 @dataclass(frozen=True, eq=False)
 class Mutation:
-    """A place in a traced function that changes Python state on which the compiled code depends."""
+    """A place in a traced function that changes Python state that the compiled code depends on."""
 
     node: cst.CSTNode  #: the statement
     traced: Traced
-    name: str  #: what is changed, as written
-    made: Binding  #: where it gets its first value
+    name: str  #: the changed expression
+    made: Binding  #: where it is first assigned
     kind: StateKind
 
 
@@ -37,7 +37,7 @@ class Mutations:
         self._traced = module.fact(TracedCode)
 
     def all(self) -> Iterator[Mutation]:
-        """Every place in code that runs compiled that changes a number, list or dict on which the compiler relies."""
+        """Every place in code that runs compiled that changes a number, list or dict that the compiler depends on."""
         found: list[Mutation] = []
         for traced in self._traced.functions.values():
             for node in self._module.tree.nodes_in(traced.function.body):
@@ -50,12 +50,12 @@ class Mutations:
                 made = self._made(target, traced)
                 if made is None or _kind_of_value(made.value) is not wanted:
                     continue
-                if not self._starts_anew(target, made, traced):
+                if not self._is_reset(target, made, traced):
                     found.append(Mutation(node, traced, self._module.code(target), made, wanted))
         yield from sorted(found, key=lambda item: self._module.tree.index(item.node))
 
     def _changed(self, node: cst.Assign | cst.AugAssign | cst.Expr) -> tuple[cst.BaseExpression, StateKind] | None:
-        """What a statement counts up, or adds to; and of which kind it must be."""
+        """What a statement increments or appends to, and the kind that it must have."""
         if isinstance(node, cst.Assign):
             target, value = node.targets[0].target, node.value
             if not isinstance(value, cst.BinaryOperation) or not isinstance(value.operator, (cst.Add, cst.Subtract)):
@@ -75,7 +75,7 @@ class Mutations:
         return None
 
     def _made(self, target: cst.BaseExpression, traced: Traced) -> Binding | None:
-        """Where a global, or an attribute of a module, gets its first value; None if it is neither."""
+        """Where a global, or an attribute of a module, is first assigned; None if it is neither."""
         tree = self._module.tree
         if isinstance(target, cst.Name):
             scope = self._module.names.home_of(target)
@@ -104,13 +104,13 @@ class Mutations:
         return None
 
     def _counts_on(self, statement: cst.CSTNode) -> bool:
-        """``x += 1``, or ``x = x + 1``."""
+        """Whether the statement is ``x += 1`` or ``x = x + 1``."""
         if isinstance(statement, cst.Assign) and isinstance(statement.value, cst.BinaryOperation):
             return self._module.code(statement.value.left) == self._module.code(statement.targets[0].target)
         return isinstance(statement, cst.AugAssign)
 
-    def _starts_anew(self, target: cst.BaseExpression, made: Binding, traced: Traced) -> bool:
-        """Whether the compiled code, or for a list anything, sets it back: it then takes few values."""
+    def _is_reset(self, target: cst.BaseExpression, made: Binding, traced: Traced) -> bool:
+        """Whether the compiled code, or for a list anything, resets it: it then has few values."""
         tree, name = self._module.tree, made.name
         if isinstance(target, cst.Name):
             bound = tree.scopes[tree.root_of(made.node)].bindings[name]

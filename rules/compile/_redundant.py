@@ -1,4 +1,4 @@
-"""What is compiled although it only runs inside something else that is compiled."""
+"""Compiled code that runs only inside other compiled code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Redundant(ForestFact):
         self._coverage = module.fact(Coverage)
 
     def pairs(self) -> Iterator[tuple[Compile, Compile]]:
-        """What is compiled although it only ever runs inside something compiled: it, and the compile that counts."""
+        """The compiles that run only inside another one, each with the outer compile."""
         if len(self._execution.sites) < 2:
             return
         for site in self._execution.sites:
@@ -52,7 +52,7 @@ class Redundant(ForestFact):
             site for site in self._coverage.may_contain(inner) if self._coverage.lies_under(inner, site)
         ]
         if any(site is inner or self._coverage.lies_under(site, inner) for site in found):
-            return None  # each within the other: they are not told apart
+            return None  # each within the other: they cannot be ordered
         if not found or not all(self._always_with(inner, site) for site in found):
             return None
         return min(found, key=lambda site: self._tree.index(site.node))
@@ -64,18 +64,18 @@ class Redundant(ForestFact):
         return next((site for site in others if self._tree.index(site.node) < self._tree.index(inner.node)), None)
 
     def _always_with(self, inner: Compile, outer: Compile) -> bool:
-        """Whether ``outer`` is in force whenever ``inner`` is, as far as conditions in the file tell."""
-        if self._gates.alternative(inner.node, outer.node) or not self._may_meet(inner.node, outer.node):
+        """Whether ``outer`` is active whenever ``inner`` is, as far as conditions in the file show."""
+        if self._gates.alternative(inner.node, outer.node) or not self._may_both_run(inner.node, outer.node):
             return False
         return self._conditions(outer.node) <= self._conditions(inner.node)
 
-    def _may_meet(self, one: cst.CSTNode, other: cst.CSTNode) -> bool:
-        """Whether some run of the file may pass both places: one calls the other, or something calls both."""
+    def _may_both_run(self, one: cst.CSTNode, other: cst.CSTNode) -> bool:
+        """Whether some run of the file may reach both places: one calls the other, or something calls both."""
         paths = [self._callers_of(node) for node in (one, other)]
         return None in paths[0] or None in paths[1] or bool(paths[0] & paths[1])
 
     def _callers_of(self, node: cst.CSTNode) -> set[Function | None]:
-        """The functions around ``node`` and those that call them, at any depth; None for the level of the module."""
+        """The functions around ``node`` and those that call them, at any depth; None for module level."""
         found: set[Function | None] = set()
         waiting = [self._tree.function_of(node)]
         while waiting:

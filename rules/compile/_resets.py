@@ -1,4 +1,4 @@
-"""Loops that discard compiled code which they need again."""
+"""Loops that discard compiled code that they need again."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from torchlint.model.training.loops import LoopKind, Loops
 from ._execution import Execution
 from ._sites import CompileSites
 
-#: Functions that measure or compare, and want every round to start anew.
+#: Functions that measure or compare, and start every iteration without compiled code.
 _MEASURES = re.compile(r"bench|profil|time|timing|warm|test|sweep|measur|compar|autotune|repro|accuracy", re.I)
-#: Loop variables that stand for one configuration a round.
+#: Loop variables that contain one configuration per iteration.
 _CONFIGURATIONS = re.compile(
     r"size|len|dim|width|depth|mode|backend|dtype|config|cfg|model|device|fold|trial|seed|case|arm|variant|shape|bs$|"
     r"opt|name|setting|param|fn|func|run",
     re.I,
 )
-#: Conditions that are true whenever compiling is on.
+#: Conditions that are true whenever compilation is enabled.
 _COMPILING = re.compile(r"compil|dynamo|hasattr|is_available", re.I)
 
 
-def loop_that_needs_it(module: Module, reset: cst.Call) -> cst.For | cst.While | None:
-    """The loop that resets in every round and runs the same compiled code in the next one."""
+def resetting_loop(module: Module, reset: cst.Call) -> cst.For | cst.While | None:
+    """The loop that resets at every iteration and runs the same compiled code in the next one."""
     places = [reset]
     function = module.function_of(reset)
     if function is not None and not module.fact(Loops).around(reset) and _always_runs(module, reset, function):
@@ -35,16 +35,18 @@ def loop_that_needs_it(module: Module, reset: cst.Call) -> cst.For | cst.While |
     for place in places:
         around = module.fact(Loops).around(place)
         if around and _always_runs(module, place, around[0].node) and not _measures(module, place):
-            if _needs_what_it_had(module, around[0].node):
+            if _needs_compiled_code(module, around[0].node):
                 return around[0].node
     return None
 
 
-def _needs_what_it_had(module: Module, loop: cst.For | cst.While) -> bool:
+def _needs_compiled_code(module: Module, loop: cst.For | cst.While) -> bool:
     if any(module.tree.within(site.node, loop) for site in module.fact(CompileSites).all):
         return False
-    if any(module.value(call).kind is Kind.MODULE and module.value(call).origins for call in _made_in(module, loop)):
-        return False  # a new model in every round
+    if any(
+        module.value(call).kind is Kind.MODULE and module.value(call).origins for call in _assigned_calls(module, loop)
+    ):
+        return False  # a new model at every iteration
     if module.fact(Loops).of(loop).kind is not LoopKind.OTHER:
         return True
     if isinstance(loop, cst.For):
@@ -54,13 +56,13 @@ def _needs_what_it_had(module: Module, loop: cst.For | cst.While) -> bool:
     return any(module.fact(Execution).run_in(loop))
 
 
-def _made_in(module: Module, loop: cst.For | cst.While) -> list[cst.Call]:
+def _assigned_calls(module: Module, loop: cst.For | cst.While) -> list[cst.Call]:
     """The calls in a loop whose result is assigned."""
     return [call for call in module.tree.calls_in(loop.body) if isinstance(module.tree.parent(call), cst.Assign)]
 
 
 def _always_runs(module: Module, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
-    """Whether only conditions about compiling stand between ``outer`` and ``node``."""
+    """Whether there are only conditions about compilation between ``outer`` and ``node``."""
     for above, child in climb(module.tree, node):
         if above is outer:
             return True

@@ -13,7 +13,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 
 OPTIONS = frozenset({"fullgraph", "dynamic", "backend", "mode", "options", "disable"})
-#: Back ends that run the code as it is, for debugging and for tests: ``eager``, ``aot_eager_decomp_partition``.
+#: Backends that do not optimize, for debugging and for tests: ``eager``, ``aot_eager_decomp_partition``.
 EAGER_BACKENDS = re.compile(r"(pre_dispatch_|aot_)?eager(_\w+)?")
 
 
@@ -23,12 +23,12 @@ class Compile:
 
     node: cst.Call | cst.Decorator
     call: cst.Call | None  #: the call with the options; None for a decorator without parentheses
-    target: cst.BaseExpression | cst.FunctionDef  #: what is compiled
+    target: cst.BaseExpression | cst.FunctionDef  #: the compiled object
     in_place: bool = False  #: ``x.compile()``
 
     @property
     def options(self) -> list[cst.Arg]:
-        """The arguments other than what is compiled."""
+        """The arguments other than the compiled object."""
         return [] if self.call is None else [item for item in self.call.args if item.value is not self.target]
 
     def option(self, name: str) -> cst.Arg | None:
@@ -37,7 +37,7 @@ class Compile:
 
     @property
     def debugging(self) -> cst.Arg | None:
-        """The argument by which the code runs as it is: ``backend="eager"``, ``disable=True``."""
+        """The argument that prevents optimization: ``backend="eager"``, ``disable=True``."""
         disable, backend = self.option("disable"), self.option("backend")
         if disable is not None and isinstance(disable.value, cst.Name) and disable.value.value == "True":
             return disable
@@ -63,7 +63,7 @@ class CompileSites(ForestFact):
 
     @cached_property
     def all(self) -> list[Compile]:
-        """Every place of the file that compiles something, be it only for debugging, in order."""
+        """Every place of the file that compiles something, even if only for debugging, in order."""
         found = [*self._calls(), *self._methods(), *self._decorators()]
         return sorted(found, key=lambda site: self._tree.index(site.node))
 

@@ -1,4 +1,4 @@
-"""Functions that run compiled, and what in them is always reached."""
+"""Functions that run compiled, and which of their code is always reached."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ._conditions import USUAL, goes_on
 from ._execution import Execution
 from ._sites import Compile, CompileSites
 
-#: How many calls deep compiled code is followed: a model, its blocks, their layers.
+#: The maximum number of calls that compiled code is followed into: a model, its blocks, their layers.
 _DEPTH = 3
 
 
@@ -25,8 +25,8 @@ class Traced:
     """A function that runs compiled."""
 
     function: cst.FunctionDef
-    site: Compile  #: where it is compiled, or what calls it is
-    call: cst.Call | None = None  #: by which the compiled function runs it; None if it is compiled itself
+    site: Compile  #: where it is compiled, or where its caller is
+    call: cst.Call | None = None  #: the call by which the compiled function runs it; None if it is compiled itself
 
 
 class TracedCode:
@@ -37,7 +37,7 @@ class TracedCode:
 
     @cached_property
     def functions(self) -> dict[cst.FunctionDef, Traced]:
-        """The functions of the file that run compiled, be it not always: what is compiled, and what that calls."""
+        """The functions of the file that may run compiled: those that are compiled, and those that they call."""
         module = self._module
         found: dict[cst.FunctionDef, Traced] = {}
         for site in module.fact(CompileSites).all:
@@ -67,9 +67,9 @@ class TracedCode:
                 yield call
 
     def is_reached(self, node: cst.CSTNode, function: cst.FunctionDef) -> bool:
-        """Whether running ``function`` compiled reaches ``node``, as far as can be seen."""
+        """Whether running ``function`` compiled reaches ``node``, as far as is known."""
         module = self._module
-        if module.tree.function_of(node) is not function or module.fact(Execution).asks_whether_compiling(node):
+        if module.tree.function_of(node) is not function or module.fact(Execution).checks_whether_compiling(node):
             return False
         for above, child in climb(module.tree, node):
             if above is function:

@@ -1,4 +1,4 @@
-"""What speaks for and against compiling a network that a training loop runs."""
+"""Reasons for and against compiling a network that a training loop runs."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from torchlint.rule import Note
 from ._execution import Execution
 from ._sites import CompileSites
 
-#: Data sets whose items all have one shape.
+#: Datasets whose items all have one shape.
 _EQUAL = tuple(
     f"torchvision.datasets.{name}"
     for name in ("MNIST", "FashionMNIST", "KMNIST", "QMNIST", "EMNIST", "USPS", "CIFAR10", "CIFAR100", "SVHN", "STL10")
 )
-#: What says that the file compiles in some way, runs on several GPUs, feeds what varies in size, or needs eager code.
+#: Words that show that the file compiles, uses several GPUs, varies its input sizes, or needs eager code.
 _SPEAKS_AGAINST = re.compile(
     r"compile|^jit$|torchscript|dynamo|cuda_?graph|(^|_)(ddp|fsdp|deepspeed|apex|xla|tpu)(_|$)|data_?parallel|"
     r"init_process_group|collate|pad_sequence|tokeni[sz]er|packed|(^|_)(lstm|gru|rnn)|hook|checkpoint_sequential|"
     r"create_graph|retain_graph|sparse|adj(acency)?$|edge_index|meta_|maml|spectral_norm|weight_norm|prun",
     re.IGNORECASE,
 )
-#: How the files of a project that define networks tend to be called.
+#: Typical names of the files of a project that define networks.
 _OWN_FILES = re.compile(r"\.|(models?|modules?|networks?|nets?|architectures?|\w*(net|unet|vae|gan|vit))(\.|$)")
 _LIBRARIES = ("torch_geometric", "dgl", "transformers", "higher", "learn2learn", "horovod", "torch_xla", "timm.data")
-#: Constructors of older versions: with an array of another type, or a shape, they raise when compiled (torch 2.13).
+#: Deprecated constructors: with an array of another dtype, or a shape, they raise an error when compiled (torch 2.13).
 _LEGACY = re.compile(r"torch\.(cuda\.)?(BFloat16|Bool|Byte|Char|Double|Float|Half|Int|Long|Short)Tensor")
 
 
@@ -41,7 +41,7 @@ def uses_gpu(module: Module) -> bool:
     return module.fact(Devices).uses_cuda or any(module.calls("torch.accelerator.current_accelerator"))
 
 
-def speaks_against(module: Module) -> bool:
+def is_unsuitable(module: Module) -> bool:
     if module.fact(CompileSites).all or any(module.imports(name) for name in _LIBRARIES):
         return True
     if (
@@ -71,7 +71,7 @@ def fixed_shape(module: Module, step: TrainingLoop) -> Note | None:
 
 
 def is_shown(module: Module, call: cst.Call) -> bool:
-    """Whether the network is one of the project, of several layers, or a well-known one."""
+    """Whether the network is defined in the project, with several layers, or is a well-known one."""
     name = module.name_of(call.func)
     if name is None:
         return bool(module.definitions.called(call, module.values))
@@ -83,7 +83,7 @@ def is_shown(module: Module, call: cst.Call) -> bool:
 
 
 def may_be_compiled(module: Module, call: cst.Call) -> bool:
-    """Whether `.compile()` of the network that `call` makes is that of torch, and nothing in its forward forbids it."""
+    """Whether the network that `call` creates has torch's `.compile()`, and its forward pass can be compiled."""
     if any(module.definitions.method(item, "compile") for item in module.definitions.called(call, module.values)):
         return False
     execution = module.fact(Execution)
@@ -102,7 +102,7 @@ def may_be_compiled(module: Module, call: cst.Call) -> bool:
 
 
 def _is_legacy(module: Module, call: cst.Call) -> bool:
-    """`torch.FloatTensor(array)`, also under a name that is one of several such types; not of a list or of sizes."""
+    """`torch.FloatTensor(array)`, or a name for several such types; not of a list or of sizes."""
     if len(call.args) != 1 or call.args[0].star or isinstance(call.args[0].value, (cst.List, cst.Tuple, cst.Integer)):
         return False
     named: list[cst.CSTNode] = [call.func]
@@ -113,7 +113,7 @@ def _is_legacy(module: Module, call: cst.Call) -> bool:
 
 
 def _is_short(module: Module, loop: cst.CSTNode) -> bool:
-    """Whether a loop runs a few steps only: `for step in range(10)`."""
+    """Whether a loop runs only a few steps: `for step in range(10)`."""
     if not isinstance(loop, cst.For) or not isinstance(loop.iter, cst.Call) or len(loop.iter.args) != 1:
         return False
     steps = module.value(loop.iter.args[0].value).constant
@@ -121,7 +121,7 @@ def _is_short(module: Module, loop: cst.CSTNode) -> bool:
 
 
 def _is_kept(module: Module, item: cst.Arg, step: TrainingLoop) -> bool:
-    """Whether an argument is a tensor made before the loop."""
+    """Whether an argument is a tensor created before the loop."""
     if item.star or not isinstance(item.value, cst.Name):
         return False
     value = module.value(item.value)

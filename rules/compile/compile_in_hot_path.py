@@ -18,21 +18,20 @@ if TYPE_CHECKING:
 
 
 class CompileInHotPath(Rule):
-    """`torch.compile` is called again at every step, where once would do.
+    """`torch.compile` is called at every step, where one call is enough.
 
     ## What it does
     Flags `torch.compile(...)` inside `forward`, `training_step` or the `step` of an optimizer, and inside a loop over
-    batches or steps, where what it gives is called right there. A function that such a loop calls counts as part of
-    the loop.
+    batches or steps, if its result is called right there. A function that such a loop calls counts as part of the loop.
 
-    Compiling in a constructor, once per layer or per model, behind a test whether it was done before, in a cached
-    function or in a benchmark is left alone.
+    Not flagged is `torch.compile` in a constructor, once per layer or per model, in a cached function or in a
+    benchmark. Neither is a call behind a check whether the code is compiled already.
 
     ## Why it is slow
-    The code is not compiled again each time: what was compiled is remembered for the code of the function. But every
-    `torch.compile(...)` makes a new wrapper, and its first call sets that up before it finds the compiled code: several
-    times the work of calling a wrapper that was kept. A function defined at every step may cost more: the values that
-    it closes over are checked too, and new ones can compile another version.
+    The code is not compiled again each time: the compiled code is cached for the code object of the function. But every
+    `torch.compile(...)` creates a new wrapper, whose first call must be set up before it finds the compiled code. That
+    takes several times as long as a call of an existing wrapper. A function that is defined at every step may cost
+    more: the values of its closure are also checked, and new values can compile another version.
 
     ## Example
     ```python
@@ -50,11 +49,11 @@ class CompileInHotPath(Rule):
     ```
 
     ## Fix safety
-    Unsafe: the call moves out of the loop, or to the level of the module, and so runs at import and once. Offered
-    where what is compiled exists there.
+    Unsafe: the call moves out of the loop, or to module level, where it runs once at import. The fix is offered if the
+    compiled object exists there.
 
     ## When to ignore
-    When the function runs only a few times in the life of the program.
+    Ignore it if the function runs only a few times in the whole program.
 
     ## References
     - [torch.compile](https://docs.pytorch.org/docs/stable/generated/torch.compile.html)
@@ -87,18 +86,23 @@ class CompileInHotPath(Rule):
             yield self.diagnostic(
                 module,
                 site.node,
-                "`torch.compile` is called again at every step",
-                label="creates a new wrapper each time",
+                "`torch.compile` is called at every step and creates a new wrapper each time",
+                label="one call is enough",
                 notes=(Note.at(module, where, f"runs at every {why}"),),
                 fix=None
                 if edited is None
-                else Fix("compile once", edited, Applicability.UNSAFE, "it is then compiled before the first step"),
+                else Fix(
+                    "call `torch.compile` once and reuse the result",
+                    edited,
+                    Applicability.UNSAFE,
+                    "runs it before the loop or at import",
+                ),
             )
 
 
 @dataclass(frozen=True, eq=False)
 class _Moved:
-    """A compile that a fix assigns to a name, before a loop or at the level of the module."""
+    """A compile that a fix assigns to a name, before a loop or at module level."""
 
     name: str
     scope: Scope  #: that gets the name
@@ -109,7 +113,7 @@ class _Moved:
 
 
 def _hoist(module: Module, site: Compile, where: cst.CSTNode, moved: list[_Moved]) -> Edits | None:
-    """Move the compile to the level of the module if that is possible, else before the loop."""
+    """Move the compile to module level if that is possible, else before the loop."""
     from ._hot_path import step_around
 
     for place in dict.fromkeys(place for place in (step_around(module, site), where) if place is not None):
@@ -120,7 +124,7 @@ def _hoist(module: Module, site: Compile, where: cst.CSTNode, moved: list[_Moved
 
 
 def _hoist_out_of(module: Module, site: Compile, where: cst.CSTNode, moved: list[_Moved]) -> Edits | None:
-    """Move the compile before the loop, or before the class or function at the level of the module."""
+    """Move the compile before the loop, or before the class or function at module level."""
     import libcst as cst
 
     if isinstance(site.target, cst.FunctionDef) or site.call is None or "\n" in module.code(site.call):
@@ -183,7 +187,7 @@ def _insert(
 
 
 def _outermost(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
-    """The statement of the module that holds ``node``."""
+    """The class or function at module level that contains ``node``."""
     import libcst as cst
 
     found = module.tree.top_level(node)

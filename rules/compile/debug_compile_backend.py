@@ -17,23 +17,24 @@ _TESTS = ("torch._dynamo.testing", "torch._dynamo.test_case")
 
 
 class DebugCompileBackend(Rule):
-    """A switch for debugging `torch.compile` was left in.
+    """A setting for debugging `torch.compile` is left in the code.
 
     ## What it does
-    Flags what is there to find errors of the compiler, where it stays in force: `backend="eager"` and
-    `backend="aot_eager"` (and their relatives), `disable=True`, `torch._dynamo.config.disable = True`,
-    `torch._dynamo.config.suppress_errors = True`, and the environment variables `TORCHDYNAMO_DISABLE`,
-    `TORCH_COMPILE_DISABLE`, `TORCH_COMPILE_DEBUG` and `TORCHDYNAMO_SUPPRESS_ERRORS`, set in code.
+    Flags settings for debugging the compiler that stay in effect:
 
-    Tests are left alone, and so is a switch that hangs on a condition, that is set back later in the file, or that
-    stands beside a compile of the same thing with another back end (a comparison).
+    - `backend="eager"`, `backend="aot_eager"` and their variants, and `disable=True`;
+    - `torch._dynamo.config.disable = True` and `torch._dynamo.config.suppress_errors = True`;
+    - the environment variables `TORCHDYNAMO_DISABLE`, `TORCH_COMPILE_DISABLE`, `TORCH_COMPILE_DEBUG` and
+      `TORCHDYNAMO_SUPPRESS_ERRORS`, if the code sets them.
+
+    Tests are not flagged. Neither is a setting that depends on a condition or that the file resets later. A comparison,
+    in which the same object is also compiled with another backend, is not flagged either.
 
     ## Why it is slow
-    `backend="eager"` traces the code into a graph and then runs that graph operator by operator: the tracing and the
-    checks before each call come on top of the eager time, and nothing is fused. `"aot_eager"` does the same with the
-    graphs of the forward and the backward pass. With `disable=True` the code is not compiled at all.
-    `suppress_errors = True` costs nothing while compiling works. Where it does not, that function silently stays
-    eager.
+    `backend="eager"` traces the code into a graph and then runs that graph operator by operator. The tracing, and the
+    guards before each call, add to the eager time, and nothing is fused. `"aot_eager"` does the same with the graphs of
+    the forward and the backward pass. With `disable=True` the code is not compiled at all. `suppress_errors = True`
+    costs nothing while compilation succeeds. If it fails, the function silently runs eagerly.
 
     ## Example
     ```python
@@ -48,12 +49,13 @@ class DebugCompileBackend(Rule):
     To debug, set a variable for one run: `TORCH_LOGS="graph_breaks,recompiles" python train.py`.
 
     ## Fix safety
-    Unsafe: the code is then really compiled. The first call takes longer, results may round differently, a C++
-    compiler or Triton must be there, and an error that was hidden so far appears. What only the deleted statement uses
-    of a package (`from torch._dynamo import config`) is no longer imported.
+    Unsafe: the code is then compiled. The first call takes longer, results may round differently, a C++ compiler or
+    Triton must be installed, and hidden errors appear. An import that only the deleted statement uses is removed, such
+    as `from torch._dynamo import config`.
 
     ## When to ignore
-    When the program cannot be compiled on purpose: a library that it uses breaks under the compiler.
+    Ignore it if the program is not compiled on purpose, for example because a library that it uses fails under the
+    compiler.
 
     ## References
     - [torch.compile](https://docs.pytorch.org/docs/stable/generated/torch.compile.html)
@@ -87,20 +89,20 @@ class DebugCompileBackend(Rule):
     demo = ("GPU", "CPU")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from ._debugging import in_test, is_meant, names_eager, switches
+        from ._debugging import in_test, is_intended, names_eager, switches
         from ._sites import CompileSites
 
         if any(module.imports(name) for name in _TESTS):
             return
         for site in module.fact(CompileSites).all:
             argument = site.debugging
-            if argument is None or is_meant(module, site):
+            if argument is None or is_intended(module, site):
                 continue
             text = f"{argument.keyword.value}={module.code(argument.value)}" if argument.keyword else ""
             yield self.diagnostic(
                 module,
                 site.node,
-                f"compiled with `{text}`, which leaves the code as it is",
+                f"`torch.compile` with `{text}` does not optimize the code",
                 label="for debugging only",
                 fix=_fix(f"remove `{text}`", _without(module, site, argument)),
             )
@@ -109,7 +111,7 @@ class DebugCompileBackend(Rule):
                 yield self.diagnostic(
                     module,
                     call.node,
-                    f"compiled with {module.code(call.node.args[0].value)}, which leaves the code as it is",
+                    f"`torch._dynamo.optimize({module.code(call.node.args[0].value)})` does not optimize the code",
                     label="for debugging only",
                 )
         found = list(switches(module))
@@ -118,9 +120,9 @@ class DebugCompileBackend(Rule):
             yield self.diagnostic(
                 module,
                 switch.node,
-                f"`{switch.name}` is on for the whole program",
-                label=effect,
-                fix=_fix("remove it", _deleted(module, switch.node, nodes)),
+                f"`{switch.name}` {effect} in the whole program",
+                label="for debugging only",
+                fix=_fix("remove this setting", _deleted(module, switch.node, nodes)),
             )
 
 
@@ -148,5 +150,5 @@ def _deleted(module: Module, statement: cst.CSTNode, switches: list[cst.CSTNode]
 
 
 def _fix(message: str, edited: edits.Edits | None) -> Fix | None:
-    caution = "the code is then really compiled: a longer first call, other rounding, errors that were hidden"
+    caution = "compiles the code: the first call takes longer, results may round differently, hidden errors appear"
     return None if edited is None else Fix(message, edited, Applicability.UNSAFE, caution)

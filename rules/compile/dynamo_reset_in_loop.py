@@ -13,20 +13,20 @@ _RESETS = ("torch._dynamo.reset", "torch._dynamo.reset_code_caches", "torch.comp
 
 
 class DynamoResetInLoop(Rule):
-    """The compile cache is thrown away in a loop that needs it again in the next round.
+    """`torch._dynamo.reset()` in a loop discards the compile cache at every iteration.
 
     ## What it does
     Flags `torch._dynamo.reset()`, `torch._dynamo.reset_code_caches()` and `torch.compiler.reset()` in a training loop,
-    in a loop over epochs, or in a loop that runs something compiled outside of it; also where the call stands in a
-    function that such a loop calls.
+    in a loop over epochs, or in a loop that runs something compiled outside of it. The call may also be in a function
+    that such a loop calls.
 
-    A loop that compiles something else in every round (one model after the other, one setting after the other) is left
-    alone, and so are tests, benchmarks and resets that hang on a condition.
+    A loop that compiles something else at every iteration (one model or setting after the other) is not flagged.
+    Neither are tests, benchmarks and resets that depend on a condition.
 
     ## Why it is slow
-    A reset forgets every compiled function of the process. The next call traces the code again, builds its graphs
-    again and looks their kernels up in the cache on disk, or generates them again. That happens in every round, while
-    the call that finds its compiled code only checks a few conditions.
+    A reset discards every compiled function of the process. The next call traces the code again, builds its graphs
+    again, and generates their kernels again or finds them in the cache on disk. This happens at every iteration. A call
+    that finds its compiled code only checks a few guards.
 
     ## Example
     ```python
@@ -42,17 +42,17 @@ class DynamoResetInLoop(Rule):
     for epoch in range(epochs):
         train(model, loader)
     ```
-    If the compiler gives up after too many versions of one function, mark what varies: `torch._dynamo.mark_dynamic`,
-    or `dynamic=True`.
+    If the compiler falls back to eager after too many versions of one function, mark the dimensions that vary:
+    `torch._dynamo.mark_dynamic`, or `dynamic=True`.
 
     ## Fix safety
-    Unsafe: compiled code and what it holds on to stay in memory, and code that was compiled for one case is used again
-    for the next. An `if` or `for` that only contains the reset is deleted with it, and what only
-    the reset uses (`import torch._dynamo`) is no longer imported. No fix is offered where the reset is
-    a part of a larger statement, or where the condition or the iterable may change something.
+    Unsafe: compiled code, and the objects that it refers to, stay in memory. Code that was compiled for one case is
+    used again for the next. An `if` or `for` that contains only the reset is deleted with it. An import that only the
+    reset uses (`import torch._dynamo`) is removed. No fix is offered if the reset is part of a larger statement, or if
+    the condition or the iterable may have side effects.
 
     ## When to ignore
-    When each round runs a model that is never run again, and memory is short.
+    Ignore it if each iteration runs a model that never runs again, and memory is short.
 
     ## References
     - [torch.compiler.reset](https://docs.pytorch.org/docs/stable/generated/torch.compiler.reset.html)
@@ -66,12 +66,12 @@ class DynamoResetInLoop(Rule):
     demo = ("CPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from ._resets import loop_that_needs_it
+        from ._resets import resetting_loop
 
         resets = list(module.own_calls(*_RESETS))
         nodes = [call.node for call in resets]
         for call in resets:
-            loop = loop_that_needs_it(module, call.node)
+            loop = resetting_loop(module, call.node)
             if loop is None:
                 continue
             statement = edits.statement_of_call(module, call.node)
@@ -82,9 +82,9 @@ class DynamoResetInLoop(Rule):
                 module,
                 call.node,
                 f"`{call.name}()` discards the compile cache at every iteration",
-                label="the next iteration compiles again",
+                label="the next iteration recompiles",
                 notes=(Note.at(module, loop, "runs at every iteration of the loop"),),
                 fix=None
                 if edited is None
-                else Fix("remove the reset", edited, Applicability.UNSAFE, "compiled code stays in memory"),
+                else Fix("remove the reset", edited, Applicability.UNSAFE, "keeps compiled code in memory"),
             )

@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 class FragmentedCompile(Rule):
-    """The layers of a model are compiled one by one, and the model that runs them is not.
+    """Single layers of a model are compiled separately, and the model is not compiled.
 
     ## What it does
-    Flags `torch.compile` on single layers of `torch.nn` (a `Linear`, a `Conv2d`, a norm, an activation), where at
-    least eight of them are compiled each by itself, or where a loop over `model.modules()` compiles every layer of a
-    class. What is compiled from outside as well is left to TL501.
+    Flags `torch.compile` on single layers of `torch.nn`, such as a `Linear`, a `Conv2d`, a norm or an activation. At
+    least eight of them must be compiled separately, or a loop over `model.modules()` must compile every layer of a
+    class. The option `layers` sets that number. If the model is compiled as well, TL501 reports it instead.
 
-    Blocks of several layers are left alone: compiling each block of a deep model is the documented way to a short
-    start-up.
+    Blocks of several layers are not flagged: compiling each block of a deep model is the documented way to reduce
+    start-up time.
 
     ## Why it is slow
-    A layer by itself holds one operator or two: there is nothing to fuse it with. But each call of a compiled layer
-    checks whether its code still fits, and starts it anew. For small layers that costs more than the layer. The
+    A single layer consists of one or two operators, so there is nothing to fuse. But each call of a compiled layer
+    checks its guards and launches the compiled code. For small layers that costs more than the layer itself. The
     versions for all layers of a class also count together: of layers that differ in size, the ninth runs eagerly
     (`torch._dynamo.config.recompile_limit`).
 
@@ -45,14 +45,14 @@ class FragmentedCompile(Rule):
     ```
 
     ## Fix safety
-    Unsafe: the keys of `state_dict()` lose the `_orig_mod.` of each layer (those of an `nn.Sequential` begin with it
-    instead), the first call compiles for longer, and results may round differently. A compiled `nn.Sequential` can be
-    neither iterated over nor indexed: no fix is offered where code that torchlint sees does so, but another file may.
-    Offered for layers in an `nn.Sequential`, and for a loop over `model.modules()` that only compiles.
+    Unsafe: the keys of `state_dict()` lose the `_orig_mod.` of each layer; those of an `nn.Sequential` begin with it
+    instead. The first call compiles for longer, and results may round differently. A compiled `nn.Sequential` can be
+    neither iterated over nor indexed. No fix is offered if code that torchlint sees does so, but code in another file
+    may. The fix is offered for layers in an `nn.Sequential`, and for a loop over `model.modules()` that only compiles.
 
     ## When to ignore
-    When each layer is large, or must be compiled alone: between hooks of FSDP, offloading, or code that breaks the
-    graph.
+    Ignore it if each layer is large, or must be compiled separately: between hooks of FSDP, with offloading, or between
+    code that causes graph breaks.
 
     ## References
     - [Regional compilation](https://docs.pytorch.org/tutorials/recipes/regional_compilation.html)
@@ -80,15 +80,15 @@ class FragmentedCompile(Rule):
             yield self.diagnostic(
                 module,
                 site.node,
-                f"{count} compiled one by one, and what runs them is not",
-                label="nothing to fuse in a single layer",
+                f"{count} compiled separately, and the model that runs them is not compiled",
+                label="a single layer has nothing to fuse",
                 fix=None
                 if edited is None
                 else Fix(
-                    "compile what runs them",
+                    "compile the model instead",
                     edited,
                     Applicability.UNSAFE,
-                    "keys of `state_dict()` lose `_orig_mod.`; the first call takes longer",
+                    "changes the keys of `state_dict()`; the first call takes longer",
                 ),
             )
 
@@ -96,7 +96,7 @@ class FragmentedCompile(Rule):
 def _as_one(module: Module, site: Compile) -> Edits | None:
     import libcst as cst
 
-    from ._fragments import chosen_in_walk, is_taken_apart
+    from ._fragments import chosen_in_walk, is_unpacked
 
     loop = chosen_in_walk(module, site)
     if loop is not None:
@@ -113,7 +113,7 @@ def _as_one(module: Module, site: Compile) -> Edits | None:
             start, end = module.span(above)
             options = "".join(f", {module.code(item)}" for item in site.options)
             inner = edits.unwrap(module, site.node, site.target)
-            if inner is None or len(above.args) != 1 or is_taken_apart(module, above):
+            if inner is None or len(above.args) != 1 or is_unpacked(module, above):
                 return None
             compile_call = edits.unbracketed(module.code(site.call.func))
             return (Edit(start, start, f"{compile_call}("), *inner, Edit(end, end, f"{options})"))

@@ -14,44 +14,58 @@ if TYPE_CHECKING:
 
     from ._breaks import Break
 
-#: What is wrong, and what to do about it.
+#: The message, and the label that says what to do.
 _MESSAGES = {
-    BreakKind.READ: ("`{code}` reads a value off a tensor in compiled code", "keep it a tensor"),
+    BreakKind.READ: (
+        "`{code}` in compiled code reads a tensor value and breaks the graph",
+        "keep the value in a tensor",
+    ),
     BreakKind.BRANCH: (
-        "compiled code branches on the values of a tensor",
+        "branch on tensor values in compiled code breaks the graph",
         "`torch.where` or `torch.cond` stay in the graph",
     ),
-    BreakKind.SHAPE: ("the shape of `{code}` depends on the values, in compiled code", "a mask keeps the shape"),
-    BreakKind.OUTPUT: ("compiled code prints or logs", "move it out of the compiled code"),
-    BreakKind.PYTHON: ("compiled code calls `{name}`, which no graph can hold", "call it outside, pass the result in"),
-    BreakKind.LAYER: ("compiled code makes a layer with parameters", "make it in the constructor"),
+    BreakKind.SHAPE: (
+        "`{code}` in compiled code has a data-dependent shape and breaks the graph",
+        "a mask keeps the shape static",
+    ),
+    BreakKind.OUTPUT: ("printing or logging in compiled code breaks the graph", "move it out of the compiled code"),
+    BreakKind.PYTHON: ("`{name}` in compiled code breaks the graph", "call it outside and pass the result"),
+    BreakKind.LAYER: ("creating a layer in compiled code breaks the graph", "create it in the constructor"),
     BreakKind.RECURRENT: (
-        "compiled code runs a recurrent layer, which no graph takes in",
-        "what follows may stay eager too",
+        "recurrent layer in compiled code breaks the graph",
+        "the code after it may run eagerly too",
     ),
 }
 
 
 class GraphBreakInCompiled(Rule):
-    """Compiled code does something that cannot be part of a graph, so it falls into pieces.
+    """Compiled code contains an operation that breaks the graph.
 
     ## What it does
-    Flags, in functions that run compiled and in what these call, what makes torch 2.13 end the graph: a value read
-    off a tensor (`.item()`, `float(t)`), `if` and `while` on the values of a tensor, operators whose result has a shape
-    that depends on the values (`nonzero`, `unique`, `x[x > 0]`, `one_hot` without the number of classes), `print`,
-    logging and warnings, clocks, `random.random()`, `numpy.random`, files, `torch.manual_seed`, a layer with
-    parameters made on the spot, and calls of `nn.LSTM`, `nn.GRU` and `nn.RNN`.
+    Flags operations that make torch 2.13 end the graph, in functions that run compiled and in functions that these
+    call:
 
-    What does not break the graph is left alone: NumPy on tensors, `no_grad`, autocast, `assert`, `if` on a shape,
-    `x[mask] = 0`. So is what stands under a condition of its own or behind `torch.compiler.is_compiling()`, and all of
-    it with `fullgraph=True`, which raises instead. `loss.backward()` and `optimizer.step()` in a compiled step are left
-    alone too: graphs end there in any case.
+    - reading a value of a tensor (`.item()`, `float(t)`), and `if` or `while` on tensor values;
+    - operators with a data-dependent output shape (`nonzero`, `unique`, `x[x > 0]`, `one_hot` without the number of
+      classes);
+    - `print`, logging and warnings;
+    - clocks, `random.random()`, `numpy.random`, files and `torch.manual_seed`;
+    - layers with parameters that are created in the compiled code;
+    - calls of `nn.LSTM`, `nn.GRU` and `nn.RNN`.
+
+    Not flagged are
+
+    - operations that do not break the graph: `x[mask] = 0`, `no_grad`, autocast, `assert`, `if` on a shape, NumPy on
+      tensors;
+    - operations under their own condition or behind `torch.compiler.is_compiling()`;
+    - code compiled with `fullgraph=True`, which raises an error instead;
+    - `loss.backward()` and `optimizer.step()` in a compiled step, where graphs end in any case.
 
     ## Why it is slow
-    At a break the graph so far runs, Python does the one step itself, and the rest is compiled as another graph.
-    Operators before and after are no longer fused, tensors between them go through memory, CUDA graphs are cut, and
-    each piece checks anew whether it still fits. Reading a value makes the host wait for the GPU as well. Around a call
-    of a recurrent layer, more of the function than that call may stay eager.
+    At a graph break, the graph so far runs, Python executes the operation itself, and the rest is compiled as another
+    graph. Operators before and after the break are not fused, tensors between them go through memory, CUDA graphs are
+    split, and each graph checks its own guards. Reading a value also makes the CPU wait for the GPU. Around a call of a
+    recurrent layer, more of the function than that call may run eagerly.
 
     ## Example
     ```python
@@ -68,16 +82,19 @@ class GraphBreakInCompiled(Rule):
     def step(x):
         return x.sin().cos()
     ```
-    `TORCH_LOGS="graph_breaks"` shows where a program breaks. `fullgraph=True` makes a break an error, and takes in
-    `.item()` and operators with shapes that depend on values.
+    `TORCH_LOGS="graph_breaks"` lists the graph breaks of a program. `fullgraph=True` makes a graph break an error, and
+    captures `.item()` and operators with data-dependent shapes.
 
     ## Fix safety
-    Unsafe: a `print`, a message to the log or a warning is deleted. No fix is offered where its arguments bind a name
-    or call something that may change the program (`stack.pop()`, a function of the project), where it prints to a
-    `file=`, and where nothing else is left in its block. For the rest, advice.
+    Unsafe: the fix deletes a `print`, a log message or a warning. All other kinds are advice only. No fix is offered
+
+    - if the arguments bind a name or call something that may change the program (`stack.pop()`, a function of the
+      project);
+    - if it prints to a `file=`;
+    - if nothing else remains in its block.
 
     ## When to ignore
-    When the break is in code that runs once, or at the very end of the compiled function.
+    Ignore it if the graph break is in code that runs once, or at the very end of the compiled function.
 
     ## References
     - [Working with graph breaks](https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/compile/programming_model.graph_breaks_index.html)
@@ -114,11 +131,11 @@ def _notes(module: Module, found: Break) -> Iterator[Note]:
         yield Note.at(module, traced.site.node, f"`{name}` is compiled")
     else:
         yield Note.at(module, traced.call, f"`{name}` is called by compiled code")
-        yield Note.at(module, traced.site.node, "that code is compiled")
+        yield Note.at(module, traced.site.node, "the calling code is compiled")
 
 
 def _fix(module: Module, found: Break) -> Fix | None:
-    """Delete a statement that only shows something."""
+    """Delete a statement that only prints or logs."""
     import libcst as cst
 
     from torchlint.model.semantics.effects import only_computes
@@ -131,4 +148,4 @@ def _fix(module: Module, found: Break) -> Fix | None:
     if any(item.keyword is not None and item.keyword.value == "file" for item in found.node.args):
         return None  # what it prints may be read again
     edited = edits.delete_statement(module, statement)
-    return None if edited is None else Fix("delete it", edited, Applicability.UNSAFE, "it is no longer shown")
+    return None if edited is None else Fix("delete this statement", edited, Applicability.UNSAFE, "removes the output")

@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 
 
 class MissingCompile(Rule):
-    """A network that is trained on tensors of one shape is never compiled.
+    """A network that is trained on inputs of one shape is never compiled.
 
     ## What it does
-    Flags the place that makes a network, where a training loop on CUDA runs it again and again on inputs of one shape,
-    and nothing in the file compiles anything. That the shape is one is taken from a transform or data set that fixes
-    it, from a `TensorDataset`, or from inputs that are the same tensors at every step.
+    Flags the code that creates a network, if nothing in the file compiles anything. A training loop on CUDA must run
+    the network on inputs of one shape. The shape counts as fixed if a transform or dataset fixes it, or if the data
+    come from a `TensorDataset`. It also counts as fixed if the inputs are the same tensors at every step.
 
-    Files that train on several GPUs, use a trainer, recurrent or graph networks, hooks, second derivatives or data of
-    varying size are left alone, and so are networks that are tiny.
+    Not flagged are files that train on several GPUs or use a trainer, recurrent or graph networks, hooks, second
+    derivatives or data of varying size. Tiny networks are not flagged either.
 
     ## Why it is slow
-    Run eagerly, every operator is launched by itself and writes its result to memory, where the next one reads it
-    again. A compiled network runs chains of elementwise operators, norms and activations as one kernel, forward and
-    backward. It pays where such operators, or the launching of many small ones, take a good part of the time. A
-    network of large matrix products and convolutions gains less.
+    In eager mode, every operator is launched separately and writes its result to memory, where the next operator reads
+    it. A compiled network runs chains of elementwise operators, norms and activations as one kernel, forward and
+    backward. It helps if such operators, or the launches of many small ones, take a large part of the time. A network
+    of large matrix products and convolutions gains less.
 
     ## Example
     ```python
@@ -43,16 +43,16 @@ class MissingCompile(Rule):
     model = Network().to("cuda")
     model.compile()
     ```
-    Compiled in place, the module keeps its attributes and the keys of its `state_dict()`.
+    With `model.compile()`, the module keeps its attributes and the keys of its `state_dict()`.
 
     ## Fix safety
     Unsafe: the first steps take seconds to minutes longer, and results may round differently. Most code that cannot be
-    compiled falls back to eager, but some raises an error. No fix is offered where the forward calls a constructor such
-    as `torch.FloatTensor(array)`, which raises, or where the network has a method `compile` of its own. A last batch
-    that is smaller compiles one more version.
+    compiled falls back to eager, but some raises an error. A smaller last batch compiles one more version. No fix is
+    offered if the forward pass calls a constructor such as `torch.FloatTensor(array)`, which raises an error, or if the
+    network has its own `compile` method.
 
     ## When to ignore
-    When training takes less than some minutes, or the model is changed while it trains.
+    Ignore it if training takes less than a few minutes, or if the model changes during training.
 
     ## References
     - [torch.nn.Module.compile](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.compile)
@@ -72,9 +72,9 @@ class MissingCompile(Rule):
         from torchlint.model.training.constructors import Constructors
         from torchlint.model.training.steps import Steps
 
-        from ._uncompiled import fixed_shape, is_shown, speaks_against, uses_gpu
+        from ._uncompiled import fixed_shape, is_shown, is_unsuitable, uses_gpu
 
-        if not uses_gpu(module) or module.fact(Devices).uses_trainer or speaks_against(module):
+        if not uses_gpu(module) or module.fact(Devices).uses_trainer or is_unsuitable(module):
             return
         seen: set[cst.CSTNode] = set()
         for step in module.fact(Steps).loops:
@@ -94,16 +94,21 @@ class MissingCompile(Rule):
                     module,
                     call,
                     "network trained on inputs of one shape is never compiled",
-                    label="runs operator by operator",
-                    notes=(Note.at(module, step.loop, "trained in the loop"), why),
+                    label="runs eagerly, operator by operator",
+                    notes=(Note.at(module, step.loop, "it is trained in the loop"), why),
                     fix=None
                     if edited is None
-                    else Fix("compile it", edited, Applicability.UNSAFE, "the first steps take longer; other rounding"),
+                    else Fix(
+                        f"add `{edited[0].content.strip()}`",
+                        edited,
+                        Applicability.UNSAFE,
+                        "the first steps take longer; results may round differently",
+                    ),
                 )
 
 
 def _compile(module: Module, call: cst.Call) -> edits.Edits | None:
-    """Compile the network in place, after the statement that makes it."""
+    """Compile the network in place, after the statement that creates it."""
     import libcst as cst
 
     from ._uncompiled import may_be_compiled

@@ -16,24 +16,26 @@ if TYPE_CHECKING:
 
     from ._sites import Compile
 
-#: What decides how the generated code runs; given to the inner compile only, it is lost.
+#: Settings of the generated code; the outer compile ignores those of the inner one.
 _SETTINGS = ("mode", "options", "backend")
 
 
 class NestedCompile(Rule):
-    """Something is compiled although it only runs inside something else that is compiled.
+    """`torch.compile` is applied to code that an outer `torch.compile` already includes.
 
     ## What it does
-    Flags a `torch.compile(...)`, a `@torch.compile` or a `module.compile()` whose result is, in this file, only ever
-    run by code that another `torch.compile` covers: a layer of a compiled module, a function that compiled functions
-    call, an object that is compiled twice. Layers compiled one by one inside a module that is not compiled (regional
-    compilation) are left alone, and so is whatever may also run on its own.
+    Flags `torch.compile(...)`, `@torch.compile` or `module.compile()` if its result runs, in this file, only inside
+    code that another `torch.compile` compiles. Examples are a layer of a compiled module, a function that compiled
+    functions call, and an object that is compiled twice.
+
+    Layers that are compiled separately in a module that is not compiled (regional compilation) are not flagged. Neither
+    is anything that may also run on its own.
 
     ## Why it is slow
-    The outer compile takes the inner code in and ignores how the inner one was to be compiled: its `mode=`,
-    `options=` and `backend=` have no effect. A `mode="reduce-overhead"` given to a layer of a compiled model leaves
-    the model without CUDA graphs. (The exception is `module.compile()`: it keeps its settings, and a `torch.compile`
-    around that same module is the one that is ignored; of two `compile()` calls the last one counts.)
+    The outer compile includes the inner code and ignores the `mode=`, `options=` and `backend=` of the inner one. If
+    `mode="reduce-overhead"` is passed for a layer of a compiled model, the model runs without CUDA graphs.
+    `module.compile()` is an exception: it keeps its settings, and a `torch.compile` around the same module is ignored.
+    Of two `compile()` calls, the last one takes precedence.
 
     ## Example
     ```python
@@ -56,16 +58,16 @@ class NestedCompile(Rule):
 
     model = torch.compile(Network(), mode="reduce-overhead")
     ```
-    Compile once, at the boundary of the model.
+    Compile once, at the level of the model.
 
     ## Fix safety
-    Unsafe: the keys of `state_dict()` lose the `_orig_mod.` of the inner wrapper, and what is run on its own by code
-    in another file is no longer compiled. The settings of the inner compile move to the outer one if that has none,
-    which changes how everything is compiled. An `if` or `for` that only contains the inner compile is deleted with it.
-    No fix is offered where `**kwargs` hide settings.
+    Unsafe: the keys of `state_dict()` lose the `_orig_mod.` of the inner wrapper. Code in another file that runs the
+    inner object on its own runs it uncompiled. The settings of the inner compile move to the outer one if that has
+    none, which changes how the whole model is compiled. An `if` or `for` that contains only the inner compile is
+    deleted with it. No fix is offered if `**kwargs` hides settings.
 
     ## When to ignore
-    When another file uses the inner object on its own.
+    Ignore it if another file uses the inner object on its own.
 
     ## References
     - [torch.compile](https://docs.pytorch.org/docs/stable/generated/torch.compile.html)
@@ -86,14 +88,14 @@ class NestedCompile(Rule):
             yield self.diagnostic(
                 module,
                 inner.node,
-                "`torch.compile` on code that is compiled again",
-                label=f"{' and '.join(lost)} has no effect" if lost else "the outer `torch.compile` includes it",
+                "`torch.compile` on code that an outer `torch.compile` already includes",
+                label=f"{' and '.join(lost)} has no effect" if lost else "compiled twice",
                 notes=(Note.at(module, outer.node, "every use in this file is inside the outer `torch.compile`"),),
                 fix=Fix(
                     "remove the inner `torch.compile`",
                     changes,
                     Applicability.UNSAFE,
-                    "keys of `state_dict()` lose `_orig_mod.`; used on its own it runs uncompiled",
+                    "changes the keys of `state_dict()`; code in other files may run it uncompiled",
                 )
                 if changes
                 else None,
@@ -111,7 +113,7 @@ def _change(module: Module, inner: Compile, outer: Compile) -> Edits | None:
 
 
 def _drop(module: Module, inner: Compile) -> Edits | None:
-    """Leave what is compiled as it is."""
+    """Remove the inner compile, and keep what it compiles."""
     import libcst as cst
 
     if isinstance(inner.node, cst.Decorator):
@@ -128,7 +130,7 @@ def _drop(module: Module, inner: Compile) -> Edits | None:
 
 
 def _give(module: Module, outer: Compile, settings: list[cst.Arg]) -> Edits | None:
-    """Pass the settings to the outer compile; None if a value may be another one there."""
+    """Pass the settings to the outer compile; None if a value may differ there."""
     import libcst as cst
 
     if not settings:

@@ -16,25 +16,28 @@ if TYPE_CHECKING:
 
     from ._mutations import Mutation
 
-_CHANGES = {StateKind.NUMBER: "counts", StateKind.LIST: "adds to", StateKind.DICT: "counts in"}
+_CHANGES = {StateKind.NUMBER: "increments", StateKind.LIST: "appends to", StateKind.DICT: "increments a value of"}
 
 
 class PythonStateInCompiled(Rule):
-    """Compiled code changes Python state that it was compiled for, so it is compiled again at every call.
+    """Compiled code changes Python state that it depends on, and recompiles at every call.
 
     ## What it does
-    Flags, in functions that run compiled and in what these call: a whole number of a module that is counted up
-    (`self.step += 1`), a global number that is counted up, a list of a module or a global list that grows, and a
-    counter in a dict of either.
+    Flags, in functions that run compiled and in functions that these call:
 
-    Tensors and buffers are left alone, and so are floats, the attributes of objects that are no modules, and lists
-    that are emptied elsewhere: those do not compile again each time.
+    - an integer attribute of a module that is incremented (`self.step += 1`);
+    - a global number that is incremented;
+    - a list of a module, or a global list, that grows;
+    - a counter in a dict of a module or in a global dict.
+
+    Not flagged are tensors and buffers, floats, attributes of objects that are not modules, and lists that are emptied
+    elsewhere. These do not recompile at every call.
 
     ## Why it is slow
-    The compiler takes whole numbers of modules, global numbers and the length of lists as fixed, and checks them
-    before each call. When one has changed, the function is compiled again, even if the value is never used. After
-    eight versions (`torch._dynamo.config.recompile_limit`) it gives up, and the function runs eagerly from then on;
-    with `fullgraph=True` it raises.
+    The compiler treats integers of modules, global numbers and the lengths of lists as constants, and checks them
+    before each call. If one has changed, the function is recompiled, even if the value is never used. After eight
+    versions (`torch._dynamo.config.recompile_limit`) the function falls back to eager; with `fullgraph=True` it raises
+    an error.
 
     ## Example
     ```python
@@ -56,15 +59,16 @@ class PythonStateInCompiled(Rule):
             super().__init__()
             self.register_buffer("steps", torch.tensor(0), persistent=False)
     ```
-    A buffer is counted on in the graph itself. Or count outside of the compiled code.
+    A buffer is incremented in the graph itself. Alternatively, count outside of the compiled code.
 
     ## Fix safety
-    Unsafe: the number of a module becomes a buffer that is not saved. It is then a tensor on the device of the module:
-    to print or to compare it waits for the GPU. Offered for numbers of modules that the compiled code only counts, set
-    behind `super().__init__()`. Lists, dicts and global numbers are for you to move.
+    Unsafe: the number becomes a buffer of the module that is not saved. It is then a tensor on the device of the
+    module, and printing or comparing it waits for the GPU. The fix is offered for integers of modules that are set
+    after `super().__init__()` and that the compiled code only increments. Move lists, dicts and global numbers
+    manually.
 
     ## When to ignore
-    When the function is called fewer than eight times.
+    Ignore it if the function is called fewer than eight times.
 
     ## References
     - [Dealing with recompilations](https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/compile/programming_model.recompilation.html)
@@ -84,25 +88,25 @@ class PythonStateInCompiled(Rule):
             yield self.diagnostic(
                 module,
                 found.node,
-                f"compiled code {_CHANGES[found.kind]} `{found.name}`, which recompiles it at every call",
+                f"compiled code {_CHANGES[found.kind]} `{found.name}` and recompiles at every call",
                 label="falls back to eager after eight recompiles",
                 notes=(
-                    Note.at(module, found.traced.site.node, "compiled"),
+                    Note.at(module, found.traced.site.node, "the code is compiled"),
                     Note.at(module, found.made.node, f"`{found.name}` is defined"),
                 ),
                 fix=None
                 if edited is None
                 else Fix(
-                    f"make `{found.name}` a buffer",
+                    f"register `{found.name}` as a buffer",
                     edited,
                     Applicability.UNSAFE,
-                    "it is then a tensor, on the device of the module, and not saved",
+                    "makes it a tensor on the device of the module, which is not saved",
                 ),
             )
 
 
 def _to_buffer(module: Module, found: Mutation) -> edits.Edits | None:
-    """Register the number as a buffer where it is made, if the compiled code does nothing but count it."""
+    """Register the number as a buffer where it is created, if the compiled code only increments it."""
     import libcst as cst
 
     from ._traced import TracedCode
@@ -128,7 +132,7 @@ def _to_buffer(module: Module, found: Mutation) -> edits.Edits | None:
 
 
 def _may_register(module: Module, made: cst.Assign, name: str) -> bool:
-    """Whether a buffer can be registered at `made`: the module is initialized, and its class has no such attribute."""
+    """Whether a buffer can be registered at `made`: the module is initialized, and its class lacks the attribute."""
     import libcst as cst
 
     function = module.function_of(made)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from torchlint.model.module import Module
 
-#: What each is for, and so what comes after it.
+#: The successor of each.
 _SUCCESSORS = {
     "torch.jit.script": "torch.compile",
     "torch.jit.script_method": "torch.compile",
@@ -22,18 +22,19 @@ _SUCCESSORS = {
 
 
 class Torchscript(Rule):
-    """Code is compiled by TorchScript, which is deprecated: `torch.compile` and `torch.export` come after it.
+    """TorchScript is deprecated; `torch.compile` and `torch.export` replace it.
 
     ## What it does
     Flags calls and decorators of `torch.jit.script`, `script_method`, `trace`, `trace_module`, `freeze` and
-    `optimize_for_inference`. Where what they give is saved, `torch.export` is named as the successor.
+    `optimize_for_inference`. If the result is saved, the message names `torch.export` as the successor.
 
-    Code that is there for older versions of torch is left alone, and so are tests and code that also offers
-    `torch.compile` in another branch. `torch.jit.load` is not flagged: models that were saved must be read.
+    Code for older versions of torch is not flagged. Neither are tests, and code that also has a branch with
+    `torch.compile`. `torch.jit.load` is not flagged, because saved models must remain readable.
 
     ## Why it is slow
-    It need not be: the rule asks to move on, and claims no speed. In torch 2.13 each of these calls raises a
-    `DeprecationWarning`. What is new in the compiler goes into `torch.compile`, which also takes in more of Python.
+    It may not be slow: the rule recommends the successor and claims no speed-up. In torch 2.13 each of these calls
+    emits a `DeprecationWarning`. New compiler features are added to `torch.compile`, which also supports more of
+    Python.
 
     ## Example
     ```python
@@ -48,13 +49,13 @@ class Torchscript(Rule):
     def gelu(x):
         return x * 0.5 * (1.0 + torch.erf(x / 1.41421))
     ```
-    To run a model without Python or from a file: `torch.export.export(model, args)` and `torch.export.save`.
+    To run a model without Python or from a file, use `torch.export.export(model, args)` and `torch.export.save`.
 
     ## Fix safety
-    Advice: the successors take other code and other arguments, compile later, and are deployed in another way.
+    Advice only: the successors accept other code and other arguments, compile later, and are deployed differently.
 
     ## When to ignore
-    When the program that loads the model reads nothing but TorchScript: a C++ or mobile runtime that is there already.
+    Ignore it if the program that loads the model reads only TorchScript, such as an existing C++ or mobile runtime.
 
     ## References
     - [torch.jit](https://docs.pytorch.org/docs/stable/jit.html)
@@ -81,7 +82,7 @@ class Torchscript(Rule):
                 module,
                 node,
                 f"`{name}` is deprecated",
-                label=f"`{successor}` comes after it",
+                label=f"replaced by `{successor}`",
                 cause=Cause((name, successor), "also used"),
             )
 
@@ -99,7 +100,7 @@ def _is_one_of_two(module: Module, node: cst.CSTNode) -> bool:
 
 
 def _is_saved(module: Module, node: cst.CSTNode) -> bool:
-    """Whether the file saves what ``node`` gives."""
+    """Whether the file saves the result of ``node``."""
     import libcst as cst
 
     saved = [call.node.args[0].value for call in module.calls("torch.jit.save") if call.node.args]

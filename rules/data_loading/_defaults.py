@@ -1,4 +1,4 @@
-"""Arguments of a DataLoader that have the value of their default: left out, or set to it, here or elsewhere."""
+"""Arguments of a `DataLoader` that have their default value: absent, or set to it, in the call or elsewhere."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from torchlint.rule import Note
 
 @dataclass(frozen=True)
 class AtDefault:
-    """An argument that has its default."""
+    """An argument that has its default value."""
 
     name: str
     argument: Argument
-    written: cst.BaseExpression | None  #: the literal that it is set to; None if it is left out
-    deliberate: bool  #: a comment stands where it is set
+    written: cst.BaseExpression | None  #: the literal that it is set to; None if the argument is absent
+    deliberate: bool  #: whether there is a comment where it is set
 
     @property
     def absent(self) -> bool:
-        """Whether the call leaves it out."""
+        """Whether the argument is absent from the call."""
         return self.argument.absent
 
     @property
@@ -33,14 +33,14 @@ class AtDefault:
         return self.written is not None and (node is None or node.value is not self.written)
 
     def notes(self, module: Module, value: str) -> tuple[Note, ...]:
-        """Where it is set to ``value``, unless the call shows it."""
+        """A note on where it is set to ``value``, unless the call shows it."""
         if self.written is None or not self.is_elsewhere:
             return ()
         return (Note.at(module, self.written, f"`{self.name}` is set to {value}"),)
 
 
 def at_default(module: Module, call: Call, name: str, default: str) -> AtDefault | None:
-    """The argument ``name`` of ``call`` if it is left out, or set to the literal ``default``; else None."""
+    """The argument ``name`` of ``call`` if it is absent or set to the literal ``default``; else None."""
     argument = call.argument(name)
     written = module.fact(Configuration).written_as(argument.value, default)
     if not argument.absent and written is None:

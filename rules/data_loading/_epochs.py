@@ -1,4 +1,4 @@
-"""Epochs: which loaders are gone through again and again, and what is changed in their datasets in between."""
+"""Epochs: which loaders are iterated over repeatedly, and what changes their datasets between two epochs."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.function_words import words_of
 from torchlint.model.training.loops import Loops
 
-#: How many callers up the loop over the epochs is looked for.
+#: The maximum number of callers between an iteration and the loop over the epochs.
 _DEPTH = 5
-#: What makes a new iterator of a loader.
+#: Functions that create a new iterator of a loader.
 _ITERATORS = frozenset({"builtins.iter", "builtins.enumerate"})
-#: Words in the names of functions of other files that go through a loader once ...
+#: Words in the names of functions of other files that iterate over a loader once ...
 _ONE_PASS = frozenset("train training eval evaluate evaluation valid validate validation val test epoch".split())
-#: ... unless they make something of it.
+#: ... unless they create something from it.
 _MAKING = frozenset("get build make create prepare wrap setup init".split())
-#: Methods that only tell something of a dataset.
-_ASKING = re.compile(
+#: Methods that only return information about a dataset.
+_GETTERS = re.compile(
     r"^(get|is|has|num|print|show|plot|draw|save|write|dump|export|log|info|describe|summary|report|close"
     r"|(run_)?eval(uate)?|compute)(_|$)|^__len__$"
 )
@@ -42,7 +42,7 @@ class Epochs:
         self._tree = module.tree
 
     def repetition(self, loader: Call) -> cst.CSTNode | None:
-        """What goes through ``loader`` again and again: a loop around the one over its batches, or a trainer."""
+        """What iterates over ``loader`` repeatedly: a loop around the one over its batches, or a trainer."""
         for consumer in self._module.fact(Loading).consumers(loader):
             if consumer.forward is consumer.node and self._runs_epochs(consumer.node, loader):
                 return consumer.node
@@ -50,14 +50,14 @@ class Epochs:
             return self._engine_runs[loader.node][0]
         for place in self._passes(loader):
             found = self._repeated(place, loader, _DEPTH)
-            if found is not None and self._goes_through(found, loader):
-                return None  # a pass within a pass: workers that live on serve one at a time
+            if found is not None and self._iterates_over(found, loader):
+                return None  # a pass within a pass: persistent workers serve only one at a time
             if found is not None:
                 return found
         return None
 
     def change(self, loader: Call) -> cst.CSTNode | None:
-        """A place that changes the dataset once ``loader`` is made; workers that live on would not see it."""
+        """A place that changes the dataset after ``loader`` is created; persistent workers would not see the change."""
         for target, _, statement in self._tree.stores:
             owner = target.value if isinstance(target, (cst.Attribute, cst.Subscript)) else None
             if owner is not None and self._is_dataset(owner, loader) and self._comes_after(statement, loader):
@@ -68,7 +68,7 @@ class Epochs:
             changed = [item.value.value for item in call.args if isinstance(item.value, cst.Attribute)]
             if not (self._module.name_of(call.func) or "").endswith("shuffle"):  # random.shuffle(dataset.items)
                 changed = []
-            if isinstance(call.func, cst.Attribute) and not _ASKING.search(call.func.attr.value):
+            if isinstance(call.func, cst.Attribute) and not _GETTERS.search(call.func.attr.value):
                 changed.append(call.func.value)
             if any(self._is_dataset(owner, loader) for owner in changed):
                 return call
@@ -77,22 +77,22 @@ class Epochs:
     # -- one pass
 
     def _passes(self, loader: Call) -> list[cst.CSTNode]:
-        """The places that begin to take batches out of ``loader``."""
+        """The places that start to take batches from ``loader``."""
         found: list[cst.CSTNode] = []
         for consumer in self._module.fact(Loading).consumers(loader):
-            if self._goes_through(consumer.node, loader):
+            if self._iterates_over(consumer.node, loader):
                 found.append(consumer.node)
         return [*found, *self._calls_of_one_pass.get(loader.node, ())]
 
     @cached_property
     def _calls_of_one_pass(self) -> dict[cst.CSTNode, list[cst.CSTNode]]:
-        """By loader the calls that keep an iterator of it, or hand it to a function that goes through it, in order."""
+        """By loader, in order: the calls that keep an iterator of it, or pass it to a function that iterates."""
         found: dict[cst.CSTNode, list[cst.CSTNode]] = {}
         for call in self._tree.calls:
             given: list[cst.BaseExpression] = []
             if self._is_new_iterator(call):
                 given.append(self._iterated_by(call))
-            if self._is_handed_on(call):
+            if self._is_passed_on(call):
                 given += [item.value for item in call.args]
             values = [self._module.value(node) for node in given]
             for loader in {loader for value in values if value.kind is Kind.LOADER for loader in value.origins}:
@@ -104,8 +104,8 @@ class Epochs:
                     found.setdefault(loader, []).append(item)
         return found
 
-    def _goes_through(self, node: cst.CSTNode, loader: Call) -> bool:
-        """Whether a loop or comprehension is over the loader, and not over what is in a batch."""
+    def _iterates_over(self, node: cst.CSTNode, loader: Call) -> bool:
+        """Whether a loop or comprehension iterates over the loader, and not over the contents of a batch."""
         if isinstance(node, cst.For):
             return _binds_batch(self._module.fact(Loops).of(node).over, loader)
         if isinstance(node, COMPREHENSIONS):
@@ -130,7 +130,7 @@ class Epochs:
             node = node.args[0].value
         return node
 
-    def _is_handed_on(self, call: cst.Call) -> bool:
+    def _is_passed_on(self, call: cst.Call) -> bool:
         """``train_one_epoch(model, loader, epoch)``, a function of another file; ``trainer.train(epoch, loader)``."""
         name = self._module.name_of(call.func) or self._unknown_method(call)
         words = words_of(last_part(name))
@@ -149,7 +149,7 @@ class Epochs:
         return value.kind is Kind.LOADER and loader.node in value.origins
 
     def _runs_epochs(self, node: cst.CSTNode, loader: Call) -> bool:
-        """Whether a trainer, made by or asked in ``node``, is known to train for several epochs."""
+        """Whether a trainer, created by or called in ``node``, is known to train for several epochs."""
         func = node.func if isinstance(node, cst.Call) else None
         if self._module.name_of(func) != "pytorch_lightning.Trainer":
             if not (isinstance(func, cst.Attribute) and func.attr.value == "fit"):
@@ -165,12 +165,12 @@ class Epochs:
         return self._is_several(given.get("max_epochs")) and "reload_dataloaders_every_n_epochs" not in given
 
     def _is_for_one_pass(self, loader: Call) -> bool:
-        """Whether the hook of a Lightning module that makes ``loader`` is that of a test."""
+        """Whether the hook of a Lightning module that creates ``loader`` is for testing."""
         function = self._module.function_of(loader.node)
         return function is not None and function.name.value in ("test_dataloader", "predict_dataloader")
 
     def _is_several(self, node: cst.BaseExpression | None) -> bool:
-        """Whether a number of epochs is known to be more than 1, if only by default."""
+        """Whether a number of epochs is known to be more than 1, at least by default."""
         found = self._module.fact(Configuration).sources(node) if node is not None else None
         counts = [self._module.value(item).constant for item in found.values] if found is not None else []
         return bool(counts) and all(isinstance(number, int) and number > 1 for number in counts)
@@ -192,10 +192,10 @@ class Epochs:
                     found.setdefault(loader, []).append(call)
         return found
 
-    # -- again and again
+    # -- repeated passes
 
     def _repeated(self, place: cst.CSTNode, loader: Call, depth: int) -> cst.For | cst.While | None:
-        """The loop around ``place``, there or in a caller, each round of which goes through ``loader``."""
+        """The loop around ``place``, there or in a caller, that iterates over ``loader`` at every iteration."""
         for loop in self._module.fact(Loops).around(place):
             if self._tree.within(loader.node, loop.node) or self._builds(loop.node, loader):
                 return None
@@ -214,7 +214,7 @@ class Epochs:
         return not any(origins) or any(loader.node in item for item in origins)
 
     def _builds(self, loop: cst.For | cst.While, loader: Call) -> bool:
-        """Whether a round of ``loop`` calls the function, or makes the object, that builds the loader."""
+        """Whether an iteration of ``loop`` calls the function, or creates the object, that builds the loader."""
         home = self._module.function_of(loader.node)
         if home is None:
             return False
@@ -237,12 +237,12 @@ class Epochs:
         count = loop.iter.args if isinstance(loop, cst.For) and isinstance(loop.iter, cst.Call) else ()
         if len(count) != 1:
             return False
-        if isinstance(count[0].value, cst.Attribute):  # what is stored there may be set to 1 for a trial
+        if isinstance(count[0].value, cst.Attribute):  # the stored value may be set to 1 for a test run
             return self._module.value(self._module.fact(Options).default(count[0].value)).constant == 1
         return self._module.value(count[0].value).constant == 1
 
     def _chooses(self, loop: cst.For | cst.While, place: cst.CSTNode, loader: Call) -> bool:
-        """Whether each round takes another loader: ``for phase in phases: for batch in loaders[phase]``."""
+        """Whether each iteration uses another loader: ``for phase in phases: for batch in loaders[phase]``."""
         if not isinstance(loop, cst.For):
             return False
         taken: list[cst.BaseExpression] = []
@@ -266,7 +266,7 @@ class Epochs:
     # -- the dataset
 
     def _is_dataset(self, node: cst.CSTNode, loader: Call) -> bool:
-        """Whether ``node`` is the dataset of ``loader``, or something in it: ``loader.dataset``, ``data.transform``."""
+        """Whether ``node`` is the dataset of ``loader``, or a part of it: ``loader.dataset``, ``data.transform``."""
         given = loader.argument("dataset").value
         text, own = dotted_name(node), dotted_name(given)
         is_alike = own is not None and own != "self" and (text == own or (text or "").startswith(own + "."))
@@ -285,7 +285,7 @@ class Epochs:
         return value.kind is Kind.DATASET and bool(value.origins & self._module.value(given).origins)
 
     def _is_same_name(self, node: cst.CSTNode, given: cst.BaseExpression | None, loader: Call) -> bool:
-        """Whether two dotted names that read alike begin with the same: another script has names of its own."""
+        """Whether two equal dotted names begin with the same variable: another script has its own names."""
         if self._tree.root_of(node) is self._tree.root_of(loader.node):
             return True
         first, second = _head(node), _head(given)
@@ -307,14 +307,14 @@ def _head(node: cst.CSTNode | None) -> cst.Name | None:
 
 
 def _binds_batch(value: Value, loader: Call) -> bool:
-    """Whether ``value`` is a batch of the loader, or a pair that holds one."""
+    """Whether ``value`` is a batch of the loader, or a pair that contains one."""
     if value.kind is Kind.BATCH:
         return loader.node in value.origins
     return any(_binds_batch(part, loader) for part in (*value.elements, *((value.each,) if value.each else ())))
 
 
 def _loaders(value: Value) -> frozenset[cst.CSTNode]:
-    """The loaders that ``value`` is or holds."""
+    """The loaders that ``value`` is or contains."""
     if value.kind is Kind.LOADER:
         return value.origins
     parts = (*value.elements, *((value.each,) if value.each else ()))

@@ -1,4 +1,4 @@
-"""What a dataset stores while it makes an item: in a worker process, the main process never sees it."""
+"""Attributes that a dataset changes while it creates an item: the main process does not see them in a worker."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name
 
-#: Methods that change what they are called on.
+#: Methods that change their object.
 _CHANGING = frozenset("append appendleft extend insert add update setdefault pop popleft remove discard clear".split())
-#: Methods that only set up an object, or close it.
+#: Methods that only set up or close an object.
 _OF_THE_OBJECT = frozenset({"__init__", "__getstate__", "__setstate__", "__del__", "__exit__", "close"})
 
 
 def lost_state(module: Module, loader: Call) -> cst.CSTNode | None:
-    """The first statement that runs for every item of ``loader`` and stores what other code reads."""
+    """The first statement that runs for every item of ``loader`` and stores something that other code reads."""
     value = module.value(module.fact(Loading).dataset(loader))
     made = [value, *(module.value(origin) for origin in value.origins)]
     classes = dict.fromkeys(item.definition for item in made if isinstance(item.definition, cst.ClassDef))
@@ -36,10 +36,10 @@ def lost_state(module: Module, loader: Call) -> cst.CSTNode | None:
 
 
 def _run_per_item(module: Module, definition: cst.ClassDef) -> list[cst.FunctionDef]:
-    """The methods that make an item, and the methods of the object that they call."""
+    """The methods that create an item, and the methods of the object that they call."""
     found = list(module.fact(Datasets).item_functions(definition))
     lineage = set(module.definitions.lineage(definition))
-    for function in found:  # grows on the way
+    for function in found:  # grows during the iteration
         for call in module.tree.calls_in(function.body):
             for item in module.definitions.called(call, module.values):
                 if isinstance(item, cst.FunctionDef) and item not in found and module.tree.class_of(item) in lineage:
@@ -69,7 +69,7 @@ def _stores(
 
 
 def _owner(module: Module, target: cst.BaseExpression, function: cst.FunctionDef) -> cst.Name | cst.Attribute | None:
-    """``self.x`` of ``self.x[0].y``, or a global name; None for what only the function knows."""
+    """``self.x`` of ``self.x[0].y``, or a global name; None for a local variable of the function."""
     node, inner = target, target
     while isinstance(node, (cst.Attribute, cst.Subscript, cst.Call)):
         node, inner = (node.func if isinstance(node, cst.Call) else node.value), node
@@ -94,7 +94,7 @@ def _name(owner: cst.Name | cst.Attribute) -> str:
 def _is_cached(
     module: Module, owner: cst.Name | cst.Attribute, statement: cst.CSTNode, function: cst.FunctionDef
 ) -> bool:
-    """Whether the function asks whether something is there already: a cache, a file that is opened on demand."""
+    """Whether the function checks whether the value exists already: a cache, a file that is opened on demand."""
     if isinstance(statement, cst.AugAssign):
         return False
     if any(isinstance(above, cst.ExceptHandler) for above, _ in climb(module.tree, statement, function)):
@@ -104,7 +104,7 @@ def _is_cached(
 
 
 def _names(node: cst.CSTNode) -> object:
-    """What a part of a condition names: also ``"x"`` of ``hasattr(self, "x")``."""
+    """The names in a part of a condition, including ``"x"`` of ``hasattr(self, "x")``."""
     if isinstance(node, cst.SimpleString):
         return node.evaluated_value
     return _name(node) if isinstance(node, (cst.Name, cst.Attribute)) else None
@@ -113,7 +113,7 @@ def _names(node: cst.CSTNode) -> object:
 def _is_read(
     module: Module, owner: cst.Name | cst.Attribute, definition: cst.ClassDef, functions: list[cst.FunctionDef]
 ) -> bool:
-    """Whether code that does not make items reads an attribute of the object, or a global name."""
+    """Whether code that does not create items reads an attribute of the object, or a global name."""
     tree = module.tree
     if isinstance(owner, cst.Name):
         home = module.names.home_of(owner)

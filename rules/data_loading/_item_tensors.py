@@ -1,4 +1,4 @@
-"""What a dataset does with a tensor of an item between its copy to a device and its return."""
+"""How a dataset uses a tensor of an item between its copy to a device and its return."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name
 
-#: What no device matters to.
+#: Kinds of values without a device.
 _PLAIN = (Kind.NUMBER, Kind.STRING, Kind.NONE, Kind.DTYPE)
 #: Attributes and methods of a tensor that do not read its values.
 _SHAPES = frozenset({"shape", "dtype", "ndim", "size", "dim", "numel", "nelement", "element_size"})
 
 
 def stays_alone(module: Module, method: cst.FunctionDef, moves: tuple[cst.Call, ...]) -> bool:
-    """Whether the tensors that ``moves`` copy to a device meet no other tensor there, which would stay on it.
+    """Whether the tensors that ``moves`` copy to a device are never combined with another tensor there.
 
-    They are returned as they are, or converted and computed with numbers under the same name before.
+    They are returned unchanged, or after conversions and arithmetic with numbers under the same name.
     """
     names: set[str] = set()
     for move in moves:
@@ -37,7 +37,7 @@ def stays_alone(module: Module, method: cst.FunctionDef, moves: tuple[cst.Call, 
 
 
 def _is_converted(module: Module, node: cst.CSTNode) -> bool:
-    """Whether methods and operators around ``node``, up to its statement, are given nothing but numbers with it."""
+    """Whether methods and operators around ``node``, up to its statement, combine it only with numbers."""
     for above, child in climb(module.tree, node):
         if isinstance(above, (cst.Return, cst.Tuple, cst.Assign, cst.AnnAssign)):
             return True
@@ -58,7 +58,7 @@ def _is_in_place(node: cst.CSTNode) -> bool:
 
 
 def _is_harmless(module: Module, node: cst.Name) -> bool:
-    """Whether a use of a moved tensor reads its shape, returns it, or binds its own name again."""
+    """Whether a use of a moved tensor reads its shape, returns it, or rebinds its own name."""
     parent, statement = module.tree.parent(node), module.tree.statement_of(node)
     if isinstance(parent, cst.Attribute) and parent.attr.value in _SHAPES:
         return True
@@ -75,7 +75,7 @@ def _targets(statement: cst.Assign | cst.AnnAssign) -> list[cst.BaseExpression]:
 
 
 def _is_plain(module: Module, node: cst.BaseExpression) -> bool:
-    """Whether ``node`` is no tensor: a number, a string, a data type, the device of the copy."""
+    """Whether ``node`` is not a tensor: a number, a string, a data type, the device of the copy."""
     if isinstance(node, (cst.Tuple, cst.List)):
         return all(_is_plain(module, item.value) for item in node.elements)
     value = module.value(node)

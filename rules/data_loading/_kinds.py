@@ -1,4 +1,4 @@
-"""Where texts become tokens; no heavy imports, as messages are looked up by it."""
+"""Where texts are tokenized; without heavy imports, because messages are looked up by it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from enum import Enum
 
 
 class TokenizedIn(Enum):
-    """What pads a text."""
+    """The place that pads a text."""
 
     STEP = "step"  #: the training step
     COLLATE = "collate"  #: a collate function
-    ITEM = "item"  #: the dataset, for each item
+    ITEM = "item"  #: the dataset, per item
     MAP = "map"  #: a function that is mapped over a dataset
-    DATASET = "dataset"  #: what makes the dataset, in advance
+    DATASET = "dataset"  #: the code that creates the dataset, in advance

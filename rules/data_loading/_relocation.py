@@ -1,4 +1,4 @@
-"""How the copies to a device that a dataset makes item by item can be made per batch, in the loops over its loaders."""
+"""How copies to a device can move from a dataset, once per item, to the loops over its loaders, once per batch."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from ._item_tensors import stays_alone
 
 @dataclass(frozen=True, eq=False)
 class Relocation:
-    """Which calls to drop, and which names to move in which loops."""
+    """Which calls to remove, and which names to move in which loops."""
 
     moves: tuple[cst.Call, ...]  #: the ``x.to(device)`` of the dataset
-    loops: tuple[tuple[cst.For, tuple[str, ...]], ...]  #: each with the names that it has yet to move
-    suffix: str  #: what moves a name: ``.to(device, non_blocking=True)``
+    loops: tuple[tuple[cst.For, tuple[str, ...]], ...]  #: each with the names that it does not move yet
+    suffix: str  #: the code that moves a name: ``.to(device, non_blocking=True)``
 
 
 def relocation(module: Module, work: CudaWork) -> Relocation | None:
-    """The plan for all moves of the ``__getitem__`` that ``work`` belongs to; None where too little is seen."""
+    """The plan for all moves of the ``__getitem__`` that ``work`` belongs to; None if too little is known."""
     method = work.place
     if (
         not isinstance(method, cst.FunctionDef)
@@ -66,7 +66,7 @@ def relocation(module: Module, work: CudaWork) -> Relocation | None:
 
 
 def _is_plain(call: cst.Call) -> bool:
-    """``x.to(device)`` or ``x.cuda()``, that says nothing else but perhaps ``non_blocking``."""
+    """``x.to(device)`` or ``x.cuda()``, with no other argument than ``non_blocking``."""
     assert isinstance(call.func, cst.Attribute)
     given = [item for item in call.args if item.keyword is None or item.keyword.value != "non_blocking"]
     if any(item.star for item in given):
@@ -75,7 +75,7 @@ def _is_plain(call: cst.Call) -> bool:
 
 
 def _moved_elements(module: Module, method: cst.FunctionDef, moves: tuple[cst.Call, ...]) -> tuple[bool, ...] | None:
-    """Which elements of what ``method`` returns are moved; None if some move is not for a returned element."""
+    """Which of the returned elements of ``method`` are moved; None if a move is not for a returned element."""
     returned = module.definitions.returns(method)
     if len(returned) != 1 or returned[0] is None:
         return None
@@ -96,7 +96,7 @@ def _moved_elements(module: Module, method: cst.FunctionDef, moves: tuple[cst.Ca
 
 
 def _loops(module: Module, owner: cst.ClassDef) -> list[tuple[cst.For, Call, cst.BaseExpression]]:
-    """The loops over all loaders of the dataset class, with what each binds a batch to; empty if one is unseen."""
+    """The loops over all loaders of the dataset class, with the targets of the batches; empty if one is unknown."""
     found: list[tuple[cst.For, Call, cst.BaseExpression]] = []
     for loader in module.fact(Loading).loaders_of(owner):
         consumers = module.fact(Loading).consumers(loader)
@@ -112,7 +112,7 @@ def _loops(module: Module, owner: cst.ClassDef) -> list[tuple[cst.For, Call, cst
 
 
 def _batch_target(module: Module, loop: cst.CSTNode) -> cst.BaseExpression | None:
-    """What ``for ... in loader`` or ``for i, ... in enumerate(loader)`` binds a batch to."""
+    """The target that ``for ... in loader`` or ``for i, ... in enumerate(loader)`` binds a batch to."""
     if not isinstance(loop, cst.For):
         return None
     over = module.fact(Loops).of(loop).over
@@ -132,7 +132,7 @@ def _names(target: cst.BaseExpression, count: int) -> list[str] | None:
 
 
 def _suffix(module: Module, move: cst.Call, loop: cst.For) -> str | None:
-    """What moves a batch in ``loop`` to where ``move`` moved an item."""
+    """The code that moves a batch in ``loop`` to the device of ``move``."""
     assert isinstance(move.func, cst.Attribute)
     if move.func.attr.value == "cuda":
         return ".cuda(non_blocking=True)"

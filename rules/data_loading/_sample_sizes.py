@@ -1,4 +1,4 @@
-"""Sizes of samples: which calls bring every sample to one size."""
+"""Sample sizes: which calls give every sample the same size."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.syntax.parameters import parameters_of
 
-#: What gives every sample one size.
+#: Functions and methods that give every sample the same size.
 _RESIZERS = frozenset({"resize", "Resize", "CenterCrop", "center_crop", "RandomCrop", "RandomResizedCrop"})
-#: Functions that make an image or array, and the place of its size among their arguments.
+#: Functions that create an image or array, and the position of the size among their arguments.
 _BLANK = {"PIL.Image.new": 1, "numpy.zeros": 0, "numpy.ones": 0, "numpy.full": 0}
 _COPYING = frozenset({"numpy.array", "numpy.asarray", "numpy.ascontiguousarray"})
-#: How many expressions the size that a function gives its result is followed through.
+#: The maximum number of expressions between a function's result and its size.
 _LIMIT = 30
 
 
@@ -27,9 +27,9 @@ class SampleSizes(ForestFact):
         self._tree = module.tree
 
     def fixed_by(self, call: cst.Call, body: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """Calls that bring a sample to a size that does not depend on what ``body`` binds.
+        """Calls that give a sample a size that does not depend on the names that ``body`` binds.
 
-        ``call`` itself, the transform that it runs, or a function of the project.
+        Yields ``call`` itself, a call in the transform that it runs, or a call of a function of the project.
         """
         if self._resizes(call, body) or self._resizes_inside(call, body):
             yield call
@@ -55,7 +55,7 @@ class SampleSizes(ForestFact):
         return any(len(size.elements) == 2 and self._is_fixed(size, call, body) for size in sizes)
 
     def _is_fixed(self, size: cst.CSTNode, call: cst.Call, body: cst.CSTNode) -> bool:
-        """Whether a size that ``call`` is given depends neither on what ``body`` binds nor on the sample itself."""
+        """Whether a size in the arguments of ``call`` depends neither on the names of ``body`` nor on the sample."""
         names = self._names_in(size)
         others = [call.func, *(item.value for item in call.args if item.value is not size)]
         if names.keys() & {text for other in others for text in self._names_in(other)}:
@@ -77,7 +77,7 @@ class SampleSizes(ForestFact):
     # -- functions of the project: ``resize_image(image, (640, 640))``
 
     def _resizes_inside(self, call: cst.Call, body: cst.CSTNode) -> bool:
-        """Whether the function of the project that ``call`` runs gives its result a size that the caller chose."""
+        """Whether the function of the project that ``call`` runs gives its result a size that the caller passes."""
         module = self._module
         called = module.definitions.called(call, module.values)
         if len(called) != 1 or not isinstance(called[0], cst.FunctionDef):
@@ -98,7 +98,7 @@ class SampleSizes(ForestFact):
     def _size_of(
         self, node: cst.BaseExpression | None, function: cst.FunctionDef, depth: int
     ) -> list[cst.BaseExpression] | None:
-        """The expressions that may say how large ``node`` is; None if that is unknown."""
+        """The expressions that may define the size of ``node``; None if unknown."""
         if node is None or depth <= 0:
             return None
         found: list[cst.BaseExpression] = []
@@ -129,7 +129,7 @@ class SampleSizes(ForestFact):
         """The parameters of ``function`` on which sizes depend, through its variables."""
         found: set[str] = set()
         waiting: list[cst.CSTNode] = list(sizes)
-        for part in waiting:  # grows on the way
+        for part in waiting:  # grows during the iteration
             for name in self._tree.nodes_in(part):
                 if not isinstance(name, cst.Name) or len(waiting) > _LIMIT:
                     continue

@@ -1,15 +1,15 @@
-"""Words without which a text runs no network on single samples; no heavy imports."""
+"""Words without which a text runs no network on single samples; without heavy imports."""
 
 from __future__ import annotations
 
 import re
 
 LOOP = re.compile(r"^[ \t]*(async )?for\b", re.MULTILINE)
-#: A batch of one, inference, and what makes samples equally large.
+#: A batch of size 1, inference, and functions that give samples the same size.
 _SINGLES = ("unsqueeze(0", "unsqueeze(dim=0", "torch.unsqueeze(", "[None", "expand_dims(")
 _INFERENCE = ("no_grad", "inference_mode", ".eval(")
 _SIZES = ("esize(", "Crop(", "crop(", "etterbox(", "Image.new(", "DataLoader")
-#: What reads an image that may be handed over to a function of another file.
+#: Functions that read an image, which may be passed to a function of another file.
 _READING = ("Image.open(", "imread(")
 #: `pipeline` of transformers
 _PIPELINE = re.compile(
@@ -19,7 +19,7 @@ _PIPELINE = re.compile(
 
 
 def runs_on_images(text: str) -> bool:
-    """Whether a text may run a network on one image, and make all images equally large."""
+    """Whether a text may run a network on one image, and give all images the same size."""
     return (
         any(word in text for word in _INFERENCE)
         and any(word in text for word in _SINGLES)
@@ -33,5 +33,5 @@ def runs_on_texts(text: str) -> bool:
 
 
 def reads_images(text: str) -> bool:
-    """Whether a text reads images, which it may hand over to a function of another file."""
+    """Whether a text reads images, which it may pass to a function of another file."""
     return any(word in text for word in _READING)

@@ -1,4 +1,4 @@
-"""Samples: which loops run a network on one sample at a time, though its samples could be put into batches."""
+"""Samples: which loops run a network on one sample at a time, although the samples could form batches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from torchlint.model.training.networks import Networks
 from ._sample_sizes import SampleSizes
 from ._sample_words import runs_on_images, runs_on_texts
 
-#: Methods and functions that give the same sample, elsewhere or in another form.
+#: Methods and functions that return the same sample, on another device or in another form.
 _SAME = frozenset(
     "to cuda cpu float half double bfloat16 type contiguous detach clone requires_grad_ pin_memory permute transpose "
     "div div_ sub sub_ mul mul_ add add_ clamp clamp_".split()
@@ -31,17 +31,17 @@ _SAME_FUNCTIONS = frozenset(
     {"torch.autograd.Variable", "torch.from_numpy", "torch.tensor", "torch.as_tensor", "torch.FloatTensor"}
 )
 _INSERTING = frozenset({"torch.unsqueeze", "numpy.expand_dims"})
-#: Methods that keep something from one round to the next ...
+#: Methods that keep something for later iterations ...
 _KEEPING = frozenset("append extend insert update add copy_ put push appendleft".split())
-#: ... and calls that tell that samples come one by one, or that single ones are measured or shown.
+#: ... and calls that show that samples arrive one by one, or that single samples are measured or shown.
 _ONE_BY_ONE = re.compile(
     r"^(read|imshow|waitKey|input|recv|step|reset|time|perf_counter|perf_counter_ns|process_time|tic|toc|record"
     r"|synchronize|backward|timeit|accept|poll)$"
 )
-#: Methods by which a tokenizer is given one text, or one conversation.
+#: Methods that pass one text, or one conversation, to a tokenizer.
 _ENCODING = frozenset({"encode", "encode_plus", "apply_chat_template"})
 _BATCH = re.compile(r"batch|chunk|group|loader", re.IGNORECASE)
-#: How many expressions a sample is followed through.
+#: The maximum number of expressions that a sample is followed through.
 _LIMIT = 60
 
 
@@ -49,18 +49,18 @@ _LIMIT = 60
 class SampleLoop:
     """A loop that runs a network once per sample."""
 
-    call: cst.Call  #: what runs it
+    call: cst.Call  #: the call that runs the network
     loop: cst.For
-    single: cst.CSTNode | None  #: the expression that makes a batch of one, where the file does so itself
-    reason: str  #: why the samples could share a batch
-    evidence: cst.CSTNode | None  #: where that is seen
+    single: cst.CSTNode | None  #: the expression that creates a batch of size 1, if the file does so itself
+    reason: str  #: why the samples can share a batch
+    evidence: cst.CSTNode | None  #: the place that shows it
 
 
 @dataclass(frozen=True, eq=False)
 class _Run:
     """A call that runs a network on one sample."""
 
-    given: cst.CSTNode  #: the expression that holds the sample
+    given: cst.CSTNode  #: the expression that contains the sample
     single: cst.CSTNode | None
     reason: str
     evidence: cst.CSTNode | None
@@ -78,16 +78,16 @@ class Samples(ForestFact):
 
     @cached_property
     def loops(self) -> list[SampleLoop]:
-        """The loops that run a network, or a pipeline, on one sample after the other; each loop once."""
+        """The loops that run a network, or a pipeline, on one sample at a time; each loop once."""
         found: dict[cst.CSTNode, SampleLoop] = {}
         for call in self._tree.calls:
-            item = self._judge(call)
+            item = self._loop_of(call)
             if item is not None:
                 found.setdefault(item.loop, item)
         return list(found.values())
 
-    def _judge(self, call: cst.Call) -> SampleLoop | None:
-        """The loop around ``call``, or around the calls of the function that it stands in."""
+    def _loop_of(self, call: cst.Call) -> SampleLoop | None:
+        """The loop around ``call``, or around the calls of the function that contains it."""
         given = next((item.value for item in call.args if item.star != "*"), None)
         if given is None:
             return None
@@ -105,16 +105,16 @@ class Samples(ForestFact):
         if function is None or not callers or self._is_one_by_one(function.body):
             return None
         found = self._runs(call, given, function.body)
-        if found is None and not self._is_handed_on(call, given):
+        if found is None and not self._is_passed_on(call, given):
             return None
         for caller, loop in callers:
-            item = self._judge_caller(caller, loop, found, self._fed(caller, function, given))
+            item = self._loop_of_caller(caller, loop, found, self._fed(caller, function, given))
             if item is not None:
                 return item
         return None
 
     def _looping_callers(self, function: cst.FunctionDef) -> list[tuple[cst.Call, cst.For]]:
-        """The calls of a function that stand directly in a `for` loop, with that loop."""
+        """The calls of a function that are directly in a `for` loop, with that loop."""
         known = self._callers.get(function)
         if known is None:
             around = self._module.fact(Loops).around
@@ -125,12 +125,12 @@ class Samples(ForestFact):
             known = self._callers[function] = [(call, loop) for call, loop in loops if isinstance(loop, cst.For)]
         return known
 
-    def _judge_caller(
+    def _loop_of_caller(
         self, caller: cst.Call, loop: cst.For, found: _Run | None, fed: list[cst.BaseExpression]
     ) -> SampleLoop | None:
-        """The loop around a call of the function that runs the network, which is given ``fed``.
+        """The loop around a call of the function that runs the network on ``fed``, the arguments of the call.
 
-        The function makes the batch of one, as ``found`` says, or its caller does.
+        The function creates the batch of size 1, as ``found`` says, or its caller does.
         """
         if found is not None:
             if not any(self._is_free(caller, item, loop, fed) for item in fed):
@@ -143,8 +143,8 @@ class Samples(ForestFact):
                 return SampleLoop(caller, loop, single, *evidence)
         return None
 
-    def _is_handed_on(self, call: cst.Call, given: cst.BaseExpression) -> bool:
-        """Whether a network is run for inference on a parameter as it is: the caller may have made a batch of one."""
+    def _is_passed_on(self, call: cst.Call, given: cst.BaseExpression) -> bool:
+        """Whether a network runs for inference on an unchanged parameter: the caller may create the batch of size 1."""
         if not isinstance(given, cst.Name):
             return False
         reached = self._module.values.reaching.of(given)
@@ -153,7 +153,7 @@ class Samples(ForestFact):
         return self._has_images and self._runs_inference(call)
 
     def _fed(self, caller: cst.Call, function: cst.FunctionDef, given: cst.CSTNode) -> list[cst.BaseExpression]:
-        """What ``caller`` passes for the parameters of ``function`` that the network's input is made from."""
+        """The arguments of ``caller`` for the parameters of ``function`` that the network's input is made from."""
         names = {
             node.value
             for part in self._sources(given, function.body)
@@ -168,10 +168,10 @@ class Samples(ForestFact):
         return [item for item in passed if item is not None]
 
     def _runs(self, call: cst.Call, given: cst.BaseExpression, body: cst.CSTNode) -> _Run | None:
-        """Whether ``call`` runs a network on one sample that the statements of ``body`` make, of a known size."""
+        """Whether ``call`` runs a network on one sample of a known size that the statements of ``body`` create."""
         if self._has_texts and self._is_pipeline(call):
             one = given if self._is_one(given, body) else None
-            return _Run(one, None, "a pipeline makes batches of a list, with `batch_size=`", None) if one else None
+            return _Run(one, None, "the pipeline accepts a list of inputs and `batch_size=`", None) if one else None
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "generate":
             if not self._has_texts:
                 return None
@@ -180,7 +180,7 @@ class Samples(ForestFact):
             if model.kind is not Kind.MODULE or not (model.sure or named.endswith("model")):
                 return None
             text = self._tokenized(given, body)
-            return _Run(text, None, "a tokenizer pads several texts to one length", None) if text else None
+            return _Run(text, None, "the tokenizer can pad several texts to one length", None) if text else None
         if not self._has_images or not self._runs_inference(call):
             return None
         single = self._single(given, body)
@@ -199,7 +199,7 @@ class Samples(ForestFact):
     # -- texts
 
     def _is_one(self, node: cst.CSTNode, body: cst.CSTNode) -> bool:
-        """Whether ``node`` may be a single text: no list of them, no slice, nothing called a batch."""
+        """Whether ``node`` may be a single text: not a list of texts, not a slice, not named like a batch."""
         value = self._module.value(node)
         if value.kind in (Kind.BATCH, Kind.LOADER, Kind.SEQUENCE) or value.role is Role.BATCH:
             return False
@@ -219,7 +219,7 @@ class Samples(ForestFact):
         )
 
     def _tokenized(self, node: cst.CSTNode, body: cst.CSTNode) -> cst.BaseExpression | None:
-        """The text behind ``inputs`` or ``inputs["input_ids"]``, if a tokenizer is asked for it in ``body``."""
+        """The text behind ``inputs`` or ``inputs["input_ids"]``, if ``body`` calls a tokenizer for it."""
         for source in self._sources(node, body):
             for call in self._tree.calls_in(source):
                 owner, method = call.func, ""
@@ -232,15 +232,15 @@ class Samples(ForestFact):
                 return text if method == "apply_chat_template" or self._is_one(text, body) else None
         return None
 
-    # -- what feeds a call
+    # -- the input of a call
 
     def _targets(self, loop: cst.For) -> set[str]:
         return {node.value for node in self._tree.nodes_in(loop.target) if isinstance(node, cst.Name)}
 
     def _sources(self, node: cst.CSTNode, body: cst.CSTNode) -> list[cst.CSTNode]:
-        """``node`` and the expressions of ``body`` that it is made from, through the names they use."""
+        """``node`` and the expressions of ``body`` that it is computed from, through the names they use."""
         found: list[cst.CSTNode] = [node]
-        for part in found:  # grows on the way
+        for part in found:  # grows during the iteration
             for name in self._tree.nodes_in(part):
                 if not isinstance(name, cst.Name) or len(found) > _LIMIT:
                     continue
@@ -251,9 +251,9 @@ class Samples(ForestFact):
         return found
 
     def _is_free(self, call: cst.Call, given: cst.CSTNode, loop: cst.For, fed: list[cst.BaseExpression]) -> bool:
-        """Whether each round takes another sample, needs no earlier round, and nobody waits for a single one.
+        """Whether each iteration uses another sample, needs no earlier iteration, and nothing waits for one result.
 
-        The network's input is made from ``fed``, the arguments of ``call`` or those of them that are known to be.
+        The input of the network is made from ``fed``: arguments of ``call``.
         """
         if self._is_handful(loop) or self._is_one_by_one(loop.body):
             return False
@@ -265,7 +265,7 @@ class Samples(ForestFact):
         for argument in fed:
             expressions = self._sources(argument, loop.body)
             if any(self._tree.within(call, part) for part in expressions if part is not argument):
-                return False  # what an earlier round gave
+                return False  # the result of an earlier iteration
         for inner in self._tree.calls_in(loop.body):
             owner = dotted_name(inner.func.value) if isinstance(inner.func, cst.Attribute) else None
             if owner in kept and last_name(inner.func) in _KEEPING:
@@ -277,14 +277,14 @@ class Samples(ForestFact):
         )
 
     def _is_handful(self, loop: cst.For) -> bool:
-        """Whether the file itself lists what the loop goes through, or the loop takes what are batches by name."""
+        """Whether the file itself lists the samples, or the names in the loop show that the items are batches."""
         value = self._module.value(loop.iter)
         if value.elements or any(_BATCH.search(name) for name in (*self._targets(loop), dotted_name(loop.iter) or "")):
             return True
         return any(isinstance(item.value, cst.Integer) for item in self._counts(loop.iter)[1:3])
 
     def _counts(self, node: cst.BaseExpression) -> list[cst.Arg]:
-        """The arguments of ``range(0, n, size)``, with a third one if it goes in steps."""
+        """The arguments of ``range(0, n, size)``, if there is a step."""
         if not isinstance(node, cst.Call):
             return []
         if self._module.name_of(node.func) != "builtins.range":
@@ -292,11 +292,11 @@ class Samples(ForestFact):
         return list(node.args) if len(node.args) == 3 else []
 
     def _is_one_by_one(self, body: cst.CSTNode) -> bool:
-        """Whether samples come one by one, or single ones are measured or shown."""
+        """Whether samples arrive one by one, or single samples are measured or shown."""
         names = (last_name(call.func) for call in self._tree.calls_in(body))
         return any(_ONE_BY_ONE.match(name) for name in names)
 
-    # -- a batch of one
+    # -- a batch of size 1
 
     def _single(self, node: cst.CSTNode | None, body: cst.CSTNode, depth: int = 12) -> cst.CSTNode | None:
         """The ``x.unsqueeze(0)`` or ``x[None]`` behind an argument."""
@@ -334,11 +334,11 @@ class Samples(ForestFact):
     def _same_size(
         self, single: cst.CSTNode, given: cst.CSTNode, body: cst.CSTNode
     ) -> tuple[str, cst.CSTNode | None] | None:
-        """Why all samples are of one size, and where that is seen; None if it is not sure."""
+        """Why all samples have the same size, and the place that shows it; None if that is not certain."""
         for source in self._sources(given, body):
             for call in self._tree.calls_in(source):
                 for resize in self._sizes.fixed_by(call, body):
-                    return "all samples are brought to one size", resize
+                    return "all samples get the same size", resize
         rows = self._rows(single)
         value = self._module.value(rows)
         if value.kind is Kind.TENSOR and (value.sure or value.role is Role.BATCH):

@@ -1,4 +1,4 @@
-"""Tokenizing: which calls of a tokenizer pad every text to the maximum length, and where in a program they stand."""
+"""Tokenization: which calls of a tokenizer pad every text to the maximum length, and where they are in the program."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from ._kinds import TokenizedIn
 
 #: Methods that only tokenizers have.
 _ENCODERS = frozenset({"encode_plus", "batch_encode_plus"})
-#: What ``datasets`` calls the methods that are given a function to run on every item.
+#: Methods of ``datasets`` that take a function to run on every item.
 _MAPS = frozenset({"map", "with_transform", "set_transform"})
-#: What wants one shape: compilers, exporters, TPUs, CUDA graphs.
+#: Uses that need a fixed shape: compilers, exporters, TPUs, CUDA graphs.
 _STATIC = frozenset(
     {"torch.compile", "torch.jit.trace", "torch.onnx.export", "torch.export.export", "torch.cuda.CUDAGraph"}
 )
 _STATIC_WORDS = re.compile(r"(^|_)(xla|tpu)(_|$)|^torch_compile$", re.IGNORECASE)
-#: Networks whose context is as long as they were trained with: what conditions a diffusion model, CLIP and the like.
+#: Networks with a fixed context length: text encoders of diffusion models, CLIP and similar networks.
 _FIXED_CONTEXT = re.compile(
     r"diffus|text_encoder|unet|[Dd]ream_?[Bb]ooth|control_?net|prompt_embeds|clip_?(tok|text|model|proc)|CLIP|[Ss]ig[Ll]ip|coreml"
 )
@@ -41,8 +41,8 @@ class Padding:
     call: cst.Call
     argument: cst.Arg  #: ``padding="max_length"`` or ``pad_to_max_length=True``
     place: TokenizedIn
-    batch: bool  #: the call is given all the texts of a batch, and nothing else is
-    length: int | None  #: the maximum length, where it is seen
+    batch: bool  #: whether the call takes all the texts of a batch, and nothing else
+    length: int | None  #: the maximum length, if it is known
 
 
 class Tokenizing:
@@ -54,7 +54,7 @@ class Tokenizing:
 
     @cached_property
     def padded(self) -> list[Padding]:
-        """The calls that pad training data to the maximum length, where no static shape is called for."""
+        """The calls that pad training data to the maximum length, unless the program needs static shapes."""
         if self._wants_one_shape:
             return []
         return list(self._find())
@@ -96,7 +96,7 @@ class Tokenizing:
         return None
 
     def _is_maximum(self, node: cst.CSTNode) -> bool:
-        """``"max_length"``, or a name that is nothing else; not ``"max_length" if static else False``."""
+        """``"max_length"``, or a name with only that value; not ``"max_length" if static else False``."""
         if isinstance(node, cst.Name):
             values = [item.value for item in self._module.names.bindings(node)]
             return (
@@ -116,7 +116,7 @@ class Tokenizing:
         return "Tokenizer" in self._module.value(owner).name
 
     def _is_measured(self, length: cst.BaseExpression | None) -> bool:
-        """``max_length=max(len(item) for item in batch)``: the longest of the batch, after all."""
+        """``max_length=max(len(item) for item in batch)``: the longest text of the batch."""
         if length is None:
             return False
         names = [node for node in self._tree.nodes_in(length) if isinstance(node, cst.Name)]
@@ -126,7 +126,7 @@ class Tokenizing:
     def _takes_maximum(self, node: cst.CSTNode) -> bool:
         return any(self._module.name_of(call.func) == "builtins.max" for call in self._tree.calls_in(node))
 
-    # -- where it stands
+    # -- its place
 
     def _place(self, call: cst.Call, depth: int = 2) -> TokenizedIn | None:
         home = self._tree.function_of(call)
@@ -173,7 +173,7 @@ class Tokenizing:
         }
 
     def _is_mapped(self, function: cst.CSTNode) -> bool:
-        """Whether ``function`` is given to ``dataset.map``."""
+        """Whether ``function`` is passed to ``dataset.map``."""
         for call in self._module.methods(*_MAPS):
             given = [item.value for item in call.args if item.keyword is None or item.keyword.value == "function"]
             for part in given:
@@ -182,7 +182,7 @@ class Tokenizing:
         return False
 
     def _feeds_dataset(self, node: cst.CSTNode, depth: int = 2) -> bool:
-        """Whether the tokens are handed to a dataset: ``Texts(tokenizer(...))``, by a name or two."""
+        """Whether the tokens are passed to a dataset: ``Texts(tokenizer(...))``, through at most two names."""
         for above in self._tree.ancestors(node):
             if isinstance(above, cst.Call) and self._module.value(above).kind is Kind.DATASET:
                 return True
@@ -202,7 +202,7 @@ class Tokenizing:
         return any(self._feeds_dataset(use, depth - 1) for use in uses if not self._tree.within(use, statement))
 
     def _is_repeated(self, call: cst.Call) -> bool:
-        """Whether the call runs once per text, or in a helper of which that is not seen."""
+        """Whether the call runs once per text, or is in a helper for which that is unknown."""
         loop = self._module.fact(Loops).hot(call)
         home = self._tree.function_of(call)
         for above in self._tree.ancestors(call):

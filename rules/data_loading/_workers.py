@@ -1,4 +1,4 @@
-"""Worker processes: how many there are, and what stands against them: code that runs on import, unpicklable objects."""
+"""Worker processes: their number, and what prevents them: code that runs on import, unpicklable objects."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.main_guard import is_main_guard
 
-#: How many callers up, and how many values deep, the answers are looked for.
+#: The maximum number of callers and of values that are followed.
 _DEPTH = 8
 #: Calls whose results cannot be pickled, or must not be shared by processes.
 _HANDLES = frozenset({"builtins.open", "h5py.File", "lmdb.open", "sqlite3.connect", "zipfile.ZipFile", "tarfile.open"})
-#: Calls that count what a machine has: one at least.
+#: Calls that count the resources of a machine: at least one.
 _COUNTS = frozenset(
     f"{module}.cpu_count" for module in ("os", "multiprocessing", "torch.multiprocessing", "psutil", "joblib")
 )
-#: Libraries and classes whose datasets are indexed.
+#: Libraries and classes whose datasets are map-style.
 _INDEXED = ("torchvision.", "torchaudio.", "torch.utils.data.")
 
 
 class Workers(Enum):
-    """What is known of a number of workers."""
+    """What is known about a number of workers."""
 
     SOME = "some"  #: one or more
-    BY_DEFAULT = "by default"  #: one or more unless a caller, or who starts the script, wants none
-    UNKNOWN = "unknown"  #: also if there are none
+    BY_DEFAULT = "by default"  #: one or more, unless a caller or the user of the script wants none
+    UNKNOWN = "unknown"  #: includes 0
 
 
 def can_have_workers(module: Module, loader: Call) -> bool:
-    """Whether nothing in the forest is seen to break when ``loader`` starts processes."""
+    """Whether nothing in the forest is known to break when ``loader`` starts processes."""
     consumers = module.fact(Loading).consumers(loader)
     if any(runs_on_import(module, consumer.node) for consumer in consumers):
         return False
@@ -45,7 +45,7 @@ def can_have_workers(module: Module, loader: Call) -> bool:
 
 
 def may_be_iterable(module: Module, loader: Call) -> bool:
-    """Whether the dataset of ``loader`` may yield its items by itself: of an unseen class, and in its own order."""
+    """Whether the dataset of ``loader`` may be an iterable-style dataset of an unknown class."""
     value = module.value(module.fact(Loading).dataset(loader))
     if isinstance(value.definition, cst.ClassDef) or value.name.startswith(_INDEXED):
         return False
@@ -121,7 +121,7 @@ def _divided_up(node: cst.BaseExpression) -> cst.BaseExpression | None:
 
 
 def _held(module: Module, node: cst.Name | cst.Attribute | cst.Subscript, depth: int) -> Workers:
-    """A number that is written elsewhere: a constant, an option, an attribute of the configuration."""
+    """A number that is defined elsewhere: a constant, an option, an attribute of the configuration."""
     written = module.fact(Configuration).step(node)
     if written is None:
         return _usual(module, node)
@@ -137,12 +137,12 @@ def _held(module: Module, node: cst.Name | cst.Attribute | cst.Subscript, depth:
 
 
 def _usual(module: Module, node: cst.BaseExpression) -> Workers:
-    """A number that configuration files of the project give."""
+    """A number from the configuration files of the project."""
     return Workers.BY_DEFAULT if module.fact(ConfigFiles).count(node) else Workers.UNKNOWN
 
 
 def _is_on_a_condition(module: Module, value: cst.BaseExpression) -> bool:
-    """Whether a statement that only runs on some paths assigns ``value``."""
+    """Whether a statement that runs only on some paths assigns ``value``."""
     if not isinstance(module.tree.parent(value), (cst.Assign, cst.AnnAssign)):
         return False
     for above in module.tree.ancestors(value):
@@ -164,7 +164,7 @@ def runs_on_import(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bo
 
 
 def can_be_sent(module: Module, loader: Call) -> bool:
-    """Whether nothing that ``loader`` would send to a spawned worker is seen to be unpicklable."""
+    """Whether nothing that ``loader`` sends to a spawned worker is known to be unpicklable."""
     return all(
         _can_be_pickled(module, argument.value, _DEPTH)
         for argument in loader.node.args
@@ -194,7 +194,7 @@ def _can_be_pickled(module: Module, node: cst.BaseExpression, depth: int) -> boo
 
 
 def _pickles(module: Module, definition: cst.ClassDef) -> bool:
-    """Whether instances of a class of the file hold no lambda, generator or open file."""
+    """Whether instances of a class of the file contain no lambda, generator or open file."""
     for current in module.definitions.lineage(definition):
         for bindings in module.tree.scopes[current].attributes.values():
             for binding in bindings:

@@ -12,15 +12,17 @@ if TYPE_CHECKING:
 
 
 class CudaInDataset(Rule):
-    """A dataset, transform or collate function creates tensors on the GPU or moves them there.
+    """A dataset, transform or collate function moves its items to the GPU or creates them there.
 
     ## What it does
     Flags `.cuda()`, `.to(device)` and tensors created with `device=` in `__getitem__`, `__getitems__` or `__iter__` of
-    a `torch.utils.data.Dataset`, in a `transform`, and in a function passed as `collate_fn`; also one call deep.
+    a `torch.utils.data.Dataset`, in a `transform`, and in a function passed as `collate_fn`. Functions that these call
+    directly are included.
 
     ## Why it is slow
-    Every item costs a copy and kernel launches of its own, where one copy per batch would do. And it rules out worker
-    processes: CUDA cannot be used in a forked worker, so the loader has to load everything in the training process.
+    Every item needs its own copy and its own kernel launches, where one copy per batch is enough. It also rules out
+    worker processes: CUDA cannot be used in a forked worker, so the loader must load everything in the training
+    process.
 
     ## Example
     ```python
@@ -40,15 +42,15 @@ class CudaInDataset(Rule):
         images = images.to(device, non_blocking=True)
         labels = labels.to(device, non_blocking=True)
     ```
-    Data that fits on the GPU may be moved there as a whole, once, in `__init__`: that is not flagged.
+    A dataset that fits into GPU memory may move all its data once, in `__init__`. This is not flagged.
 
     ## Fix safety
-    Unsafe: items that other code takes from the dataset stay on the host. A fix is offered where `__getitem__` returns
-    what it moves, as it is or computed with numbers only, and every loop over the dataset's loaders is in the same file
-    and unpacks its batches into names.
+    Unsafe: items that other code takes from the dataset stay on the CPU. A fix is offered if `__getitem__` returns what
+    it moves, unchanged or after arithmetic with numbers. Every loop over the loaders of the dataset must be in the same
+    file and unpack its batches into names.
 
     ## When to ignore
-    When the work itself needs the GPU, such as decoding in hardware, and runs in the training process on purpose.
+    Ignore it if the work needs the GPU, such as hardware decoding, and runs in the training process on purpose.
 
     ## References
     - [torch.utils.data: multi-process loading and CUDA](https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading)
@@ -77,7 +79,7 @@ class CudaInDataset(Rule):
                 if work.moves
                 else f"`{work.name}` uses the GPU for each {unit}",
                 label=f"once per {unit}",
-                notes=(Note.at(module, work.place, f"called by the `DataLoader`: `{work.name}`"),),
+                notes=(Note.at(module, work.place, f"the `DataLoader` calls this `{work.name}` for each {unit}"),),
                 fix=self._fix(module, work),
             )
 
@@ -99,6 +101,6 @@ class CudaInDataset(Rule):
             if inserted is None:
                 return None
             changes += inserted
-        message = "move whole batches in the loop over the loader"
-        caution = "items that other code takes from the dataset stay on the host"
+        message = "move whole batches to the GPU in the loop over the `DataLoader`"
+        caution = "leaves items on the CPU that other code takes from the dataset"
         return Fix(message, tuple(changes), Applicability.UNSAFE, caution)

@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 
 class PerSampleInference(Rule):
-    """A network is run on one sample at a time in a Python loop.
+    """A network runs on one sample per call in a Python loop, instead of on batches.
 
     ## What it does
-    Flags a `for` loop that runs a network without gradients on a batch of one (`x.unsqueeze(0)`, `x[None]`), where the
-    samples are seen to be of one size and no round needs the result of an earlier one. The network may be run by a
-    function that the loop calls, in this file or in another one. Also loops that call a `transformers` pipeline, or a
-    tokenizer and `model.generate()`, once per text.
+    Flags a `for` loop that runs a network without gradients on a batch of size 1 (`x.unsqueeze(0)`, `x[None]`). All
+    samples must have the same size, and no iteration may need the result of an earlier one. The network may run in a
+    function that the loop calls, in this file or in another one. Also flags loops that call a `transformers` pipeline,
+    or a tokenizer and `model.generate()`, once per text.
 
     ## Why it is slow
-    A batch of one leaves most of a GPU idle: every layer is launched for a single sample, and its weights are read
-    from memory for that sample alone. A batch of 64 launches each layer once and reads the weights once.
+    A batch of size 1 leaves most of a GPU idle. Every layer is launched for a single sample, and reads its weights from
+    memory for that sample alone. A batch of 64 launches each layer once and reads the weights once.
 
     ## Example
     ```python
@@ -36,16 +36,18 @@ class PerSampleInference(Rule):
     for images in DataLoader(Photos(paths, transform), batch_size=64, num_workers=8):
         scores.append(model(images.to("cuda")))
     ```
-    Of texts, give the tokenizer a list with `padding=True` (on the left side before `generate()`), or the pipeline a
-    list with `batch_size=`.
+    For texts, pass a list to the tokenizer with `padding=True` (left padding before `generate()`), or a list with
+    `batch_size=` to the pipeline.
 
     ## Fix safety
-    Advice only: what is done with each result in the loop has to be written anew.
+    Advice only: the code that uses each result in the loop must be rewritten.
 
     ## When to ignore
-    When every answer is wanted at once (a service, a camera), when samples differ in size, when there are only a few,
-    or when a batch does not fit into memory. Texts of very different length cost padding, and on a CPU a batch may gain
-    nothing.
+    - Each result is needed immediately, as in a service or for a camera.
+    - The samples differ in size, or there are only a few.
+    - A batch does not fit into memory.
+    - The texts differ much in length: padding costs time.
+    - The network runs on a CPU, where a batch may gain nothing.
 
     ## References
     - [Batch inference with pipelines](https://huggingface.co/docs/transformers/main_classes/pipelines#pipeline-batching)
@@ -60,13 +62,13 @@ class PerSampleInference(Rule):
 
     @classmethod
     def may_concern(cls, text: str) -> bool:
-        """Whether a file may hold a loop over samples, or a function that is given one."""
+        """Whether a file may contain a loop over samples, or a function that takes one."""
         has_samples = runs_on_images(text) or runs_on_texts(text) or reads_images(text)
         return has_samples and super().may_concern(text)
 
     @classmethod
     def may_apply(cls, text: str) -> bool:
-        """Whether the file and its context have all that a finding needs."""
+        """Whether the file and its context contain the words that a finding needs."""
         return runs_on_texts(text) or runs_on_images(text)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
@@ -77,12 +79,12 @@ class PerSampleInference(Rule):
                 continue
             notes = [Note.at(module, found.evidence, found.reason)]
             if found.single is not None:
-                notes.append(Note.at(module, found.single, "the batch of one is created"))
+                notes.append(Note.at(module, found.single, "the batch of size 1 is created"))
             notes.append(Note.at(module, found.loop, "runs at every iteration of the loop"))
             yield self.diagnostic(
                 module,
                 found.call,
-                "network runs on one sample at a time",
-                label="a batch of one",
+                "network runs on one sample per call instead of on batches",
+                label="batch size 1",
                 notes=tuple(notes),
             )

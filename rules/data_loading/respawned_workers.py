@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 
 
 class RespawnedWorkers(Rule):
-    """The workers of a DataLoader are torn down and started again at every epoch.
+    """`DataLoader` without `persistent_workers` restarts its worker processes at every epoch.
 
     ## What it does
-    Flags a `torch.utils.data.DataLoader` with workers and without `persistent_workers` (or with
-    `persistent_workers=False`) that the file goes through more than once: in a loop over epochs, by a validation that
-    is run after each of them, by a Lightning trainer or an ignite engine with several epochs.
+    Flags a `torch.utils.data.DataLoader` with worker processes and without `persistent_workers`, or with
+    `persistent_workers=False`, if the program iterates over it more than once: in a loop over epochs, in a validation
+    after each epoch, in a Lightning trainer or an ignite engine with several epochs.
 
-    `num_workers` must be seen to be at least 1, if only by default: the default of an option or a parameter, or an
+    `num_workers` must be known to be at least 1. The default of an option or of a parameter is enough, and so is an
     attribute of a configuration object. A condition that sets it to 0 (`if args.debug: args.workers = 0`) is ignored.
-    A number that a program reads by a key (`config["num_workers"]`, `cfg.data.workers`) is looked up in the YAML and
-    JSON files of the project: at least nine of ten values of that key must be 1 or more.
+    If the program reads the number by a key (`config["num_workers"]`, `cfg.data.workers`), torchlint looks the key up
+    in the YAML and JSON files of the project. At least nine of ten values of that key must be 1 or more.
 
     ## Why it is slow
-    When a pass over the loader ends, its workers are shut down. The next pass starts new ones, sends them the dataset,
-    and waits for the first batch. Short epochs suffer most, and so does a start method that begins a fresh interpreter
-    and imports everything again: `spawn` on Windows and macOS, `forkserver` on Linux since Python 3.14.
+    At the end of an iteration over the loader, its worker processes exit. The next iteration starts new ones, sends
+    them the dataset and waits for the first batch. Short epochs lose most. So do start methods that run a new
+    interpreter and import all modules again: `spawn` on Windows and macOS, and `forkserver` on Linux since Python 3.14.
 
     ## Example
     ```python
@@ -46,17 +46,19 @@ class RespawnedWorkers(Rule):
         for images, labels in loader:
             ...
     ```
-    `persistent_workers=True` raises where there are no workers; where their number can be 0, the fix writes
+    `persistent_workers=True` raises an error if there are no workers. If `num_workers` may be 0, the fix writes
     `persistent_workers=workers > 0`.
 
     ## Fix safety
-    Unsafe: random augmentation, and the order of items from the second epoch on, differ. Workers that live on keep
-    their memory, run `worker_init_fn` only once, and hold the copy of the dataset that they were started with.
+    Unsafe: random augmentation and the order of items from the second epoch on differ. Persistent workers keep their
+    memory, run `worker_init_fn` only once, and keep the copy of the dataset that they started with.
 
     ## When to ignore
-    When the dataset changes between epochs (a file in which that can be seen is not flagged), when host memory is
-    short and many loaders are alive at once, or when an epoch takes so long that starting workers does not matter.
-    A `persistent_workers=False` with a comment on its row is reported without a fix.
+    - The dataset changes between epochs. torchlint does not flag a loader if it sees such a change.
+    - Host memory is short, and many loaders exist at the same time.
+    - An epoch takes so long that the start of the workers does not matter.
+
+    If `persistent_workers=False` has a comment on its line, the finding has no fix.
 
     ## References
     - [torch.utils.data.DataLoader](https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader)
@@ -91,21 +93,22 @@ class RespawnedWorkers(Rule):
                 continue
             deliberate = persistent.node is not None and module.comment_on(persistent.node)
             value = self._value(module, workers, known is Workers.SOME)
-            can_repeat = passed.node is not None or value == "True"  # else the names may not be known here
+            can_copy = passed.node is not None or value == "True"  # else the names may not be known here
             files = module.fact(ConfigFiles)
             origin = "" if known is Workers.SOME else files.behind(workers, files.count)
             notes = (Note.at(module, again, "this loader is iterated over repeatedly"),)
             yield self.diagnostic(
                 module,
                 call.node,
-                "worker processes restart at every epoch",
+                f"`DataLoader` with{'out `persistent_workers`' if persistent.absent else ' `persistent_workers=False`'}"
+                " restarts its worker processes at every epoch",
                 label=f"`persistent_workers` {'defaults to' if persistent.absent else 'is'} False",
                 notes=(*notes, Note(origin)) if origin else notes,
-                fix=None if deliberate or not can_repeat else self._fix(module, call, persistent, value),
+                fix=None if deliberate or not can_copy else self._fix(module, call, persistent, value),
             )
 
     def _value(self, module: Module, workers: cst.BaseExpression, sure: bool) -> str:
-        """What is valid whatever the number of workers: it raises where that is 0."""
+        """The value of `persistent_workers`, valid for 0 workers too: there, True raises an error."""
         import libcst as cst
 
         if sure and isinstance(workers, (cst.Integer, cst.Call)):
@@ -117,6 +120,6 @@ class RespawnedWorkers(Rule):
         passed = edits.set_argument(module, call.node, "persistent_workers", persistent, value)
         if passed is None or "\n" in value:
             return None
-        caution = "random augmentation, and the order of items from the second epoch on"
-        message = f"{'add' if persistent.absent else 'pass'} `persistent_workers={value}`"
+        caution = "changes random augmentation, and the order of items from the second epoch on"
+        message = f"{'add' if persistent.absent else 'set'} `persistent_workers={value}`"
         return Fix(message, passed, Applicability.UNSAFE, caution)

@@ -11,18 +11,18 @@ if TYPE_CHECKING:
 
 
 class ShallowPrefetch(Rule):
-    """The workers of a DataLoader keep fewer batches ready than they could, or there are no workers to do so.
+    """`prefetch_factor=1` makes each worker process wait until its batch is consumed.
 
     ## What it does
-    Flags `prefetch_factor=1` on a `torch.utils.data.DataLoader`, and a `prefetch_factor` without workers.
+    Flags `prefetch_factor=1` of a `torch.utils.data.DataLoader`, and a `prefetch_factor` without worker processes.
 
     ## Why it is slow
-    `prefetch_factor` is the number of batches that each worker may have waiting or in work. With 1, a worker that has
-    made its batch stands still until the training loop has taken it. Batches are handed out in order, so one that
-    takes long leaves all other workers idle, and then the GPU. The default, 2, lets them work ahead.
+    `prefetch_factor` is the number of batches that each worker process prepares ahead. With 1, a worker that has
+    finished its batch waits until the training loop takes it. Batches are delivered in order: while one batch takes
+    long, all other workers are idle, and then the GPU waits. The default is 2.
 
-    Without workers nothing is fetched ahead: since torch 2.0 a `prefetch_factor` without workers raises `ValueError`,
-    whatever its value.
+    Without worker processes nothing is prefetched. Since torch 2.0, a `prefetch_factor` without workers raises
+    `ValueError`, whatever its value.
 
     ## Example
     ```python
@@ -33,14 +33,14 @@ class ShallowPrefetch(Rule):
     ```python
     loader = DataLoader(photos, batch_size=64, num_workers=8)
     ```
-    More than 2 helps only where the time per batch varies a lot: a remote store, items of very different size.
+    More than 2 helps only if the time per batch varies much, as with remote storage or items of very different sizes.
 
     ## Fix safety
-    Advice only: how many batches fit into memory is not seen in the code.
+    Advice only: the code does not show how many batches fit into memory.
 
     ## When to ignore
-    When batches are so large that two per worker do not fit into host memory. A `prefetch_factor=1` with a comment on
-    its row is reported at information level.
+    Ignore it if two batches per worker do not fit into host memory. If `prefetch_factor=1` has a comment on its line,
+    the finding has information level.
 
     ## References
     - [torch.utils.data.DataLoader](https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader)
@@ -65,16 +65,16 @@ class ShallowPrefetch(Rule):
                 yield self.diagnostic(
                     module,
                     given.node,
-                    "`prefetch_factor` without workers raises ValueError",
-                    label="nothing is fetched ahead by the training process itself",
-                    notes=(Note("`num_workers` is 0: pass at least 1, or leave `prefetch_factor` out"),),
+                    "`prefetch_factor` without worker processes raises `ValueError`",
+                    label="only worker processes prefetch",
+                    notes=(Note("`num_workers` is 0; set it to at least 1, or remove `prefetch_factor`"),),
                 )
             elif depth == 1:
                 yield self.diagnostic(
                     module,
                     given.node,
-                    "each worker makes one batch and waits until it is taken",
-                    label="`prefetch_factor` is 1, the default is 2",
+                    "`prefetch_factor=1` makes each worker process wait until its batch is consumed",
+                    label="the default is 2",
                     severity=Severity.INFO if module.comment_on(given.node) else None,
                 )
 

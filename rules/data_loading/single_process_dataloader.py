@@ -11,21 +11,22 @@ if TYPE_CHECKING:
     from torchlint.model.module import Module
     from torchlint.model.syntax.calls import Argument, Call
 
-#: Why there is no fix where the dataset counts or collects.
-_LOST = "no fix: other code reads what a worker process would store"
+#: The reason for no fix where the dataset changes its own attributes.
+_LOST = "no fix: the worker processes would not share the state that is read"
 
 
 class SingleProcessDataloader(Rule):
-    """A DataLoader that feeds a GPU loads every batch in the training process.
+    """`DataLoader` without `num_workers` loads every batch in the training process.
 
     ## What it does
-    Flags a `torch.utils.data.DataLoader` without `num_workers` (or with `num_workers=0`) whose batches feed a network
-    in a file that uses CUDA. The 0 may also be a constant, an attribute of a configuration class, the default of a
-    parameter or an entry of `**options`, unless the command line or code out of sight can replace it.
+    Flags a `torch.utils.data.DataLoader` without `num_workers`, or with `num_workers=0`, if its batches feed a network
+    in a program that uses CUDA. The 0 may also be a constant, an attribute of a configuration class, the default of a
+    parameter or an entry of `**options`. It does not count if the command line, or code that torchlint cannot see, may
+    override it.
 
     ## Why it is slow
-    With no workers the training process itself reads, decodes and augments the items of a batch, and the GPU waits
-    for it. Workers do this in processes of their own while the GPU computes the previous batch.
+    Without worker processes, the training process reads, decodes and augments every item. The GPU waits until the batch
+    is complete. Worker processes prepare the next batches while the GPU computes the current one.
 
     ## Example
     ```python
@@ -36,23 +37,30 @@ class SingleProcessDataloader(Rule):
     ```python
     loader = DataLoader(Photos(root), batch_size=64, shuffle=True, num_workers=min(8, os.cpu_count() or 1))
     ```
-    Start with the number of cores per GPU, at most 8, and measure: more workers cost memory and start-up time. The
-    expression that the fix inserts is the setting `num-workers` of `[tool.torchlint.rules.single-process-dataloader]`.
+    Start with the number of CPU cores per GPU, at most 8, and measure. More workers need more memory and more start-up
+    time. The option `num-workers` sets the expression that the fix inserts.
 
     ## Fix safety
-    Unsafe: each worker has random state of its own, so random augmentation differs, and so does the order of items
-    from the second epoch on. An `IterableDataset` that does not ask `get_worker_info()` yields all of its items in
-    every worker: one of the program is not flagged, but one of a library may be. What a dataset stores while it makes
-    an item stays in the worker process. No fix is offered where other code of the program reads that, where the loader
-    is built at module level of a script without `if __name__ == "__main__":` (processes that are spawned import the
-    script again), where a lambda or a local function would have to be sent to the workers, or where the 0 is written
-    elsewhere.
+    Unsafe: each worker process has its own random state. Random augmentation therefore differs, and so does the order
+    of items from the second epoch on. Every worker yields all items of an `IterableDataset` that does not call
+    `get_worker_info()`. torchlint skips such a dataset if it is defined in the program, but cannot recognize one from a
+    library.
+
+    Attributes that a dataset changes in `__getitem__` change only in the worker process. No fix is offered
+
+    - if other code of the program reads such an attribute;
+    - if a script creates the loader at module level without `if __name__ == "__main__":`, because spawned processes
+      import the script again;
+    - if a lambda or a local function would have to be sent to the workers;
+    - if the 0 is defined outside of the call.
 
     ## When to ignore
-    When loading an item costs next to nothing (tensors or arrays already in memory: workers then only add copies),
-    when an epoch is so short that starting the workers takes longer than it saves, when the dataset makes CUDA
-    tensors, or when debugging. A `num_workers=0` with a comment on its row is reported
-    at information level only.
+    - Items are cheap to load, such as tensors or arrays in memory. Workers then only add copies.
+    - An epoch is so short that starting the workers takes longer than they save.
+    - The dataset creates CUDA tensors.
+    - You are debugging.
+
+    If `num_workers=0` has a comment on its line, the finding has information level.
 
     ## References
     - [torch.utils.data: single- and multi-process loading](https://docs.pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading)
@@ -118,8 +126,8 @@ class SingleProcessDataloader(Rule):
         passed = edits.set_argument(module, call.node, "num_workers", workers, value)
         if passed is None:
             return None
-        message = f"{'add' if workers.absent else 'pass'} `num_workers={value}`"
-        caution = "random augmentation, and the order of items from the second epoch on"
+        message = f"{'add' if workers.absent else 'set'} `num_workers={value}`"
+        caution = "changes random augmentation, and the order of items from the second epoch on"
         if may_be_iterable(module, call):
-            caution += "; every worker would yield all items of an unsharded `IterableDataset`"
+            caution += "; repeats the items of an unsharded `IterableDataset` in every worker"
         return Fix(message, (*named[1], *passed), Applicability.UNSAFE, caution)

@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from ._tokenizing import Padding
 
 _PLACES = {
-    TokenizedIn.STEP: "here each batch could be as long as its longest text",
-    TokenizedIn.COLLATE: "a collate function sees the batch: it could pad to the longest text of it",
-    TokenizedIn.ITEM: "the dataset pads every text by itself; a collate function could pad the batch instead",
-    TokenizedIn.MAP: "the texts are padded once for all; a data collator could pad each batch instead",
-    TokenizedIn.DATASET: "all texts are padded in advance; a collate function could pad each batch instead",
+    TokenizedIn.STEP: "each batch can be padded to its longest text instead",
+    TokenizedIn.COLLATE: "the collate function can pad each batch to its longest text instead",
+    TokenizedIn.ITEM: "the dataset pads each text separately; a collate function can pad each batch instead",
+    TokenizedIn.MAP: "all texts are padded in advance; a data collator can pad each batch instead",
+    TokenizedIn.DATASET: "all texts are padded in advance; a collate function can pad each batch instead",
 }
 
 
 class StaticPadding(Rule):
-    """A tokenizer pads every batch to the maximum length.
+    """A tokenizer pads every text to the maximum length.
 
     ## What it does
-    Flags `padding="max_length"` (or `pad_to_max_length=True`) of a tokenizer call that makes training data: in a
-    collate function, a training loop, a dataset, or a function given to `dataset.map`. A maximum length that is known
-    to be small (at most 64, the setting `short` of `[tool.torchlint.rules.static-padding]`) is not flagged.
+    Flags `padding="max_length"` (or `pad_to_max_length=True`) in a tokenizer call that produces training data: in a
+    collate function, a training loop, a dataset, or a function passed to `dataset.map`. A maximum length of at most 64
+    is not flagged. The option `short` sets this limit.
 
     ## Why it is slow
-    The network computes every position, the padded ones too, and the cost of attention grows with the square of the
-    length. Where most texts are much shorter than the maximum, most of the work is done for padding.
+    The network computes every position, including the padding, and the cost of attention grows with the square of the
+    length. If most texts are much shorter than the maximum, most of the computation is spent on padding.
 
     ## Example
     ```python
@@ -45,18 +45,19 @@ class StaticPadding(Rule):
     def collate(texts):
         return tokenizer(texts, padding=True, truncation=True, max_length=512, return_tensors="pt")
     ```
-    `pad_to_multiple_of=8` keeps the shapes that tensor cores like. A dataset or a `map` returns texts without padding,
-    and `transformers.DataCollatorWithPadding` pads each batch. Batches of texts of similar length save more.
+    `pad_to_multiple_of=8` keeps shapes that tensor cores prefer. In a dataset or in `map`, return texts without padding
+    and let `transformers.DataCollatorWithPadding` pad each batch. Batches of texts of similar length save more.
 
     ## Fix safety
-    Unsafe: batches then differ in length, which code that counts on `max_length` columns does not expect, and a network
-    that is not given the attention mask computes something else. No fix is offered where texts are tokenized one by
-    one: they would no longer fit into one batch.
+    Unsafe: batches then differ in length. Code that expects `max_length` columns may fail, and a network without an
+    attention mask returns different outputs. No fix is offered if texts are tokenized one at a time, because texts of
+    different lengths cannot be stacked into one batch.
 
     ## When to ignore
-    When shapes must not change: with `torch.compile`, CUDA graphs, exported models or TPUs (a file that speaks of one
-    of these is not flagged), with a text encoder that was trained on one fixed length, or when nearly all texts are as
-    long as the maximum.
+    - Shapes must be static: with `torch.compile`, CUDA graphs, exported models or TPUs. A file that mentions one of
+      these is not flagged.
+    - A text encoder was trained on one fixed length.
+    - Nearly all texts are as long as the maximum.
 
     ## References
     - [Padding and truncation](https://huggingface.co/docs/transformers/pad_truncation)
@@ -81,7 +82,7 @@ class StaticPadding(Rule):
             yield self.diagnostic(
                 module,
                 padding.call,
-                "every text is padded to the maximum length",
+                "tokenizer pads every text to the maximum length",
                 label=f"`{module.code(padding.argument)}`",
                 notes=(Note(_PLACES[padding.place]),),
                 fix=self._fix(module, padding) if padding.batch else None,
@@ -95,5 +96,5 @@ class StaticPadding(Rule):
             edited = edits.replace(module, padding.argument.value, "True")
         else:
             edited = edits.replace(module, keyword, "padding")
-        caution = "batches differ in length, and a network without an attention mask computes something else"
-        return Fix("pad to the longest text of the batch", edited, Applicability.UNSAFE, caution)
+        caution = "changes the batch shapes, and the outputs of a network without an attention mask"
+        return Fix("set `padding=True` to pad to the longest text of the batch", edited, Applicability.UNSAFE, caution)

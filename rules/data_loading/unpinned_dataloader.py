@@ -12,21 +12,26 @@ if TYPE_CHECKING:
 
 
 class UnpinnedDataloader(Rule):
-    """The batches of a DataLoader go to a CUDA device from pageable memory.
+    """`DataLoader` feeds a CUDA device without `pin_memory=True`.
 
     ## What it does
-    Flags a `torch.utils.data.DataLoader` without `pin_memory` (or with `pin_memory=False`) whose batches are copied to
-    a CUDA device in the same file, by `.to(device)`, `.cuda()` or a Lightning trainer on a GPU. A copy of what is
-    computed from a batch on the host, or converted to another type, does not count: that tensor is not pinned in any
-    case. Nor is a loader flagged if only its labels are copied, which are a few numbers, or if most parts of its
-    batches are cast by `.float()`: the dataset then yields 64-bit numbers, and the casts make new tensors. The False
-    may also be a constant, an attribute of a configuration class, the default of a parameter or an entry of
-    `**options`, unless the command line or code out of sight can replace it.
+    Flags a `torch.utils.data.DataLoader` without `pin_memory`, or with `pin_memory=False`, if its batches are copied to
+    a CUDA device: by `.to(device)`, by `.cuda()` or by a Lightning trainer on a GPU. The False may also be a constant,
+    an attribute of a configuration class, the default of a parameter or an entry of `**options`. It does not count if
+    the command line, or code that torchlint cannot see, may override it.
+
+    A loader is not flagged
+
+    - if the copied tensor is computed from the batch or converted to another dtype, because such a tensor is never
+      pinned;
+    - if only its labels are copied, which are small;
+    - if most parts of its batches are converted by `.float()`: the dataset then yields 64-bit numbers, and the
+      conversion creates new tensors.
 
     ## Why it is slow
-    CUDA copies only from page-locked ("pinned") memory. A batch in pageable memory is first copied to a pinned buffer
-    by the driver, on the thread that trains, and such a copy cannot overlap with computation. A loader that pins does
-    this in a thread of its own, and lets `non_blocking=True` take effect.
+    CUDA copies only from page-locked ("pinned") memory. The driver first copies a batch from pageable memory to a
+    pinned buffer, in the training thread. Such a copy cannot overlap with computation. With `pin_memory=True`, a
+    separate thread of the loader copies the batches to pinned memory, and `non_blocking=True` takes effect.
 
     ## Example
     ```python
@@ -41,18 +46,20 @@ class UnpinnedDataloader(Rule):
     for images, labels in loader:
         images = images.to("cuda", non_blocking=True)
     ```
-    A plain `pin_memory=True` warns on machines without an accelerator.
+    On a machine without an accelerator, `pin_memory=True` emits a warning.
 
     ## Fix safety
-    Safe or unsafe: safe where the file shows that the dataset yields host tensors: what it contains is made there, too.
-    Unsafe where the dataset, its data, the collate function or a function that it calls come from elsewhere, and where
-    a GPU is the default device, for pinning a batch that is already on the GPU raises. No fix is offered
-    where the place does not know `torch` by name, or where the False is written elsewhere.
+    Safe or unsafe: safe if the code shows that the dataset yields CPU tensors. Unsafe if the dataset, its data, the
+    collate function or a function that it calls is not visible, and if a GPU is the default device: pinning a CUDA
+    tensor raises an error. No fix is offered if the name `torch` is not available at this place, or if the False is
+    defined outside of the call.
 
     ## When to ignore
-    When host memory is short (pinned memory cannot be swapped out), when batches are small, or when the batch is an
-    object of your own class without a `pin_memory()` method. A `pin_memory=False` with a comment on its row is reported
-    at information level only.
+    - Host memory is short. The operating system cannot swap out pinned memory.
+    - The batches are small.
+    - The batch is an object of your own class without a `pin_memory()` method.
+
+    If `pin_memory=False` has a comment on its line, the finding has information level.
 
     ## References
     - [torch.utils.data: memory pinning](https://docs.pytorch.org/docs/stable/data.html#memory-pinning)
@@ -102,8 +109,8 @@ class UnpinnedDataloader(Rule):
         added = edits.set_argument(module, call.node, "pin_memory", pinning, value)
         if added is None:
             return None
-        message = f"add `pin_memory={value}`" if pinning.absent else f"pass `pin_memory={value}`"
+        message = f"add `pin_memory={value}`" if pinning.absent else f"set `pin_memory={value}`"
         if module.fact(Loading).yields_host_tensors(call):
             return Fix(message, (*imported, *added), Applicability.SAFE)
-        caution = "it raises if the dataset or the collate function, not all seen here, yields CUDA tensors"
+        caution = "raises an error if the dataset or the collate function returns CUDA tensors"
         return Fix(message, (*imported, *added), Applicability.UNSAFE, caution)

@@ -20,22 +20,28 @@ _SUCCESSORS = ("torch.nn.parallel.DistributedDataParallel", "apex.parallel.Distr
 
 
 class DataParallel(Rule):
-    """One process drives all GPUs through `nn.DataParallel`.
+    """`nn.DataParallel` drives all GPUs from one process.
 
     ## What it does
     Flags networks wrapped in `torch.nn.DataParallel`, in a class of the program derived from it, or run through
-    `torch.nn.parallel.data_parallel`. Left alone are wrappers of a single device, tests, code under
-    `if __name__ == "__main__":` that tries out a network of its file, and wrappers that are there to load or save a
-    checkpoint: unwrapped again with `.module`, filled by `load_state_dict` in a file that trains nothing and does not
-    return it to one that does, or asked for nothing but its `state_dict()`.
-    A file is reported once, at its first wrapper: the remedy is another way to start the script.
+    `torch.nn.parallel.data_parallel`.
+
+    Not flagged are
+
+    - wrappers of a single device;
+    - tests, and code under `if __name__ == "__main__":` that tests a network of its file;
+    - wrappers that are used only for `state_dict()`;
+    - wrappers that `load_state_dict` fills and that are unwrapped again with `.module`;
+    - wrappers that `load_state_dict` fills in a file that trains nothing and does not return them to a file that does.
+
+    A file is reported once, at its first wrapper, because the fix is a different way to start the script.
 
     ## Why it is slow
-    `DataParallel` runs one thread per GPU in a single Python process, and those threads share one interpreter. At every
-    forward it copies the weights from the first GPU to all others, scatters the batch and gathers the outputs there;
-    at every backward the gradients are summed on the first GPU, which also computes the loss and takes the optimizer's
-    step while the others wait. `DistributedDataParallel` has one process per GPU, keeps a copy of the weights on each,
-    and exchanges gradients while the backward pass is still running. It works across machines, too.
+    `DataParallel` runs one thread per GPU in a single Python process, and these threads share one interpreter. At every
+    forward pass it copies the weights from the first GPU to all others, scatters the batch and gathers the outputs on
+    the first GPU. At every backward pass the gradients are summed on the first GPU, which also computes the loss and
+    runs the optimizer step while the others wait. `DistributedDataParallel` has one process per GPU, keeps a copy of
+    the weights on each, and exchanges gradients during the backward pass. It also works across machines.
 
     ## Example
     ```python
@@ -53,12 +59,12 @@ class DataParallel(Rule):
     Start it with `torchrun --nproc-per-node=gpu train.py`.
 
     ## Fix safety
-    Advice: the script must be started in another way, its data must be shared out among the processes, and the batch
-    size counts per process. No measurement stands here: it takes several GPUs to show.
+    Advice only: the script must be started differently, its data must be distributed among the processes, and the batch
+    size is per process. There is no measurement, because it needs several GPUs.
 
     ## When to ignore
-    When there is only one GPU: the wrapper then passes its arguments on. When the network is so small, or runs so
-    seldom, that starting processes does not pay.
+    - There is only one GPU: the wrapper then only passes its arguments on.
+    - The network is so small, or runs so rarely, that starting processes costs more than it gains.
 
     ## References
     - [torch.nn.DataParallel](https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html)
@@ -81,7 +87,7 @@ class DataParallel(Rule):
         successor = next(module.calls(*_SUCCESSORS), None)
         note = Note("`DistributedDataParallel` runs one process per GPU; start the script with `torchrun`")
         if successor is not None:
-            known = "start the script with `torchrun`: it already supports `DistributedDataParallel`"
+            known = "start the script with `torchrun`; it already uses `DistributedDataParallel`"
             note = Note.at(module, successor.node, known)
         for call in module.makers(_CLASS, _FUNCTION):
             if _one_device(call) or _only_loads(module, call.node) or _only_renames(module, call.node):
@@ -92,7 +98,7 @@ class DataParallel(Rule):
                 module,
                 call.node,
                 "`DataParallel` drives all GPUs from one process",
-                label="copies the weights to every GPU at each forward",
+                label="copies the weights to every GPU at each forward pass",
                 notes=(note,),
                 cause=Cause("", "also wrapped"),
             )
@@ -109,7 +115,7 @@ def _one_device(call: Call) -> bool:
 
 
 def _only_loads(module: Module, call: cst.Call) -> bool:
-    """Whether the wrapper only fits the names in a checkpoint: filled from it, then unwrapped or never trained."""
+    """Whether the wrapper only matches the names in a checkpoint: filled from it, then unwrapped or never trained."""
     import libcst as cst
 
     statement = module.tree.statement_of(call)
@@ -149,7 +155,7 @@ def _is_trained_elsewhere(module: Module, call: cst.Call, name: str) -> bool:
         if isinstance(above, cst.If)
         for test in module.tree.calls_in(above.test)
     ):
-        return False  # a copy, wrapped as the network that it is made from
+        return False  # a copy, wrapped like the network that it is created from
     function = module.function_of(call)
     returned = module.definitions.returns(function) if function is not None else []
     parts = [

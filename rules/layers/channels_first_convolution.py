@@ -11,22 +11,22 @@ if TYPE_CHECKING:
 
     from torchlint.model.module import Module
 
-#: A file without these shows no convolutional network.
+#: A file without these contains no convolutional network.
 _NETWORKS = ("Conv2d", "ConvTranspose2d", "torchvision", "timm", "segmentation_models")
 _FORMAT = "memory_format={torch}.channels_last"
 
 
 class ChannelsFirstConvolution(Rule):
-    """A convolutional network runs in 16 bits with the channels first, so that each convolution turns its data around.
+    """Convolutions transpose their 16-bit inputs, because the network is in channels-first format.
 
     ## What it does
-    Flags the first forward of a loop on CUDA that runs a network of two-dimensional convolutions under autocast or in
-    half precision, in a file that never speaks of a memory format. Networks of grouped or three-dimensional
-    convolutions and of instance norms are left alone: some of them get slower.
+    Flags a network of two-dimensional convolutions that a loop on CUDA runs under autocast or in half precision, in a
+    file that does not set a memory format. The finding is at the first forward pass of the loop. Networks with grouped
+    or three-dimensional convolutions or with instance norms are not flagged: some of them get slower.
 
     ## Why it is slow
-    Tensor cores take images pixel by pixel, with all channels of a pixel side by side. PyTorch keeps one channel after
-    the other unless told otherwise, and cuDNN then turns the data around before and after its kernels.
+    Tensor cores read images in NHWC order, with all channels of a pixel next to each other. By default PyTorch stores
+    NCHW, one channel after the other. cuDNN then transposes the data before and after its kernels.
 
     ## Example
     ```python
@@ -44,16 +44,17 @@ class ChannelsFirstConvolution(Rule):
         with torch.autocast("cuda", dtype=torch.bfloat16):
             loss = criterion(model(images), labels.cuda())
     ```
-    The shapes stay what they are; only the strides change. A convolution whose weights are in this format gives its
-    output in it too, so that turning the network alone leaves only the images to be turned around, once a batch.
+    The shapes do not change, only the strides. A convolution whose weights are in this format also returns its output
+    in it. If only the network is converted, only the images must be transposed, once per batch.
 
     ## Fix safety
-    Unsafe: other kernels round differently, and code that asks for strides notices: `view` raises on what `reshape`
-    and `flatten` can do. The fix turns the network, before the loop. It is not offered in a file that calls `view`.
+    Unsafe: other kernels round differently, and code that depends on strides may fail: `view` raises an error where
+    `reshape` and `flatten` work. The fix converts the network before the loop. It is not offered in a file that calls
+    `view`.
 
     ## When to ignore
-    When the network is made of few convolutions among other layers, or a measurement says otherwise: the gain depends
-    on the GPU and on the layers.
+    Ignore it if the network consists of few convolutions among other layers, or if a measurement shows no gain. The
+    gain depends on the GPU and on the layers.
 
     ## References
     - [Channels last memory format](https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html)
@@ -84,14 +85,14 @@ class ChannelsFirstConvolution(Rule):
                 module,
                 call,
                 "convolution transposes its input to NHWC at every call",
-                label="16-bit images with the channels first (NCHW)",
-                notes=(Note("nothing in this file chooses a memory format"),),
+                label="16-bit images in channels-first format (NCHW)",
+                notes=(Note("nothing in this file sets a memory format"),),
                 fix=_fix(module, call, network),
             )
 
 
 def _fix(module: Module, call: cst.Call, network: cst.BaseExpression) -> Fix | None:
-    """Turn the network before the loop."""
+    """Convert the network before the loop."""
     from torchlint.model.training.inference import InferenceSite
     from torchlint.model.training.inference_places import first_statement
 
@@ -102,12 +103,13 @@ def _fix(module: Module, call: cst.Call, network: cst.BaseExpression) -> Fix | N
     named = edits.name_module(module, "torch", call)
     if place is None or named is None or named[1]:
         return None
-    changed = edits.insert_before(module, place, f"{module.code(network)}.to({_FORMAT.format(torch=named[0])})")
+    line = f"{module.code(network)}.to({_FORMAT.format(torch=named[0])})"
+    changed = edits.insert_before(module, place, line)
     if not changed:
         return None
     return Fix(
-        "put the channels last in the network",
+        f"add `{line}`",
         changed,
         Applicability.UNSAFE,
-        "runs other kernels, which round differently; strides change",
+        "uses other kernels, which round differently, and changes strides",
     )

@@ -15,17 +15,17 @@ _FLAG = "torch.backends.cudnn.benchmark"
 
 
 class UntunedConvolution(Rule):
-    """Convolutions of images of one size run with the kernels that cuDNN guesses, not with those that are fastest.
+    """Convolutions on images of one size run without `cudnn.benchmark`, with kernels that cuDNN picks heuristically.
 
     ## What it does
-    Flags the first forward of a loop on CUDA that runs a convolutional network, where transforms or the data set show
-    that all images have one size and nothing in the file sets `torch.backends.cudnn.benchmark`. In a file with such a
-    loop, also flags `torch.backends.cudnn.benchmark = False` and `torch.backends.cudnn.enabled = False` where no
-    comment, condition, seed or wish for determinism says why.
+    Flags the first forward pass of a loop on CUDA that runs a convolutional network. Transforms or the dataset must
+    show that all images have one size, and nothing in the file may set `torch.backends.cudnn.benchmark`. In a file with
+    such a loop, it also flags `torch.backends.cudnn.benchmark = False` and `torch.backends.cudnn.enabled = False`.
+    These are not flagged if a comment, a condition, a seed or a setting for determinism gives a reason.
 
     ## Why it is slow
-    cuDNN has many kernels for one convolution and picks one by rules of thumb. With `benchmark` on, it runs them all
-    when it first meets a shape, and keeps the fastest. For shapes that keep changing, this costs more than it gains.
+    cuDNN has many kernels for the same convolution and picks one by heuristics. With `benchmark` enabled, it runs all
+    of them for each new shape and keeps the fastest. If shapes change often, this costs more than it gains.
 
     ## Example
     ```python
@@ -38,15 +38,15 @@ class UntunedConvolution(Rule):
     ```python
     torch.backends.cudnn.benchmark = True
     ```
-    Leave the last, smaller batch out (`drop_last=True`) where it costs a second search.
+    Skip the smaller last batch (`drop_last=True`) if it costs a second search.
 
     ## Fix safety
-    Unsafe: other kernels round differently, the choice may differ from run to run, and some kernels need more memory.
-    The setting is put behind the imports of a file that is run as a script, and holds for a program that imports the
-    script as well; in files without a main guard that only define functions and classes no fix is offered.
+    Unsafe: other kernels round differently, the choice may differ between runs, and some kernels need more memory. The
+    fix inserts the setting after the imports of a script. It also applies to a program that imports the script. No fix
+    is offered in files without a main guard that only define functions and classes.
 
     ## When to ignore
-    When sizes vary, when every run must give the same digits, or when the first step must be quick.
+    Ignore it if sizes vary, if every run must give identical results, or if the first step must be fast.
 
     ## References
     - [torch.backends.cudnn](https://docs.pytorch.org/docs/stable/backends.html#module-torch.backends.cudnn)
@@ -75,13 +75,13 @@ class UntunedConvolution(Rule):
             yield self.diagnostic(
                 module,
                 switch.node,
-                f"`{switch.name}` is switched off",
-                label="convolutions run with kernels that are not the fastest",
+                f"`{switch.name} = False` keeps convolutions from using the fastest kernels",
+                label="disabled without a stated reason",
                 fix=Fix(
-                    "switch it on",
+                    "set it to True",
                     edits.replace(module, value, "True"),
                     Applicability.UNSAFE,
-                    "runs other kernels, which round differently and may differ from run to run",
+                    "uses other kernels, which round differently and may differ between runs",
                 ),
             )
         if (
@@ -95,7 +95,7 @@ class UntunedConvolution(Rule):
                 module,
                 call,
                 "cuDNN picks its kernels heuristically; `cudnn.benchmark = True` measures them",
-                label="convolutions of one size",
+                label="convolutions on images of one size",
                 notes=(
                     Note.at(module, module.fact(Convolutions).one_size, "all images have one size"),
                     Note(f"nothing in this file sets `{_FLAG}`"),
@@ -105,13 +105,13 @@ class UntunedConvolution(Rule):
 
 
 def _tune(module: Module, call: cst.Call) -> Fix | None:
-    """Put the setting behind the imports, if the file is a script."""
+    """Insert the setting after the imports, if the file is a script."""
     placed = edits.insert_setting(module, f"{_FLAG} = True", call)
     if not placed:
         return None
     return Fix(
-        "let cuDNN look for the fastest kernels",
+        f"add `{_FLAG} = True`",
         placed,
         Applicability.UNSAFE,
-        "runs other kernels, which round differently and may differ from run to run",
+        "uses other kernels, which round differently and may differ between runs",
     )

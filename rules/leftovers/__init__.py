@@ -1,1 +1,1 @@
-"""Rules about what debugging and measuring left behind."""
+"""Rules about code that is left over from debugging and measuring."""

@@ -1,4 +1,4 @@
-"""Readings of the host's clock: where a timing starts, and where the time since then is taken."""
+"""Clock readings on the CPU: where a timing starts, and where the elapsed time is computed."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ CLOCKS = frozenset(
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """A reading that is kept."""
+    """A reading that is stored."""
 
     node: cst.CSTNode  #: the statement or call that reads the clock
-    key: str  #: what it is kept in: the code of a name or attribute, of a timer with the attribute in it
+    key: str  #: where it is stored: the code of a name or attribute, of a timer with the attribute in it
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class End:
     """A reading from which an earlier one is subtracted."""
 
     node: cst.CSTNode  #: the call that reads the clock
-    keys: frozenset[str]  #: what may hold the earlier one
+    keys: frozenset[str]  #: the expressions that may contain the earlier one
 
 
 class Clocks:
@@ -48,7 +48,7 @@ class Clocks:
 
     @cached_property
     def starts(self) -> dict[str, list[Start]]:
-        """The readings that are kept, by what they are kept in, in order."""
+        """The readings that are stored, by where they are stored, in order."""
         found = [Start(statement, self._name(statement)) for statement in map(self._kept, self.readings) if statement]
         found += [Start(call, key) for call, key in self._timer_calls(self._starting)]
         by_key: dict[str, list[Start]] = {}
@@ -77,7 +77,7 @@ class Clocks:
         return self._module.code(statement.targets[0].target)
 
     def _taken_from(self, end: cst.Call) -> set[str]:
-        """What is subtracted from a reading: ``time.time() - start``, or from ``end`` later."""
+        """The subtracted expressions: ``time.time() - start``, or of ``end`` later."""
         tree = self._module.tree
         parent = tree.parent(end)
         if isinstance(parent, cst.BinaryOperation):
@@ -105,7 +105,7 @@ class Clocks:
 
     @cached_property
     def _starting(self) -> dict[cst.FunctionDef, str]:
-        """The methods of timers that keep a reading in an attribute of ``self``, and that attribute."""
+        """The methods of timers that store a reading in an attribute of ``self``, and that attribute."""
         found: dict[cst.FunctionDef, str] = {}
         for reading in self.readings:
             statement, function = self._kept(reading), self._method_of(reading)
@@ -115,7 +115,7 @@ class Clocks:
 
     @cached_property
     def _ending(self) -> dict[cst.FunctionDef, str]:
-        """The methods of timers that take the time since such a reading, and the attribute that holds it."""
+        """The methods of timers that compute the time since such a reading, and the attribute that contains it."""
         found: dict[cst.FunctionDef, str] = {}
         for reading in self.readings:
             function = self._method_of(reading)
@@ -135,7 +135,7 @@ class Clocks:
         return function if function is not None and self._module.tree.class_of(function) is not None else None
 
     def _timer_calls(self, methods: dict[cst.FunctionDef, str]) -> Iterator[tuple[cst.Call, str]]:
-        """The calls of ``methods`` on objects that can be told apart by their code, and what holds the reading."""
+        """The calls of ``methods`` on objects that their code identifies, and where the reading is stored."""
         module = self._module
         for method, attribute in methods.items():
             for call in module.methods(method.name.value):

@@ -1,4 +1,4 @@
-"""What a call does to the work that is queued for the GPU: add to it, wait for it, or neither."""
+"""The effect of a call on the work that is queued for the GPU: add to it, wait for it, or none."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WAITING = (
     *("torch.cuda.", "torch.save", "torch.nonzero", "torch.unique", "torch.equal", "torch.allclose", "torch.ops."),
     *("torch.masked_select", "torch.bincount", "torch.argwhere"),
 )
-#: Builtins and methods of tensors, modules, optimizers and containers that wait for nothing.
+#: Builtins and methods of tensors, modules, optimizers and containers that do not synchronize.
 _BUILTINS = frozenset(
     f"builtins.{name}"
     for name in "range len enumerate zip list tuple dict isinstance issubclass super hasattr getattr callable".split()
@@ -36,18 +36,18 @@ _METHODS = frozenset(
 )
 _READING = frozenset({"item", "tolist", "numpy", "cpu"})
 _READING_BUILTINS = frozenset({"builtins.float", "builtins.int"})
-#: How many calls deep the functions of the project are looked into.
+#: The maximum number of calls that are followed into functions of the project.
 _DEPTH = 3
-#: How many expressions a function is followed through: a variable, what another function returns, a table.
+#: The maximum number of expressions that a function is followed through: a variable, a return value, a table.
 _HOLDING_DEPTH = 6
 
 
 class Work(Enum):
-    """What happens to the queue."""
+    """The effect on the queue."""
 
     RUNS = "runs"  #: a network or a backward pass is queued
-    COPIES = "copies"  #: something is copied to the GPU, which waits unless it is there already
-    WAITS = "waits"  #: the host waits until all is done
+    COPIES = "copies"  #: something is copied to the GPU, which waits unless it is on the GPU already
+    WAITS = "waits"  #: the CPU waits until all work is done
     UNKNOWN = "unknown"
 
 
@@ -59,16 +59,16 @@ class Queued:
         self._known: dict[cst.FunctionDef, list[Work]] = {}
 
     def by(self, call: cst.Call) -> list[Work]:
-        """What ``call`` by itself does, without its arguments, in order."""
+        """The effects of ``call`` itself, without its arguments, in order."""
         return self._by(call, _DEPTH)
 
     def in_order(self, calls: list[cst.Call]) -> list[cst.Call]:
-        """``calls`` as they are run: arguments first."""
+        """``calls`` in the order in which they run: arguments first."""
         tree = self._module.tree
         return sorted(calls, key=lambda call: (tree.last(call), -tree.index(call)))
 
     def periodic_condition(self, call: cst.Call, outer: cst.CSTNode) -> cst.If | None:
-        """The condition such as ``step % 20 == 0`` inside of ``outer`` under which alone ``call`` runs."""
+        """The condition such as ``step % 20 == 0`` inside of ``outer`` that guards ``call``."""
         for above, child in climb(self._module.tree, call, outer):
             if isinstance(above, cst.If) and child is above.body and isinstance(above.test, cst.Comparison):
                 left = above.test.left
@@ -94,7 +94,7 @@ class Queued:
             if method in ("to", "cuda"):
                 return self._by_move(call, owner)
             if owner is Kind.SCALER:
-                return [Work.UNKNOWN]  # its step reads whether gradients overflowed
+                return [Work.UNKNOWN]  # its step checks whether gradients overflowed
             if method in _METHODS and not module.definitions.called(call, module.values):
                 return []
         functions = self._functions(call.func, _HOLDING_DEPTH) or self._forwards(call) if depth > 0 else None
@@ -131,7 +131,7 @@ class Queued:
         return [Work.COPIES]
 
     def _is_count(self, node: cst.CSTNode | None) -> bool:
-        """Whether ``node`` is a length or a size, which the host knows."""
+        """Whether ``node`` is a length or a size, which the CPU knows."""
         while isinstance(node, cst.Subscript):
             node = node.value
         if isinstance(node, cst.Name):
@@ -145,7 +145,7 @@ class Queued:
         return isinstance(node, cst.Attribute) and node.attr.value == "shape"
 
     def _is_asked(self, call: cst.Call) -> bool:
-        """Whether a condition needs what ``call`` gives: the host must know it."""
+        """Whether a condition needs the result of ``call``: the CPU must read it."""
         for above, child in climb(self._module.tree, call):
             if isinstance(above, (cst.If, cst.While, cst.IfExp, cst.Assert)):
                 return child is above.test
@@ -168,7 +168,7 @@ class Queued:
     # -- which functions are called
 
     def _functions(self, func: cst.CSTNode, depth: int) -> list[cst.FunctionDef] | None:
-        """The functions of the project that ``func`` may stand for; None if there may be others."""
+        """The functions of the project that ``func`` may be; None if it may be others."""
         module = self._module
         found: list[cst.FunctionDef] = []
         for item in module.definitions.referenced(func, module.values):
@@ -181,7 +181,7 @@ class Queued:
         return self._held(func, depth)
 
     def _forwards(self, call: cst.Call) -> list[cst.FunctionDef] | None:
-        """What calling a module of the project runs that is not taken for a network, such as a loss."""
+        """The functions that a call of a module of the project runs, if it is not a network, such as a loss."""
         definition = self._module.value(call.func).definition
         if self._module.value(call.func).kind is not Kind.MODULE or not isinstance(definition, cst.ClassDef):
             return None
@@ -189,7 +189,7 @@ class Queued:
         return [forward, *self._overriding(forward)] if forward is not None else None
 
     def _overriding(self, method: cst.FunctionDef) -> list[cst.FunctionDef]:
-        """The methods of derived classes that may run in place of ``method``."""
+        """The methods of derived classes that may override ``method``."""
         module = self._module
         owner = module.tree.class_of(method)
         if owner is None or method.name.value == "__init__":
@@ -198,7 +198,7 @@ class Queued:
         return [other for other in others if other is not None and other is not method]
 
     def _held(self, node: cst.CSTNode, depth: int) -> list[cst.FunctionDef] | None:
-        """The functions that a variable, a table or a function of the project gives."""
+        """The functions that a variable, a table or a function of the project may return."""
         module = self._module
         given: list[cst.CSTNode | None] = []
         if isinstance(node, cst.Name):

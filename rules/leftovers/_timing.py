@@ -1,4 +1,4 @@
-"""Stretches of code that are timed by the host's clock, and what runs in them."""
+"""Code that is timed by a clock of the CPU, and what runs in it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ._queued import Queued, Work
 
 @dataclass(frozen=True, eq=False)
 class Stretch:
-    """What runs between two readings of the clock."""
+    """The code between two readings of the clock."""
 
-    start: cst.CSTNode  #: the statement that keeps the first reading
+    start: cst.CSTNode  #: the statement that stores the first reading
     end: cst.CSTNode  #: the second reading
     network: cst.Call  #: the first call in between that runs a network
 
@@ -35,7 +35,7 @@ class Timing:
         self._queued = module.fact(Queued)
 
     def unfinished(self) -> Iterator[Stretch]:
-        """The stretches that run a network, and nothing that would wait until the GPU has done its work."""
+        """The stretches that run a network, and nothing that waits until the GPU has finished."""
         tree = self._module.tree
         for end in self._clocks.ends:
             begin: tuple[Start, int] | None = None
@@ -46,7 +46,7 @@ class Timing:
                 yield Stretch(begin[0].node, end.node, network)
 
     def _start_of(self, end: End) -> Start | None:
-        """The reading that is taken from the one at ``end``, if both are read once in the same round."""
+        """The reading that is subtracted from the one at ``end``, if both run once in the same iteration."""
         tree = self._module.tree
         before: list[Start] = []
         for key in end.keys:
@@ -63,9 +63,9 @@ class Timing:
         return self._module.tree.index(start.node)
 
     def _carried(self, end: End) -> tuple[Start, int] | None:
-        """The reading at the end of a round from which the next one counts, and where that round begins.
+        """The reading at the end of an iteration that the next one subtracts, and the start of that iteration.
 
-        Only where the host waits for the GPU between the two: else the time of all rounds together is right.
+        Only if the CPU waits for the GPU between the two: otherwise the total time of all iterations is correct.
         """
         tree = self._module.tree
         loop = next(iter(self._module.fact(Loops).around(end.node)), None)
@@ -100,7 +100,7 @@ class Timing:
                 continue
             if any(loop.kind is LoopKind.HOT and loop.loaders for loop in module.fact(Loops).around(call)[:1]):
                 if not tree.within(end, module.fact(Loops).around(call)[0].node):
-                    return None  # a whole pass over the data: its end is a small part of it
+                    return None  # a whole pass over the data, whose end is a small part of it
             rare = self._queued.periodic_condition(call, module.root)
             if rare is not None and not tree.within(end, rare):
                 continue
@@ -117,23 +117,23 @@ class Timing:
         return found if done[-1:] == [Work.RUNS] else None
 
     def _is_given_a_time(self, call: cst.Call) -> bool:
-        """``data_time.update(time.time() - end)``: whatever it does, it does it with a number."""
+        """``data_time.update(time.time() - end)``: it only uses a number."""
         reading = self._module.tree.first_within(self._clocks.readings, call)
         return len(call.args) == 1 and reading is not None and reading is not call
 
     def _answers_on_host(self, call: cst.Call) -> bool:
-        """Whether what is called gives images or boxes on the host: a pipeline, a detector of ultralytics."""
+        """Whether the call returns images or boxes on the CPU: a pipeline, a detector of ultralytics."""
         name = self._module.value(self._module.fact(Networks).network_of(call)).name
         return "Pipeline" in name or self._module.imports("ultralytics")
 
     def _moves_later(self, call: cst.Call, end: cst.CSTNode) -> bool:
-        """Whether the network is still on the CPU: it goes to another device behind the timed stretch only."""
+        """Whether the network is still on the CPU: it moves to another device only after the timed code."""
         first = self._first_moves.get(self._module.code(self._module.fact(Networks).network_of(call)))
         return first is not None and self._module.tree.index(first) > self._module.tree.index(end)
 
     @cached_property
     def _first_moves(self) -> dict[str, cst.Call]:
-        """By the code of what is moved, the first call that moves it to a device."""
+        """By the code of the moved object, the first call that moves it to a device."""
         found: dict[str, cst.Call] = {}
         for move in self._module.methods("cuda", "to"):
             if isinstance(move.func, cst.Attribute):

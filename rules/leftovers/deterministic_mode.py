@@ -16,18 +16,18 @@ _COMPARISONS = ("torch.testing.assert_close", "torch.testing.assert_allclose", "
 
 
 class DeterministicMode(Rule):
-    """Deterministic algorithms are forced on every run.
+    """Deterministic algorithms replace faster ones in every run.
 
     ## What it does
-    Flags `torch.use_deterministic_algorithms(True)` and `torch.backends.cudnn.deterministic = True` where nothing asks
-    for them: no option, no seed that may be absent, no function named for it. Tests and code that compares results are
-    left alone, and so is what the file takes back.
+    Flags `torch.use_deterministic_algorithms(True)` and `torch.backends.cudnn.deterministic = True` if nothing requests
+    them: no option, no optional seed, no function named for it. Tests and code that compares results are not flagged.
+    Neither is a setting that the file resets.
 
     ## Why it is slow
-    Where the fastest algorithm adds numbers in changing order, another one takes its place: scattered sums are sorted
-    first, some convolutions and their gradients use a slower kernel. `torch.use_deterministic_algorithms` also makes
-    `torch.empty` fill its memory. A seed does not need any of it: seeding fixes the random numbers, this mode fixes
-    the last digits of sums.
+    If the fastest algorithm adds numbers in varying order, a deterministic algorithm replaces it: scattered sums are
+    sorted first, and some convolutions and their gradients use a slower kernel. `torch.use_deterministic_algorithms`
+    also makes `torch.empty` fill its memory. A seed does not need this mode: seeding fixes the random numbers,
+    deterministic mode fixes the last digits of sums.
 
     ## Example
     ```python
@@ -43,10 +43,10 @@ class DeterministicMode(Rule):
     ```
 
     ## Fix safety
-    Advice: only you can know whether runs must repeat to the last digit.
+    Advice only: torchlint cannot decide whether runs must be reproducible to the last digit.
 
     ## When to ignore
-    When they must: to find a bug, to compare two versions, or because a regulation says so.
+    Ignore it if runs must be reproducible: to find a bug, to compare two versions, or because a regulation requires it.
 
     ## References
     - [Reproducibility](https://docs.pytorch.org/docs/stable/notes/randomness.html)
@@ -64,22 +64,24 @@ class DeterministicMode(Rule):
 
         if any(module.calls(*_COMPARISONS)):
             return
-        places: list[cst.CSTNode] = []
+        places: list[tuple[cst.CSTNode, str]] = []
         for switch in module.fact(Switches).flags(_FLAG):
             if switch.value == "True" and not switch.conditional:
-                places.append(switch.node)
+                places.append((switch.node, f"{_FLAG} = True"))
         calls = list(module.own_calls(*_CALLS))
         if all(_literal(call.node) == "True" for call in calls):
-            places += [call.node for call in calls if not module.fact(Switches).conditional(call.node)]
-        for place in places:
+            places += [
+                (call.node, f"{call.name}(True)") for call in calls if not module.fact(Switches).conditional(call.node)
+            ]
+        for place, code in places:
             function = module.function_of(place)
             if function is not None and "determin" in function.name.value.lower():
                 continue
             yield self.diagnostic(
                 module,
                 place,
-                "deterministic algorithms are forced on every run",
-                label="no option asks for it",
+                f"`{code}` replaces faster algorithms in every run",
+                label="no option controls it",
             )
 
 

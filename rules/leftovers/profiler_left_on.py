@@ -15,24 +15,25 @@ if TYPE_CHECKING:
 
 _SCHEDULED = ("torch.profiler.profile", "torch.profiler.profiler.profile")
 _SWITCHED = ("torch.autograd.profiler.profile", "torch.autograd.profiler.emit_nvtx")
-#: Functions that are there to profile.
+#: Functions whose purpose is profiling.
 _PROFILES = re.compile(r"prof|bench|trace|nvtx|measure|flops|debug", re.IGNORECASE)
-#: So many rounds are a sample.
-_FEW_ROUNDS = re.compile(r"range\(\s*\d{1,3}\s*\)|.*\bislice\(.*", re.DOTALL)
+#: So few iterations are a sample.
+_FEW_ITERATIONS = re.compile(r"range\(\s*\d{1,3}\s*\)|.*\bislice\(.*", re.DOTALL)
 
 
 class ProfilerLeftOn(Rule):
-    """A profiler records all of the training.
+    """A profiler without a schedule records the whole training run.
 
     ## What it does
     Flags `with torch.profiler.profile(...)` without a schedule, `with torch.autograd.profiler.profile(...)` and
-    `emit_nvtx()` around a loop that trains or goes through a loader, or inside of one at each round. Left alone are
-    profilers that hang on an option, functions named for profiling, loops of few rounds and loops that are left early.
+    `emit_nvtx()` around a loop that trains or iterates over a loader, or inside of it at each iteration. Not flagged
+    are profilers that depend on an option, functions named for profiling, loops with few iterations and loops with a
+    `break`.
 
     ## Why it is slow
-    The profiler notes every operation with its times, and with `record_shapes`, `with_stack` or `profile_memory` more
-    of each. All of it is kept until the end of the block and put in order there. That slows each step, and takes
-    memory that grows with the number of steps.
+    The profiler records every operation with its times, and more with `record_shapes`, `with_stack` or
+    `profile_memory`. It keeps all records until the end of the block and sorts them there. This slows down each step,
+    and memory grows with the number of steps.
 
     ## Example
     ```python
@@ -49,13 +50,13 @@ class ProfilerLeftOn(Rule):
             train_step(images, labels)
             prof.step()
     ```
-    Five steps in the middle tell as much as all of them. Without `prof.step()` a schedule never moves on.
+    Five steps in the middle show as much as all of them. Without `prof.step()`, a schedule never advances.
 
     ## Fix safety
-    Advice: only you know which steps are worth looking at, or whether the profiler can go.
+    Advice only: torchlint cannot decide which steps to profile, or whether the profiler can be removed.
 
     ## When to ignore
-    When the script is there to be profiled.
+    Ignore it if the purpose of the script is profiling.
 
     ## References
     - [torch.profiler](https://docs.pytorch.org/docs/stable/profiler.html)
@@ -78,14 +79,14 @@ class ProfilerLeftOn(Rule):
             yield self.diagnostic(
                 module,
                 call.node,
-                "the profiler records the whole run",
-                label="no schedule ends it" if call.name in _SCHEDULED else "it is always on",
+                f"`{call.name}` records the whole training run",
+                label="no `schedule`" if call.name in _SCHEDULED else "always enabled",
                 notes=(Note.at(module, loop.node, "records every iteration of the loop"),),
             )
 
 
 def _block_of(module: Module, call: Call) -> cst.With | None:
-    """The `with` that the profiler is made for, if it hangs on no condition."""
+    """The `with` block of the profiler, if it depends on no condition."""
     import libcst as cst
 
     from torchlint.model.semantics.switches import Switches
@@ -96,7 +97,7 @@ def _block_of(module: Module, call: Call) -> cst.With | None:
 
 
 def _always_on(call: Call) -> bool:
-    """Whether the call shows neither a schedule nor a switch."""
+    """Whether the call passes neither a schedule nor a switch."""
     argument = call.argument("schedule" if call.name in _SCHEDULED else "enabled")
     return argument.absent or argument.literal() in ("None", "True")
 
@@ -118,17 +119,17 @@ def _recorded_loop(module: Module, block: cst.With) -> Loop | None:
 
 
 def _is_long(module: Module, loop: Loop) -> bool:
-    """Whether the loop trains or takes the batches of a loader, and goes through to its end."""
+    """Whether the loop trains or iterates over a loader, and runs to its end."""
     from torchlint.model.training.gradients import Gradients
     from torchlint.model.training.loops import LoopKind
 
     if loop.kind is LoopKind.OTHER or not (loop.loaders or module.fact(Gradients).trains(loop.node.body)):
         return False
-    return "break" not in module.code(loop.node) and _FEW_ROUNDS.fullmatch(_header(module, loop)) is None
+    return "break" not in module.code(loop.node) and _FEW_ITERATIONS.fullmatch(_header(module, loop)) is None
 
 
 def _header(module: Module, loop: Loop) -> str:
-    """What the loop goes through; empty for `while`."""
+    """The code of the iterable; empty for `while`."""
     import libcst as cst
 
     return module.code(loop.node.iter) if isinstance(loop.node, cst.For) else ""

@@ -10,20 +10,21 @@ if TYPE_CHECKING:
 
 
 class UnsynchronizedTiming(Rule):
-    """GPU work is timed by a clock that does not wait for it.
+    """GPU work is timed without waiting for the GPU.
 
     ## What it does
-    Flags differences of `time.time()`, `time.perf_counter()` and their like around a call of a network, in a file that
-    uses CUDA, where nothing in between waits for the GPU: no `torch.cuda.synchronize()`, no `.item()`, `.cpu()` or
-    print, and no function that might do it out of sight. A wait at every n-th step only (`if step % 20 == 0:`) does not
-    count. The clock may be read by a timer of the project, such as `timer.tic()` and `timer.toc()`. A clock that is
-    read at the end of each iteration and subtracted in the next one is flagged only where the host waits for the GPU in
-    between, because that time is then missing from the figure.
+    Flags differences of `time.time()`, `time.perf_counter()` and similar clocks around a call of a network, in a file
+    that uses CUDA. Nothing in between may wait for the GPU: no `torch.cuda.synchronize()`, no `.item()`, `.cpu()` or
+    `print`, and no function that may do so out of sight. The clock may also be read by a timer of the project, such as
+    `timer.tic()` and `timer.toc()`. A wait at every n-th step only (`if step % 20 == 0:`) does not count.
+
+    A clock may be read at the end of each iteration and subtracted in the next one. This is flagged only if the CPU
+    waits for the GPU in between, because that time is then missing from the result.
 
     ## Why it is slow
-    It is not: it misleads. A call of a network only queues its kernels and returns. The clock then shows how long
-    queueing took, and the work itself is counted where the program waits next. Decisions based on such figures make
-    programs slow.
+    The code is not slow, but the result is wrong. A call of a network only queues its kernels and returns. The clock
+    then measures how long queueing took, and the GPU work is counted where the program waits next. Decisions based on
+    such results make programs slow.
 
     ## Example
     ```python
@@ -40,14 +41,15 @@ class UnsynchronizedTiming(Rule):
     torch.cuda.synchronize()
     elapsed = time.perf_counter() - start
     ```
-    Run the network a few times before, and take the median of many runs; or let `torch.utils.benchmark.Timer` do both.
-    In a loop that is meant to be quick, record two `torch.cuda.Event(enable_timing=True)` instead and read them later.
+    Run the network a few times before, and take the median of many runs; `torch.utils.benchmark.Timer` does both. In a
+    loop that must be fast, record two `torch.cuda.Event(enable_timing=True)` instead and read them later.
 
     ## Fix safety
-    Advice: waiting has a price where the program is not a benchmark, and two calls are rarely all that is missing.
+    Advice only: synchronization costs time in a program that is not a benchmark, and correct timing usually needs more
+    than two calls.
 
     ## When to ignore
-    When the time to queue the work is what you want to know, or when the network runs on the CPU after all.
+    Ignore it if you want to measure the time to queue the work, or if the network runs on the CPU after all.
 
     ## References
     - [CUDA semantics: asynchronous execution](https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution)
@@ -70,8 +72,8 @@ class UnsynchronizedTiming(Rule):
             yield self.diagnostic(
                 module,
                 stretch.end,
-                "the clock is read before the GPU has finished",
-                label="no synchronization before this",
+                "timing without `torch.cuda.synchronize()` does not measure the GPU work",
+                label="read before the GPU has finished",
                 notes=(
                     Note.at(module, stretch.start, "the timing starts"),
                     Note.at(module, stretch.network, "the GPU work is queued asynchronously"),

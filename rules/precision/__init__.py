@@ -1,1 +1,1 @@
-"""Rules about number formats and mixed precision."""
+"""Rules about precision and dtypes."""

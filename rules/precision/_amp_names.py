@@ -19,7 +19,7 @@ from ._amp_references import is_compared, is_named_elsewhere
 
 _WRAPPERS = ("torch.cuda.amp.custom_fwd", "torch.cuda.amp.custom_bwd")
 _DEPRECATED = tuple(f"torch.{device}.amp.{name}" for device in ("cuda", "cpu") for name in ("autocast", "GradScaler"))
-#: What ``autocast`` takes by position, now behind the device.
+#: The positional parameters of ``autocast``, now after the device.
 _AUTOCAST = ("enabled", "dtype", "cache_enabled")
 #: What can be imported from `torch.amp` instead: the names, and the modules they are in.
 _IMPORTED = ("amp", "autocast", "GradScaler", "custom_fwd", "custom_bwd", "autocast_mode", "grad_scaler")
@@ -35,7 +35,7 @@ class Use:
 
     @property
     def device(self) -> str:
-        """The device that the name fixes."""
+        """The device that the name implies."""
         return self.name.split(".")[1]
 
     @property
@@ -45,14 +45,14 @@ class Use:
 
 
 def uses(module: Module) -> list[Use]:
-    """The uses of the deprecated names, those in branches for older versions too."""
+    """The uses of the deprecated names, including those in branches for older versions."""
     found = [Use(call.node, call.node.func, call.name) for call in module.own_calls(*_DEPRECATED, *_WRAPPERS)]
     found += [Use(node, node.decorator, name) for node, name in module.decorators(*_WRAPPERS)]
     return found
 
 
 def is_current(module: Module, use: Use) -> bool:
-    """Whether the name was imported, and neither the import nor the use is there for older versions."""
+    """Whether the name is imported, and neither the import nor the use is for older versions."""
     imports = module.names.imports_of(use.target)
     if imports is None or module.fact(Gates).for_other_versions(use.node):
         return False
@@ -62,7 +62,7 @@ def is_current(module: Module, use: Use) -> bool:
 
 
 class Imports:
-    """What becomes of each import, with all that hang on it; worked out once for all uses."""
+    """The change of each import, with all its uses; computed once for all uses."""
 
     def __init__(self, module: Module, uses: list[Use]) -> None:
         self._module = module
@@ -78,7 +78,7 @@ class Imports:
         self._compared: dict[str, bool] = {}
 
     def siblings(self, binding: Binding) -> list[Binding]:
-        """All that the same import statement binds."""
+        """All names that the same import statement binds."""
         if binding.node not in self._siblings:
             scope = self._module.tree.scope_of(binding.node)
             bound = [other for bindings in scope.bindings.values() for other in bindings if other.kind == "import"]
@@ -87,13 +87,13 @@ class Imports:
         return self._siblings.get(binding.node, [])
 
     def is_movable(self, binding: Binding) -> bool:
-        """Whether nothing but calls that can be rewritten, and annotations, sees what the import binds."""
+        """Whether only calls that can be rewritten, and annotations, use the imported name."""
         if binding not in self._movable:
             self._movable[binding] = _movable(self._module, binding, self._users.get(binding, []))
         return self._movable[binding]
 
     def moved(self, statement: cst.CSTNode, bindings: list[Binding]) -> Edits | None:
-        """The edits that import the same names from elsewhere, and adapt what uses them."""
+        """The edits that import the same names from elsewhere, and adapt their uses."""
         if statement not in self._moved:
             users = {use for binding in bindings for use in self._users.get(binding, ())}
             group = [use for use in self.uses if use in users]
@@ -102,7 +102,7 @@ class Imports:
         return self._moved[statement]
 
     def dropped(self, binding: Binding) -> Edits | None:
-        """The edits that drop the import, and spell out what uses it; None if anything else needs the import."""
+        """The edits that remove the import and write out its uses; None if anything else needs the import."""
         if binding not in self._dropped:
             group = self._users.get(binding, [])
             covered = {part for use in group for part in self._module.tree.nodes_in(use.target)}
@@ -121,7 +121,7 @@ class Imports:
 
 
 def change(module: Module, use: Use, imported: Imports) -> Edits | None:
-    """The edits that put the new name in the place of ``use``, with all that hang on the same import."""
+    """The edits that replace ``use`` with the new name, with all uses of the same import."""
     own = _arguments(module, use)
     if own is None:
         return None
@@ -162,7 +162,7 @@ def _arguments(module: Module, use: Use) -> Edits | None:
         for argument, name in zip(positional, _AUTOCAST, strict=False):
             named += edits.name_argument(module, argument, name)
     device = edits.prepend_argument(module, use.node, f'"{use.device}"')
-    if named and device[0].start == named[0].start:  # one insertion, so that their order is beyond doubt
+    if named and device[0].start == named[0].start:  # one insertion, so that the order is defined
         return (Edit(device[0].start, device[0].end, device[0].content + named[0].content), *named[1:])
     return device + named
 
@@ -195,11 +195,11 @@ def _spelled_out(module: Module, use: Use) -> Edits | None:
 
 
 def _movable(module: Module, binding: Binding, users: list[Use]) -> bool:
-    """Whether nothing but calls that can be rewritten, of ``users``, and annotations sees what the import binds."""
+    """Whether only calls that can be rewritten, of ``users``, and annotations use the imported name."""
     if module.is_exported(binding) or last_part(binding.imported) not in _IMPORTED:
         return False
     if binding in module.scope.bindings.get(binding.name, ()) and module.is_taken(binding.name):
-        return False  # another file calls it as it was
+        return False  # another file calls it by the old name
     known = [use for use in users if _arguments(module, use) is not None and not _is_kept(module, use)]
     covered = {part for use in known for part in module.tree.nodes_in(use.target)}
     for name in module.names.uses(binding):
@@ -211,7 +211,7 @@ def _movable(module: Module, binding: Binding, users: list[Use]) -> bool:
 
 
 def _is_kept(module: Module, use: Use) -> bool:
-    """Whether a comment asks to leave the row alone."""
+    """Whether a comment on the row asks to keep it."""
     first, last = module.statement_rows(use.node)
     return any("noqa" in module.line(row) for row in range(first, last + 1))
 

@@ -1,4 +1,4 @@
-"""Uses of the deprecated classes other than calls: what else reads a name that a fix would change or drop."""
+"""Uses of the deprecated classes other than calls: other code that reads a name that a fix would change or remove."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.scopes import Binding
 
 _TYPE_TESTS = ("builtins.isinstance", "builtins.issubclass")
-#: Modules that compare objects with the classes that annotations name.
+#: Modules that compare objects with the classes in annotations.
 _RUNTIME_TYPES = ("beartype", "pydantic", "typeguard")
 
 
 def is_named_elsewhere(module: Module, binding: Binding, covered: set[cst.CSTNode]) -> bool:
-    """Whether anything but ``covered`` names what an import binds: code, or an annotation in a string."""
+    """Whether anything but ``covered`` uses the imported name: code, or an annotation in a string."""
     if any(name not in covered for name in module.names.uses(binding)):
         return True
     word = re.compile(rf"\b{re.escape(binding.name)}\b")
@@ -30,7 +30,7 @@ def is_named_elsewhere(module: Module, binding: Binding, covered: set[cst.CSTNod
 
 
 def is_compared(module: Module, name: str) -> bool:
-    """Whether objects may be compared with the deprecated class ``name``, which the new objects are not of.
+    """Whether objects may be compared with the deprecated class ``name``; the new objects are not instances of it.
 
     A class that is stored or passed on may be compared later. ``autocast`` is passed on to be called.
     """
@@ -52,14 +52,14 @@ def is_compared(module: Module, name: str) -> bool:
         if called or isinstance(above, (cst.ImportFrom, cst.ImportAlias, cst.Decorator)):
             continue
         if isinstance(above, cst.Arg) and isinstance(tree.parent(above), cst.ClassDef):
-            continue  # a class derived from it: neither the old nor the new objects are of that class
+            continue  # a class derived from it: neither the old nor the new objects are instances of that class
         if _is_type_test(module, node) or (short == "GradScaler" and not _is_prepared_call(module, above)):
             return True
     return False
 
 
 def _is_prepared_call(module: Module, above: cst.CSTNode | None) -> bool:
-    """Whether a class is given to ``functools.partial``, which only calls it."""
+    """Whether a class is passed to ``functools.partial``, which only calls it."""
     call = module.tree.parent(above) if isinstance(above, cst.Arg) else None
     return isinstance(call, cst.Call) and module.name_of(call.func) == "functools.partial"
 

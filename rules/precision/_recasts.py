@@ -1,4 +1,4 @@
-"""Where autocast rounds the same float32 weights again and again: inference, one item at a time."""
+"""Where autocast casts the same float32 weights repeatedly: inference, one item at a time."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from torchlint.model.training.loops import Loop, LoopKind, Loops, is_batch
 from torchlint.model.training.networks import Networks
 
 _LOW = frozenset({"torch.bfloat16", "torch.float16", "torch.half"})
-#: Layers and functions that raise where a float32 input meets 16-bit weights: autocast casts neither, on any device ...
+#: Layers and functions that raise an error for a float32 input and 16-bit weights: autocast casts neither, anywhere ...
 _NORMS = re.compile(r"(?:Batch|Instance)Norm|(?:batch|instance)_norm")
 #: ... or on CUDA only.
 _NORMS_ON_CPU = re.compile(r"(?:Layer|Group)Norm|(?:layer|group)_norm|^Transformer")
-#: What prepares a network before it is used.
+#: Methods that prepare a network before it is used.
 _PREPARING = frozenset(
     "apply compile cpu cuda eval float load_state_dict requires_grad_ share_memory tie_weights to train".split()
 )
@@ -39,12 +39,12 @@ _FORMATS = _LOW | {"torch.float64", "torch.double"}
 
 @dataclass(frozen=True, eq=False)
 class Recast:
-    """A forward for which autocast rounds weights that it has rounded before."""
+    """A forward pass for which autocast casts weights that it has cast before."""
 
-    site: InferenceSite  #: the forward, its network, and the function that runs it
+    site: InferenceSite  #: the forward pass, its network, and the function that runs it
     autocast: Autocast
-    layer: Call  #: a layer whose weights are rounded
-    reason: str  #: why the rounded weights are not kept
+    layer: Call  #: a layer whose weights are cast
+    reason: str  #: why the cast weights are not cached
 
 
 class Recasts:
@@ -55,7 +55,7 @@ class Recasts:
 
     @cached_property
     def all(self) -> list[Recast]:
-        """Such forwards, of networks that are made here in float32 and never trained; one for each autocast."""
+        """Such forward passes, of networks that are created here in float32 and never trained; one per autocast."""
         module = self._module
         if module.fact(Gradients).backwards:
             return []
@@ -81,23 +81,23 @@ class Recasts:
         return list(found.values())
 
     def _reason(self, call: cst.Call, autocast: Autocast) -> str | None:
-        """Why each run of ``call`` rounds the weights anew; None if it does not, or if it runs batches."""
+        """Why each run of ``call`` casts the weights again; None if it does not, or if it runs batches."""
         module = self._module
         loops = module.fact(Loops).around(call)
         if loops and (loops[0].kind is LoopKind.HOT or _over_batches(loops[0])):
             return None
         outer = autocast
         while (beyond := module.fact(Autocasts).around(outer.call.node)) is not None:
-            outer = beyond  # what is rounded is kept until the outermost is left
+            outer = beyond  # the cast weights are cached until the outermost block ends
         entered = any(module.tree.within(outer.call.node, loop.node.body) for loop in loops)
         entered = entered or self._is_called_again(module.function_of(call))
         if not loops and not entered:
             return None
         if module.fact(GradModes).of(call) is GradMode.INFERENCE:
-            return "inference mode keeps no rounded weights"
+            return "`inference_mode` disables the cache of cast weights"
         if module.fact(Frozen).has(module.fact(Networks).network_of(call)):
-            return "rounded weights are kept only of parameters that require gradients"
-        return "each entry into autocast rounds them anew" if entered else None
+            return "autocast caches only weights that require gradients"
+        return "the cache of cast weights is emptied after each autocast block" if entered else None
 
     def _is_called_again(self, function: cst.FunctionDef | None) -> bool:
         """Whether the file calls ``function`` in a loop that is not over batches, and not under an autocast."""
@@ -112,8 +112,8 @@ class Recasts:
                 return True
         return False
 
-    def is_beside_network(self, recast: Recast) -> bool:
-        """Whether autocast is on exactly where the network is: both on CUDA for sure, or both on the same variable."""
+    def shares_device_with_network(self, recast: Recast) -> bool:
+        """Whether autocast and the network are on the same device: both on CUDA, or both on the same variable."""
         module = self._module
         given = recast.autocast.call.argument("device_type").value
         moved = {module.code(item.value) for call in module.methods("to") for item in call.args[:1]}
@@ -124,14 +124,14 @@ class Recasts:
         return any(module.methods("cuda")) or bool(moved & {'"cuda"', "'cuda'"})
 
     def norm(self, recast: Recast) -> Call | None:
-        """A norm of the network whose 16-bit weights may meet float32 inputs, which raises."""
+        """A norm of the network whose 16-bit weights may meet float32 inputs, which raises an error."""
         layers = self._module.fact(NetworkLayers).of(recast.site.model)
         if layers is None:
             return None
         on_cuda = recast.autocast.device is Device.CUDA and isinstance(
             recast.autocast.call.argument("device_type").value, (cst.SimpleString, type(None))
         )
-        embeds = layers.any("Embedding", "EmbeddingBag", "embedding")  # whose outputs have 16 bits too
+        embeds = layers.any("Embedding", "EmbeddingBag", "embedding")  # its outputs are 16-bit too
         for call in layers.calls:
             name = last_part(call.name)
             if not call.name.startswith("torch.nn."):
@@ -153,7 +153,7 @@ class Recasts:
 
     @cached_property
     def _casts_networks(self) -> bool:
-        """Whether the file may make a network in another format, put it into one, or ask for another default."""
+        """Whether the file may create a network in another dtype, convert one, or set another default dtype."""
         module = self._module
         if any(module.methods("half", "bfloat16", "double")) or any(module.calls("torch.set_default_dtype")):
             return True
@@ -166,7 +166,7 @@ class Recasts:
 
 
 def prepared(module: Module, site: InferenceSite) -> tuple[str, cst.CSTNode] | None:
-    """The variable that the network of ``site`` is bound to where it is made, and the last line that prepares it."""
+    """The variable that the network of ``site`` is assigned to, and the last line that prepares it."""
     made = module.value(site.model).origins
     origin = next(iter(made)) if len(made) == 1 else None
     statement = module.tree.statement_of(origin) if origin is not None else None
@@ -194,7 +194,7 @@ def prepared(module: Module, site: InferenceSite) -> tuple[str, cst.CSTNode] | N
 
 
 def _line_of(module: Module, statement: cst.CSTNode) -> cst.SimpleStatementLine | None:
-    """The line that ``statement`` is all of."""
+    """The line, if ``statement`` is all of it."""
     line = module.tree.parent(statement)
     return line if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
 
@@ -214,7 +214,7 @@ def _prepares(line: cst.SimpleStatementLine, name: str) -> bool:
 
 
 def _over_batches(loop: Loop) -> bool:
-    """Whether a loop takes batches, or speaks of them: ``for images, labels in loader``."""
+    """Whether a loop iterates over batches, or is named so: ``for images, labels in loader``."""
     if is_batch(loop.over) or not isinstance(loop.node, cst.For):
         return is_batch(loop.over)
     names = f"{dotted_name(loop.node.target) or ''} {dotted_name(loop.node.iter) or ''}".lower()

@@ -14,20 +14,24 @@ if TYPE_CHECKING:
 
 
 class AutocastWeightRecast(Rule):
-    """Autocast rounds the same float32 weights again at each call of a network that is only used.
+    """Autocast casts the same float32 weights at every call of a network that is never trained.
 
     ## What it does
-    Flags a forward under autocast in a file that trains nothing, where a network made there in float32 answers one
-    item after the other: in a loop that decodes, or in a function that is called for each request. Loops over batches
-    are left alone, for the more there is to compute, the less the weights weigh; so are networks of convolutions, and
-    networks whose format cannot be seen.
+    Flags a forward pass under autocast in a file that trains nothing, if the network is created there in float32 and
+    processes one item after the other: in a decoding loop, or in a function that is called for each request.
+
+    Not flagged are
+
+    - loops over batches: the more there is to compute, the less the cast of the weights matters;
+    - convolutional networks;
+    - networks whose dtype is not known.
 
     ## Why it is slow
-    Autocast keeps the weights in float32 and rounds them to 16 bits when a layer needs them. It remembers the rounded
-    weights until the outermost autocast is left. In inference mode it remembers nothing, nor for parameters that do
-    not require gradients: every layer then reads its float32 weights and writes and reads their 16-bit copy at each
-    call, several times the traffic of weights that are 16 bits wide to begin with. With few rows per call, traffic is
-    all there is.
+    Autocast keeps the weights in float32 and casts them to 16 bits when a layer needs them. It caches the cast weights
+    until the outermost autocast block ends. In inference mode it caches nothing, and it never caches parameters that do
+    not require gradients. Every layer then reads its float32 weights, and writes and reads their 16-bit copy, at each
+    call. This is several times the memory traffic of weights stored in 16 bits. With few rows per call, memory traffic
+    is the whole cost.
 
     ## Example
     ```python
@@ -42,25 +46,26 @@ class AutocastWeightRecast(Rule):
 
     ## Use instead
     ```python
-    model.to(torch.bfloat16)  # once, where the model is made
+    model.to(torch.bfloat16)  # once, where the model is created
     ```
-    Autocast may stay around it: it then casts only inputs, and the weights of the operations that it runs in float32.
+    Autocast may stay. It then casts only inputs, and the weights of the operations that it runs in float32.
 
     ## Fix safety
-    Unsafe: everything in the network that is float32 is rounded, also what autocast leaves alone, such as the weights
-    of norms and tables of positions; what runs outside autocast meets 16-bit weights. The fix puts the network into
-    the format of autocast once, behind the lines that make and prepare it. It is offered where the file makes the
-    network and where autocast and the network are sure to be on the same device, since where autocast is off, float32
-    inputs would meet 16-bit weights. No fix is offered
+    Unsafe: everything in the network that is float32 is rounded, including weights that autocast does not cast, such as
+    those of norms and position tables. Code that runs the network outside of autocast gets 16-bit weights.
 
-    - if the file also runs the network outside autocast;
-    - if the network contains batch or instance norms, which raise an error where a float32 input meets 16-bit weights;
-    - if it contains layer or group norms and may run on the CPU, where they do the same, unless the network contains
-      an embedding, whose outputs have 16 bits too.
+    The fix converts the network once to the dtype of autocast, after the lines that create and prepare it. It is
+    offered if the file creates the network, and if autocast and the network are certain to be on the same device: if
+    autocast is disabled, float32 inputs meet 16-bit weights. No fix is offered
+
+    - if the file also runs the network outside of autocast;
+    - if the network contains batch or instance norms, which raise an error for a float32 input and 16-bit weights;
+    - if it contains layer or group norms and may run on the CPU, where these raise the same error. An exception is a
+      network with an embedding, whose outputs are 16-bit too.
 
     ## When to ignore
-    When weights must stay in float32, because parts of the network need the digits or the file shares the network
-    with code that trains it.
+    Ignore it if weights must stay in float32. Parts of the network may need the precision, or other code may train the
+    network that this file uses.
 
     ## References
     - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#autocasting)
@@ -82,9 +87,9 @@ class AutocastWeightRecast(Rule):
                 module,
                 recast.site.forward,
                 f"`{model}` is never trained here, yet autocast casts its weights at every call",
-                label="casts the same float32 weights again",
+                label="casts all float32 weights again",
                 notes=(
-                    Note.at(module, recast.autocast.call.node, f"{recast.reason}; autocast is entered"),
+                    Note.at(module, recast.autocast.call.node, f"{recast.reason}; autocast starts"),
                     Note.at(module, recast.layer.node, f"`{recast.layer.name}` is created in float32"),
                     *(_norm_note(module, norm) for norm in (module.fact(Recasts).norm(recast),) if norm is not None),
                 ),
@@ -93,17 +98,17 @@ class AutocastWeightRecast(Rule):
 
 
 def _norm_note(module: Module, norm: Call) -> Note:
-    return Note.at(module, norm.node, f"`{norm.name}` raises an error where 16-bit weights meet a float32 input")
+    return Note.at(module, norm.node, f"no fix: `{norm.name}` raises an error for 16-bit weights and a float32 input")
 
 
 def _fix(module: Module, recast: Recast) -> Fix | None:
-    """Put the network into the format of autocast where it is made."""
+    """Convert the network to the dtype of autocast where it is created."""
     from torchlint.model.training.inference_places import constructing_statement
 
     from ._recasts import Recasts, prepared
 
     recasts = module.fact(Recasts)
-    if not recasts.is_beside_network(recast) or recasts.norm(recast) or recasts.runs_in_float32(recast):
+    if not recasts.shares_device_with_network(recast) or recasts.norm(recast) or recasts.runs_in_float32(recast):
         return None
     site, dtype = recast.site, recast.autocast.dtype
     name, place = module.code(site.model), constructing_statement(module, site)
@@ -119,8 +124,8 @@ def _fix(module: Module, recast: Recast) -> Fix | None:
     if not changed:
         return None
     return Fix(
-        f"put the network into {dtype.rpartition('.')[2]} once",
+        f"convert the network to {dtype.rpartition('.')[2]} once",
         changed,
         Applicability.UNSAFE,
-        "rounds all weights, those of norms and tables too",
+        "rounds all weights, including those of norms",
     )

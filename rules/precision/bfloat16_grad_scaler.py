@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from torchlint.model.syntax.calls import Call
 
 _SCALERS = ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.cpu.amp.GradScaler")
-#: Attributes that a scaler only has while it is switched on, and methods that read them.
+#: Attributes that only an enabled scaler has, and methods that read them.
 _STATE = re.compile(r"get_(?:growth|backoff)_\w+|_(?:scale|growth|backoff|init|per_optimizer|found_inf|check)\w*")
-#: What the test of a branch asks for if the scaler is made for some formats only.
+#: What the condition of a branch contains if the scaler is created for some dtypes only.
 _BY_FORMAT = re.compile(r"16|half|dtype|precision", re.IGNORECASE)
 
 
 class Bfloat16GradScaler(Rule):
-    """A gradient scaler is used although autocast computes in bfloat16.
+    """`GradScaler` is unnecessary with bfloat16 autocast.
 
     ## What it does
-    Flags a `GradScaler` that is switched on in a file whose every autocast computes in bfloat16, and which scales the
-    loss with it. A scaler or an autocast whose switch or number format cannot be seen is left alone, and so is a
-    scaler that is made for some formats only.
+    Flags an enabled `GradScaler` that scales the loss, in a file whose autocast always uses bfloat16. It is not flagged
+    if it is not known whether the scaler or autocast is enabled, or which dtype autocast uses. A scaler that is created
+    for some dtypes only is not flagged either.
 
     ## Why it is slow
-    The scaler is there for float16, in which small gradients become zero. bfloat16 has the range of float32: there is
-    nothing to save. Still, at each step the scaler reads and divides all gradients, and unless the optimizer is fused,
-    `scaler.step(optimizer)` waits for the GPU to learn whether one of them was infinite: the Python code can no longer
-    run ahead of the GPU.
+    The scaler exists for float16, in which small gradients become zero. bfloat16 has the range of float32 and does not
+    need it. At each step the scaler still reads and divides all gradients. Unless the optimizer is fused,
+    `scaler.step(optimizer)` also waits for the GPU to check whether a gradient is infinite, so the CPU cannot queue
+    kernels ahead.
 
     ## Example
     ```python
@@ -53,17 +53,17 @@ class Bfloat16GradScaler(Rule):
         loss.backward()
         optimizer.step()
     ```
-    Or keep the calls and switch the scaler off, as the fix does: with `enabled=False`, `scale(loss)` gives the loss
-    itself, `step(optimizer)` is `optimizer.step()`, and the rest does nothing.
+    Alternatively, keep the calls and disable the scaler, as the fix does. With `enabled=False`, `scale(loss)` returns
+    the loss itself, `step(optimizer)` calls `optimizer.step()`, and the other methods do nothing.
 
     ## Fix safety
-    Unsafe: a step with infinite or missing numbers is no longer skipped, `state_dict()` of the scaler is empty, also in
-    checkpoints, and gradients that are close to the smallest float32 may round differently. A scaler that is switched
-    off has no growth factor, backoff factor or growth interval: no fix is offered if the program reads one of them, or
-    an entry of `state_dict()`.
+    Unsafe: a step with infinite or NaN gradients is no longer skipped. `state_dict()` of the scaler is empty, also in
+    checkpoints. Gradients close to the smallest float32 may round differently. A disabled scaler has no growth factor,
+    backoff factor or growth interval. No fix is offered if the program reads one of them, or an entry of
+    `state_dict()`.
 
     ## When to ignore
-    When the scaler is what skips steps with infinite gradients on purpose.
+    Ignore it if the scaler skips steps with infinite gradients on purpose.
 
     ## References
     - [Automatic mixed precision: gradient scaling](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
@@ -98,16 +98,20 @@ class Bfloat16GradScaler(Rule):
                 module,
                 scaler.node,
                 "`GradScaler` is unnecessary with bfloat16 autocast",
-                label="reads all gradients at each step unnecessarily",
+                label="reads and divides all gradients at every step",
                 notes=(
-                    Note.at(module, entered[0].call.node, "autocast to bfloat16"),
-                    *([] if state is None else [Note.at(module, state, "a disabled scaler lacks what is read")]),
+                    Note.at(module, entered[0].call.node, "autocast uses bfloat16"),
+                    *(
+                        []
+                        if state is None
+                        else [Note.at(module, state, "no fix: a disabled `GradScaler` lacks the state that is read")]
+                    ),
                 ),
                 fix=Fix(
-                    "switch the scaler off",
+                    "pass `enabled=False`",
                     changed,
                     Applicability.UNSAFE,
-                    "no longer skips steps whose gradients are infinite",
+                    "no longer skips steps with infinite or NaN gradients",
                 )
                 if changed
                 else None,
@@ -115,7 +119,7 @@ class Bfloat16GradScaler(Rule):
 
 
 def _is_on(module: Module, scaler: Call, switches: set[bool | str]) -> bool:
-    """Whether the scaler is on, or on whenever autocast is."""
+    """Whether the scaler is enabled, or enabled whenever autocast is."""
     enabled = scaler.argument("enabled")
     if enabled.value is None:
         return enabled.absent
@@ -123,7 +127,7 @@ def _is_on(module: Module, scaler: Call, switches: set[bool | str]) -> bool:
 
 
 def _depends_on_format(module: Module, scaler: Call) -> bool:
-    """Whether a condition on the number format decides if the scaler is made."""
+    """Whether the scaler is created under a condition on the dtype."""
     import libcst as cst
 
     return any(
@@ -133,7 +137,7 @@ def _depends_on_format(module: Module, scaler: Call) -> bool:
 
 
 def _state_read(module: Module, scaler: Call) -> cst.CSTNode | None:
-    """Where the program reads state that the scaler only has while it is switched on."""
+    """Where the program reads state that only an enabled scaler has."""
     import libcst as cst
 
     def is_state_dict(node: cst.BaseExpression | None) -> bool:

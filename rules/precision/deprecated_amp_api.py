@@ -10,17 +10,17 @@ if TYPE_CHECKING:
 
 
 class DeprecatedAmpApi(Rule):
-    """Mixed precision is asked for through `torch.cuda.amp` or `torch.cpu.amp`, which are deprecated.
+    """The code uses `torch.cuda.amp` or `torch.cpu.amp`, which are deprecated.
 
     ## What it does
     Flags calls and decorators of `torch.cuda.amp.autocast`, `GradScaler`, `custom_fwd` and `custom_bwd`, and of
-    `torch.cpu.amp.autocast` and `GradScaler`, however they were imported. Code that is there for older versions of
-    torch (the `else` of a version test, an `except` branch) is left alone. Each of these names is reported
-    once per file, at its first use.
+    `torch.cpu.amp.autocast` and `GradScaler`, however they are imported. Code for older versions of torch (the `else`
+    of a version check, an `except` branch) is not flagged. Each of these names is reported once per file, at its first
+    use.
 
     ## Why it is slow
-    It is not: the old names compute the same. Since torch 2.4 each of them raises a `FutureWarning`, and code that
-    names its device as an argument can be pointed at another device.
+    It is not: the deprecated names compute the same. Since torch 2.4 each of them emits a `FutureWarning`. Code that
+    passes the device as an argument can also run on another device.
 
     ## Example
     ```python
@@ -35,18 +35,18 @@ class DeprecatedAmpApi(Rule):
     with torch.amp.autocast("cuda", enabled=True, dtype=torch.float16):
         loss = model(images)
     ```
-    The device is the first parameter of the new names, and `dtype` now stands before `enabled`: positional arguments
-    must not be passed on as they are.
+    The first parameter of the new names is the device, and `dtype` now precedes `enabled`: positional arguments must
+    not be copied unchanged.
 
     ## Fix safety
-    Safe: the old names call the new ones with the same values. An import is changed together with everything that
-    uses it. It stays as it is where another file of the project takes the name from this one. Unsafe where the
-    program may compare objects with the deprecated class, as in `isinstance(scaler, torch.cuda.amp.GradScaler)`: it
-    is a subclass of `torch.amp.GradScaler`, so the test is False for the new objects. No fix is offered where `*args`
-    hides which argument is which, or where the import serves something else that must stay.
+    Safe: the deprecated names call the new ones with the same values. The fix changes an import together with all its
+    uses. It keeps an import that another file of the project imports from this one. Unsafe if the program may compare
+    objects with the deprecated class, as in `isinstance(scaler, torch.cuda.amp.GradScaler)`: that class is a subclass
+    of `torch.amp.GradScaler`, so the result is False for the new objects. No fix is offered if `*args` hides which
+    argument is which, or if the import is needed for something else.
 
     ## When to ignore
-    When the code must run on torch older than 2.4; say so with the setting `target-torch`.
+    Ignore it if the code must run on torch older than 2.4. Set `target-torch` in that case.
 
     ## References
     - [torch.amp: automatic mixed precision](https://docs.pytorch.org/docs/stable/amp.html)
@@ -67,12 +67,12 @@ class DeprecatedAmpApi(Rule):
             changes = change(module, use, imports)
             compared = changes is not None and imports.is_compared(use.name)
             applicability = Applicability.UNSAFE if compared else Applicability.SAFE
-            caution = f"objects made here are not instances of `{use.name}`" if compared else ""
+            caution = f"objects created here are no longer instances of `{use.name}`" if compared else ""
             yield self.diagnostic(
                 module,
                 use.node,
                 f"`{use.name}` is deprecated since torch 2.4",
-                label=f'`{use.successor}` takes the device "{use.device}" as an argument',
+                label=f"replaced by `{use.successor}`",
                 fix=Fix(f"use `{use.successor}`", changes, applicability, caution) if changes else None,
                 cause=Cause(use.name, "also used"),
             )

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _PACKAGES = ("torch.quantization", "torch.ao.quantization")
 _MODULES = ("", ".quantize", ".quantize_fx", ".quantize_pt2e")
-#: What quantizes a network, and what takes its place in torchao.
+#: The functions that quantize a network, and their successors in torchao.
 _SUCCESSORS = {
     "quantize": "torchao.quantization.quantize_",
     "quantize_dynamic": "torchao.quantization.quantize_",
@@ -30,17 +30,17 @@ _NAMES = tuple(f"{package}{part}.{name}" for package, part, name in product(_PAC
 
 
 class DeprecatedQuantizationApi(Rule):
-    """A network is quantized through `torch.quantization` or `torch.ao.quantization`, which are deprecated.
+    """The code quantizes a network with `torch.quantization` or `torch.ao.quantization`, which are deprecated.
 
     ## What it does
     Flags calls of the functions of these packages that quantize a network (`quantize`, `quantize_dynamic`, `prepare`,
-    `prepare_qat`, `convert`, and their variants for graphs), however they were imported. Code that is there for other
-    versions of torch is left alone.
+    `prepare_qat`, `convert`, and their variants for graphs), however they are imported. Code for other versions of
+    torch is not flagged.
 
     ## Why it is slow
-    It is not by itself, but it leads nowhere: the int8 layers that `quantize_dynamic` and `convert` give are made for
-    CPUs, while torchao, the successor, quantizes for GPUs too, and together with `torch.compile`. The functions for
-    eager mode and for FX graphs raise a `DeprecationWarning` that announces their removal.
+    The API is not slow itself, but its results are limited: `quantize_dynamic` and `convert` create int8 layers for
+    CPUs. torchao, the successor, also quantizes for GPUs and works with `torch.compile`. The functions for eager mode
+    and for FX graphs emit a `DeprecationWarning` that announces their removal.
 
     ## Example
     ```python
@@ -56,11 +56,11 @@ class DeprecatedQuantizationApi(Rule):
     Quantization of graphs (`prepare_fx`, `prepare_pt2e`) has moved to `torchao.quantization.pt2e`.
 
     ## Fix safety
-    Advice: the new functions take other arguments, work in place and give other layers, so that the change is one of
-    design, and torchao has to be installed.
+    Advice only: the new functions take other arguments, work in place and create other layers. The change affects the
+    design of the program, and torchao must be installed.
 
     ## When to ignore
-    When the network is deployed by something that reads only the old format, such as a mobile runtime.
+    Ignore it if the network is deployed to something that reads only the old format, such as a mobile runtime.
 
     ## References
     - [torchao: quantization](https://docs.pytorch.org/ao/stable/)
@@ -86,5 +86,5 @@ class DeprecatedQuantizationApi(Rule):
                 module,
                 call.node,
                 f"`{call.name}` is deprecated",
-                label=f"`{_SUCCESSORS[name]}` takes its place",
+                label=f"replaced by `{_SUCCESSORS[name]}`",
             )

@@ -15,19 +15,23 @@ _SETTING = 'torch.set_float32_matmul_precision("high")'
 
 
 class FullPrecisionMatmul(Rule):
-    """Matrix products of float32 numbers on CUDA leave the tensor cores idle: TF32 is never allowed.
+    """Float32 matrix products on CUDA run without TF32.
 
     ## What it does
-    Flags the first network that a loop runs on CUDA, where its layers multiply matrices (linear layers, attention)
-    and nothing in the file chooses a number format: no TF32 (allowed or forbidden), no autocast, no half precision, no
-    library that sets them. Training loops that autocast would serve are left to TL301 (missing-autocast), which gains
-    more; networks of convolutions are left alone, because cuDNN uses TF32 without being asked, and so are networks
-    whose layers are all seen to have less than 1024 x 1024 weights.
+    Flags the first network that a loop runs on CUDA, if its layers multiply matrices (linear layers, attention) and
+    nothing in the file chooses a precision: no TF32 (allowed or forbidden), no autocast, no half precision, no library
+    that sets them.
+
+    Not flagged are
+
+    - training loops that gain more from autocast: TL301 (missing-autocast) flags them;
+    - convolutional networks, because cuDNN uses TF32 by default;
+    - networks whose layers are all seen to have fewer than 1024 x 1024 weights.
 
     ## Why it is slow
-    Since Ampere, tensor cores multiply float32 numbers after rounding them to TF32: the range of float32, with 10 bits
-    after the point instead of 23. PyTorch allows this for convolutions, and forbids it for matrix products unless
-    asked: they then run on the ordinary cores, which are slower.
+    Since Ampere, tensor cores multiply float32 numbers after rounding them to TF32, which has the range of float32 and
+    10 bits after the point instead of 23. By default PyTorch uses TF32 for convolutions, but not for matrix products.
+    Those run on the CUDA cores, which are slower.
 
     ## Example
     ```python
@@ -43,19 +47,19 @@ class FullPrecisionMatmul(Rule):
     encoder = nn.TransformerEncoder(layer, 12).cuda().eval()
     ...
     ```
-    One setting holds for the whole process. Do not mix `torch.backends.cuda.matmul.allow_tf32` with the newer
-    `fp32_precision` attributes: where the two disagree, reading the setting raises an error. The function above agrees
-    with both.
+    The setting applies to the whole process. Do not mix `torch.backends.cuda.matmul.allow_tf32` with the newer
+    `fp32_precision` attributes: if they disagree, reading the setting raises an error.
+    `torch.set_float32_matmul_precision` agrees with both.
 
     ## Fix safety
-    Unsafe: products are rounded to fewer digits, in the whole process. The setting is put behind the imports of a
-    file that is run as a script, so that processes which the script starts have it too; a program that imports the
-    script has it as well. In files without a main guard that only define functions and classes no fix is offered,
-    because they are there to be imported.
+    Unsafe: products are rounded to fewer digits in the whole process. The fix inserts the setting after the imports of
+    a script, so that processes started by the script have it too. It also applies to a program that imports the script.
+    No fix is offered in files without a main guard that only define functions and classes, because other files import
+    them.
 
     ## When to ignore
-    When the task needs the digits (solvers, decompositions, comparisons with a reference), and on GPUs before Ampere,
-    which have no TF32.
+    Ignore it if the task needs the precision (solvers, decompositions, comparisons with a reference), and on GPUs
+    before Ampere, which have no TF32.
 
     ## References
     - [TensorFloat-32](https://docs.pytorch.org/docs/stable/notes/cuda.html#tensorfloat-32-tf32-on-ampere-and-later-devices)
@@ -86,24 +90,24 @@ class FullPrecisionMatmul(Rule):
         yield self.diagnostic(
             module,
             forward,
-            "the network multiplies float32 matrices without TF32",
-            label="does not use the tensor cores",
+            "network multiplies float32 matrices without TF32",
+            label="runs without tensor cores",
             notes=(
-                Note.at(module, layer.node, f"matrices are multiplied by `{layer.name}`"),
-                Note("nothing in this file chooses a precision"),
+                Note.at(module, layer.node, f"`{layer.name}` multiplies float32 matrices"),
+                Note("nothing in this file sets autocast, TF32 or a 16-bit dtype"),
             ),
             fix=_allow(module, forward),
         )
 
 
 def _allow(module: Module, at: cst.CSTNode) -> Fix | None:
-    """Put the setting behind the imports, if the file is a script."""
+    """Insert the setting after the imports, if the file is a script."""
     placed = edits.insert_setting(module, _SETTING, at)
     if not placed:
         return None
     return Fix(
-        "allow TF32 for matrix products",
+        f"add `{_SETTING}`",
         placed,
         Applicability.UNSAFE,
-        "rounds float32 matrix products to TF32, in the whole process",
+        "rounds the inputs of float32 matrix products to TF32 in the whole process",
     )

@@ -10,30 +10,34 @@ if TYPE_CHECKING:
     from torchlint.model.module import Module
     from torchlint.model.training.steps import TrainingLoop
 
-#: The note on what must change before autocast works.
+#: The note on a loss that does not work under autocast.
 _PROBABILITIES = (
-    "binary cross entropy on probabilities raises an error under autocast: use `BCEWithLogitsLoss` on logits first",
+    "no fix: `binary_cross_entropy` raises an error under autocast; use `BCEWithLogitsLoss` on logits first",
 )
-#: The note on writes by index.
-_MIXED = "a write by index raises an error under autocast: cast what is written with `.to(out.dtype)` first"
+#: The note on assignments by index.
+_MIXED = "no fix: this assignment raises an error under autocast unless its value is cast with `.to(out.dtype)`"
 _HEADER = '{torch}.autocast(device_type="cuda", dtype={torch}.bfloat16)'
 
 
 class MissingAutocast(Rule):
-    """A CUDA training loop computes wholly in float32.
+    """A CUDA training loop runs in float32 without autocast.
 
     ## What it does
-    Flags the first forward call of a training loop, in the loop or in the functions that it calls, in a file that uses
-    CUDA and nowhere speaks of another precision: no autocast, no gradient scaler, no `half()`, no option for fp16 or
-    bf16, no TF32, no library that chooses the precision by itself. Where the forward is in a file without a backward
-    pass, the call that leads to it is flagged. Left alone are networks whose layers are all visibly tiny, optimizers of
-    an image instead of a network, and files that need the digits: second derivatives, log-determinants, matrix
-    decompositions, spectra.
+    Flags the first forward pass of a training loop, in the loop or in the functions that it calls. The program must use
+    CUDA and choose no other precision: no autocast, no `GradScaler`, no `half()`, no option for fp16 or bf16, no TF32,
+    no library that chooses the precision itself. If the forward pass is in a file without a backward pass, the call
+    that leads to it is flagged.
+
+    Not flagged are
+
+    - networks whose layers are all visibly tiny;
+    - optimizers of an image instead of a network;
+    - files that need precise results: second derivatives, log-determinants, matrix decompositions, spectra.
 
     ## Why it is slow
-    The tensor cores of a GPU multiply 16-bit numbers faster than 32-bit ones, and 16-bit activations
-    need half the memory and half the traffic. Autocast runs the operations that gain from it in bfloat16 and leaves
-    those that need the range or the digits, such as losses, in float32. The weights stay in float32.
+    The tensor cores of a GPU multiply 16-bit numbers faster than 32-bit numbers. 16-bit activations need half the
+    memory and half the memory traffic. Autocast runs the operations that gain from it in bfloat16. Operations that need
+    the range or the precision, such as losses, stay in float32, and so do the weights.
 
     ## Example
     ```python
@@ -49,23 +53,27 @@ class MissingAutocast(Rule):
             loss = criterion(model(images), labels)
         loss.backward()
     ```
-    Only forward and loss belong under autocast; the backward pass uses the types of the forward by itself. With
-    bfloat16 no gradient scaler is needed. GPUs before Ampere have no fast bfloat16: use float16 and
-    `torch.amp.GradScaler("cuda")` there. Where everything must stay in float32,
+    Only the forward pass and the loss belong under autocast; the backward pass uses the dtypes of the forward pass.
+    bfloat16 needs no `GradScaler`. GPUs before Ampere have no fast bfloat16: use float16 and
+    `torch.amp.GradScaler("cuda")` there. If everything must stay in float32,
     `torch.set_float32_matmul_precision("high")` lets at least matrix products use the tensor cores (TL302).
 
     ## Fix safety
-    Unsafe: outputs and losses are rounded to fewer digits, and outputs become bfloat16, which NumPy does not know.
-    The fix wraps forward and loss only where they are neighbouring statements before a single backward pass, and
-    never in a file that uses `nn.DataParallel`: its threads take autocast over without the dtype. No fix is offered
-    where the device comes from `torch.accelerator`, or where binary cross entropy is computed on probabilities, which
-    raises an error under autocast: move the sigmoid into the loss (`BCEWithLogitsLoss`) first. Nor is it offered where
-    the program writes the output of a layer into a float32 tensor by index (`out[mask] = layer(x)`, `index_add_`,
-    `scatter_`), or a float32 tensor into an output: both must have one format, so cast with `.to(out.dtype)` first.
+    Unsafe: outputs and losses are rounded to fewer digits. Outputs become bfloat16, which NumPy does not support. The
+    fix wraps the forward pass and the loss only if they are adjacent statements before a single backward pass. No fix
+    is offered
+
+    - in a file that uses `nn.DataParallel`: its threads inherit autocast without the dtype;
+    - if the device comes from `torch.accelerator`;
+    - if binary cross entropy is computed on probabilities, which raises an error under autocast. Move the sigmoid into
+      the loss (`BCEWithLogitsLoss`) first;
+    - if the program writes the output of a layer into a float32 tensor by index (`out[mask] = layer(x)`, `index_add_`,
+      `scatter_`), or a float32 tensor into an output. Both must have the same dtype: cast with `.to(out.dtype)` first.
 
     ## When to ignore
-    When the network is so small that launching its kernels takes all the time, when the task needs float32 (physics,
-    normalizing flows, some losses), or on GPUs without tensor cores.
+    - The network is so small that kernel launches take all the time.
+    - The task needs float32: physics, normalizing flows, some losses.
+    - The GPU has no tensor cores.
 
     ## References
     - [Automatic mixed precision](https://docs.pytorch.org/docs/stable/amp.html)
@@ -89,17 +97,17 @@ class MissingAutocast(Rule):
                 module,
                 step.place,
                 "training loop runs in float32 without autocast",
-                label="backward pass of a forward pass without autocast"
+                label="the forward pass runs without autocast"
                 if step.place is step.backward
-                else "forward pass without autocast",
+                else "runs without autocast",
                 notes=(
                     *((Note.at(module, step.forward, "the forward pass"),) if step.place is not step.forward else ()),
                     *(
-                        (Note.at(module, step.backward, "its output is propagated backward"),)
+                        (Note.at(module, step.backward, "the backward pass"),)
                         if step.place is not step.backward
                         else ()
                     ),
-                    Note("nothing in this program chooses a precision"),
+                    Note("nothing in this program sets autocast, TF32 or a 16-bit dtype"),
                     *(Note(text) for text in _PROBABILITIES if module.fact(Precision).loses_on_probabilities),
                     *(
                         Note.at(module, write, _MIXED)
@@ -121,7 +129,7 @@ class MissingAutocast(Rule):
         if module.fact(Devices).uses_accelerator:
             return None  # autocast needs the device type, which may not be CUDA
         if any(module.calls("torch.nn.DataParallel")):
-            return None  # its threads take autocast over without the dtype, and would compute in float16
+            return None  # its threads inherit autocast without the dtype, and would compute in float16
         if module.fact(MixedWrites).first is not None:
             return None
         statements = module.fact(Steps).forward_and_loss(step)
@@ -133,7 +141,7 @@ class MissingAutocast(Rule):
         if wrapped is None:
             return None
         return Fix(
-            "run forward and loss under autocast in bfloat16",
+            "wrap forward pass and loss in `torch.autocast` with bfloat16",
             (*imported, *wrapped),
             Applicability.UNSAFE,
             "rounds activations and loss to bfloat16",

@@ -1,1 +1,1 @@
-"""Rules about copies between host and device, and about waiting for them."""
+"""Rules about copies between CPU and GPU, and about synchronization."""

@@ -1,4 +1,4 @@
-"""Whether a batch is known to be made of tensors, and whether it is written to on the host after its copy."""
+"""Whether a batch is known to consist of tensors, and whether it is modified on the CPU after its copy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import Call, changes_in_place
 from torchlint.model.syntax.dotted import called_name
 
-#: Kinds of items that the default collation makes into tensors, and kinds that nothing moves.
+#: Kinds of items that the default collation converts to tensors, and kinds that are never moved.
 _PLAIN = (Kind.TENSOR, Kind.ARRAY, Kind.NUMBER, Kind.STRING)
 #: Library datasets whose items are tensors and numbers.
 _OF_TENSORS = ("torch.utils.data.TensorDataset", "torchvision.datasets.")
@@ -36,7 +36,7 @@ def yields_only_tensors(module: Module, loader: Call) -> bool:
 
 
 def is_tensor_by_use(node: cst.BaseExpression) -> bool:
-    """Whether ``node`` is what a method of a tensor returns: ``images.view(-1, 3)``."""
+    """Whether ``node`` is the result of a tensor method: ``images.view(-1, 3)``."""
     return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and called_name(node) in _OF_A_TENSOR
 
 
@@ -54,11 +54,11 @@ def _is_plain(module: Module, node: cst.BaseExpression) -> bool:
     return value.kind in _PLAIN and value.sure
 
 
-# -- writes on the host
+# -- writes on the CPU
 
 
 def host_write(module: Module, move: Move) -> cst.CSTNode | None:
-    """What writes to the tensor on the host after ``move`` was queued, in the same function; None if nothing does."""
+    """What writes to the CPU tensor after ``move`` is queued, in the same function; None if nothing does."""
     home = module.function_of(move.call)
     held = _whole(move.source)
     begin = module.tree.index(move.call)
@@ -98,6 +98,6 @@ def _whole(node: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _overlap(first: str, second: str) -> bool:
-    """Whether one of two expressions is the other, or a part of it: ``batch`` and ``batch["image"]``."""
+    """Whether one of two expressions is the other or a part of it: ``batch`` and ``batch["image"]``."""
     short, long = sorted((first, second), key=len)
     return long.startswith(short) and long[len(short) :][:1] in ("", ".", "[")

@@ -1,4 +1,4 @@
-"""Numbers that are read off the GPU because they decide how the program goes on, so that the read cannot wait."""
+"""Numbers that are read from the GPU because they control the program, so that the read cannot be delayed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from torchlint.model.syntax.scopes import COMPREHENSIONS
 
 from ._rounds import Rounds
 
-#: Calls that ask what a number is worth in order to act on it.
-_ASKING = re.compile(r"(^|_)(isnan|isfinite|isinf|is_nan|early_?stop\w*|stopper|allclose)$|^(step|should_\w+)$")
-#: Calls that are told a size, which torch needs on the host.
+#: Calls that check a number in order to act on it.
+_CHECKING = re.compile(r"(^|_)(isnan|isfinite|isinf|is_nan|early_?stop\w*|stopper|allclose)$|^(step|should_\w+)$")
+#: Calls that take a size, which torch needs on the CPU.
 _SIZED = frozenset(
     "topk kthvalue multinomial zeros ones empty arange linspace rand randn randint randperm eye new_zeros new_ones "
     "view reshape expand repeat tile split chunk narrow unfold pad interpolate".split()
 )
-#: What an agent chose, which the environment is told on the host.
+#: The action of an agent, which the environment takes on the CPU.
 _CHOICES = re.compile(r"action|^act$|^a$")
 _CHOOSING = frozenset({"sample", "argmax", "multinomial", "max", "topk"})
 
@@ -34,20 +34,20 @@ class Decisions:
         self._tree = module.tree
 
     def at(self, call: cst.Call, tensor: cst.BaseExpression, step: cst.CSTNode) -> bool:
-        """Whether the number that ``call`` reads off ``tensor`` decides it: a test, an index, a size, an action."""
+        """Whether the number that ``call`` reads from ``tensor`` controls it: a condition, index, size or action."""
         if self._is_asked(call) or (self._module.fact(Precision).plays_games and _is_choice(tensor)):
             return True
         statement = self._tree.statement_of(call)
         if self._tree.parent(call) is not statement:
             return False
-        if isinstance(statement, cst.AugAssign):  # what is asked of a total now and then can be read there
+        if isinstance(statement, cst.AugAssign):  # a sum that is checked now and then can be read there
             asked = self._asked(statement.target, statement, step)
             return any(self._module.fact(Rounds).at_every_round(use, step) for use in asked)
         targets = [item.target for item in statement.targets] if isinstance(statement, cst.Assign) else []
         return any(self._asked(target, statement, step) for target in targets)
 
     def _asked(self, target: cst.BaseExpression, statement: cst.CSTNode, step: cst.CSTNode) -> list[cst.Name]:
-        """The uses in ``step`` of the name that ``statement`` binds, which decide how the program goes on."""
+        """The uses in ``step`` of the name that ``statement`` binds, if they control the program."""
         return [
             use
             for use in (self._tree.names.get(target.value, ()) if isinstance(target, cst.Name) else ())
@@ -67,7 +67,7 @@ class Decisions:
                 parent = self._tree.parent(above)
                 return parent is not None
             if isinstance(above, cst.Call) and child is not above.func:
-                asking = _ASKING.search(called_name(above)) or called_name(above) in _SIZED
+                asking = _CHECKING.search(called_name(above)) or called_name(above) in _SIZED
                 if asking or self._module.name_of(above.func) == "builtins.range":
                     return True
             if isinstance(above, (cst.BaseSmallStatement, cst.BaseCompoundStatement, cst.Lambda, *COMPREHENSIONS)):

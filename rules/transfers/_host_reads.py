@@ -1,4 +1,4 @@
-"""Host reads: where a training step takes a number off the GPU, and has to wait for it."""
+"""Host reads: where a training step reads a number from the GPU, and must wait for it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from torchlint.model.training.outputs import Outputs
 from ._decisions import Decisions
 from ._rounds import Rounds
 
-#: How many calls deep a step is followed into functions of the file, and a value into its callers.
+#: The maximum number of calls that a step is followed into, and of callers that a value is followed through.
 _DEPTH = 2
-#: How many bindings a value is followed through.
+#: The maximum number of bindings that a value is followed through.
 _VALUE_DEPTH = 12
-#: What takes a value off the device: what comes behind is a number, an array, or a tensor on the host.
+#: Calls and attributes that take a value off the device: the result is a number, an array, or a CPU tensor.
 _EXITS = frozenset({"item", "tolist", "numpy", "cpu", "size", "dim", "numel", "nelement"})
 _SHAPES = frozenset({"shape", "dtype", "device", "ndim", "is_cuda"})
-#: Methods that copy a tensor to the host.
+#: Methods that copy a tensor to the CPU.
 _COPYING = frozenset({"cpu", "numpy", "tolist"})
 #: Methods and attributes between a tensor and its ``item()`` that are part of the read.
 _OF_THE_READ = frozenset({"detach", "cpu", "data", "clone"})
@@ -40,7 +40,7 @@ _NUMBERS = frozenset(
     f"builtins.{name}" for name in "float int len str bool round isinstance range type id getattr hasattr".split()
 )
 _MEASURING = re.compile(r"^(bench|profil)|_(bench|benchmark|profile|profiler)\.py$")
-#: What scripts call that run on the CPU as well.
+#: Calls in scripts that also run on a CPU.
 _NO_EVIDENCE = frozenset(
     f"torch.cuda.{name}" for name in ("is_available", "manual_seed", "manual_seed_all", "device_count")
 )
@@ -51,22 +51,22 @@ class HostRead:
     """A ``x.item()``, ``float(x)``, ``int(x)`` or ``loss.cpu().numpy()`` that runs at every training step."""
 
     call: cst.Call
-    tensor: cst.BaseExpression  #: what is read
+    tensor: cst.BaseExpression  #: the tensor that is read
     step: cst.CSTNode  #: the loop, or the function, that is the step
-    decides: bool  #: whether the number decides how the program goes on, so that it cannot wait
+    decides: bool  #: whether the number controls the program, so that the read cannot be delayed
 
     @property
     def is_array(self) -> bool:
-        """Whether it gives an array or a list."""
+        """Whether the result is an array or a list."""
         return isinstance(self.call.func, cst.Attribute) and self.call.func.attr.value in _COPYING
 
 
 @dataclass(frozen=True, eq=False)
 class WaitingStep:
-    """A training step that waits for the GPU at one or more reads that need not be there."""
+    """A training step that waits for the GPU at one or more unnecessary reads."""
 
     node: cst.CSTNode  #: the outermost loop, or the function, that is the step
-    reads: tuple[HostRead, ...]  #: those of the step itself come before those of the functions it calls
+    reads: tuple[HostRead, ...]  #: those of the step itself precede those of the functions that it calls
 
 
 class HostReads:
@@ -75,12 +75,12 @@ class HostReads:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._tree = module.tree
-        #: by expression the depth up to which it was followed, and no output or loss was found
+        #: by expression, the depth up to which it was followed without finding an output or a loss
         self._no_tensors: dict[cst.CSTNode, int] = {}
 
     @cached_property
     def steps(self) -> list[WaitingStep]:
-        """The training steps that read numbers off the GPU which decide nothing, in order."""
+        """The training steps that read numbers from the GPU which do not control the program, in order."""
         reads = [read for read in self._reads if not read.decides]
         nodes = sorted({read.step for read in reads}, key=self._tree.index)
         outermost = {node: next(step for step in nodes if self._tree.within(node, step)) for node in nodes}
@@ -94,12 +94,12 @@ class HostReads:
 
     @cached_property
     def _reads(self) -> list[HostRead]:
-        """The reads at every training step of values that the network or the loss of the step gave, in order."""
+        """The reads, at every training step, of values from the network or the loss of the step, in order."""
         if self._measures(self._module.path) or not self._on_gpu or not self._module.uses_torch:
             return []
         found: dict[cst.CSTNode, HostRead] = {}
         for step in self._module.fact(Rounds).steps:
-            for call in self._calls_at_every_round(step, step, _DEPTH, set()):
+            for call in self._calls_at_every_iteration(step, step, _DEPTH, set()):
                 tensor = self.read_by(call)
                 if tensor is None or call in found:
                     continue
@@ -108,17 +108,17 @@ class HostReads:
         return sorted(found.values(), key=lambda read: self._tree.index(read.call))
 
     def waits_otherwise(self, step: WaitingStep) -> bool:
-        """Whether ``step`` would wait for the GPU without its reads too: a number decides, a tensor is copied."""
+        """Whether ``step`` also waits for the GPU without its reads: a number controls it, or a tensor is copied."""
         listed = [read.call for read in step.reads]
         if any(read.decides and self._tree.within(read.call, step.node) for read in self._reads):
             return True
         return any(
             not any(self._tree.within(call, read) for read in listed) and self._waits(call)
-            for call in self._calls_at_every_round(step.node, step.node, _DEPTH, set(), or_often=True)
+            for call in self._calls_at_every_iteration(step.node, step.node, _DEPTH, set(), or_often=True)
         )
 
     def _waits(self, call: cst.Call) -> bool:
-        """Whether ``call`` takes a tensor of the step to the host, or a number that is not known to be there."""
+        """Whether ``call`` copies a tensor of the step to the CPU, or reads a number that may be on the GPU."""
         method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
         if isinstance(call.func, cst.Attribute) and method in _COPYING:
             return self._is_tensor_of_step(call.func.value)
@@ -127,7 +127,7 @@ class HostReads:
             return tensor is not None and self._is_tensor_of_step(tensor)
         value = self._module.value(tensor)
         if value.role is Role.BATCH and value.device is None:
-            return False  # came from the host
+            return False  # it came from the CPU
         return value.device is not Device.CPU and not (value.sure and value.kind in (Kind.NUMBER, Kind.ARRAY))
 
     @cached_property
@@ -150,15 +150,15 @@ class HostReads:
         )
 
     def _measures(self, path: str) -> bool:
-        """Whether a file is there to time things, and so waits on purpose."""
+        """Whether the purpose of a file is timing, so that it synchronizes deliberately."""
         return bool(_MEASURING.search(path.replace("\\", "/").rpartition("/")[2]))
 
-    # -- what runs at every round
+    # -- what runs at every iteration
 
-    def _calls_at_every_round(
+    def _calls_at_every_iteration(
         self, body: cst.CSTNode, step: cst.CSTNode, depth: int, seen: set[cst.CSTNode], *, or_often: bool = False
     ) -> Iterator[cst.Call]:
-        """The calls in ``body`` that run at every round, then those in functions of the file that they call."""
+        """The calls in ``body`` that run at every iteration, then those in functions of the file that they call."""
         seen.add(body)
         inner = body.body if isinstance(body, (cst.For, cst.While, cst.FunctionDef)) else body
         for call in self._tree.calls_in(inner):
@@ -171,25 +171,25 @@ class HostReads:
                 if function not in seen and (
                     self._feeds(call) or self._is_pass(function) or self._computes_loss(function, call)
                 ):
-                    yield from self._calls_at_every_round(function, step, depth - 1, seen, or_often=or_often)
+                    yield from self._calls_at_every_iteration(function, step, depth - 1, seen, or_often=or_often)
 
     def _feeds(self, call: cst.Call) -> bool:
-        """Whether ``call`` hands on something of the step: a metric of outputs, not a pass over other data."""
+        """Whether ``call`` passes on something of the step: a metric of outputs, not a pass over other data."""
         return any(self._is_tensor_of_step(argument.value) for argument in call.args)
 
     def _computes_loss(self, function: cst.FunctionDef, call: cst.Call) -> bool:
-        """Whether ``function`` reads a number, and what ``call`` returns of it is propagated backward."""
+        """Whether ``function`` reads a number, and its result for ``call`` reaches a backward pass."""
         reads = any(self.read_by(inner) is not None for inner in self._tree.calls_in(function.body))
         return reads and self._module.fact(Gradients).reaches_backward(call)
 
     def _is_pass(self, function: cst.FunctionDef) -> bool:
-        """Whether ``function`` is part of the step: it runs a backward pass, of what the step has kept."""
+        """Whether ``function`` is part of the step: it runs a backward pass of what the step has stored."""
         return any(is_backward(call) for call in self._tree.calls_in(function.body))
 
     # -- what is read
 
     def read_by(self, call: cst.Call) -> cst.BaseExpression | None:
-        """The tensor that ``call`` takes a number off: ``x`` of ``x.detach().item()``; None if it is no read."""
+        """The tensor that ``call`` reads a number from: ``x`` of ``x.detach().item()``; None if it is not a read."""
         func = call.func
         if isinstance(func, cst.Attribute) and func.attr.value == "item":
             return self._bare(func.value)
@@ -218,7 +218,7 @@ class HostReads:
         value = self._module.value(tensor)
         if isinstance(call.func, cst.Attribute):  # a number has no `item()`, an array has
             return self._is_term(tensor) or (value.kind is not Kind.ARRAY and self._is_tensor_of_step(tensor))
-        # `float(x)` may as well read a text or a number: `x` must be a tensor beyond doubt
+        # `float(x)` may also read a text or a number: `x` must certainly be a tensor
         is_part = self._is_term(tensor) and value.role in (Role.OUTPUT, Role.LOSS)
         if not self.is_loss(tensor) and not (value.kind is Kind.TENSOR and (value.sure or is_part)):
             return False
@@ -226,7 +226,7 @@ class HostReads:
 
     def _is_tensor_of_step(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is computed on the device from an output of a network or from a loss."""
-        depths = {node: _VALUE_DEPTH}  # by expression how much farther it is followed, nearest first
+        depths = {node: _VALUE_DEPTH}  # by expression, how much farther it is followed, nearest first
         waiting = deque(depths)
         while waiting:
             node = waiting.popleft()
@@ -245,7 +245,7 @@ class HostReads:
         return False
 
     def _live_parts(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """The parts of ``node`` that its value is computed from on the device."""
+        """The parts of ``node`` from which its value is computed on the device."""
         behind = -1
         for part in self._module.fact(Gradients).data_parts(node):
             if self._tree.index(part) <= behind:
@@ -256,7 +256,7 @@ class HostReads:
             yield part
 
     def _leaves_device(self, part: cst.CSTNode) -> bool:
-        """Whether the value of ``part`` is on the host, or is part of a batch that no network has seen."""
+        """Whether the value of ``part`` is on the CPU, or is part of a batch that no network has processed."""
         if isinstance(part, cst.Call):
             if isinstance(part.func, cst.Attribute) and part.func.attr.value in _EXITS:
                 return True
@@ -267,7 +267,7 @@ class HostReads:
         if isinstance(part, cst.Name):
             value = self._module.value(part)
             if value.kind is Kind.BATCH:
-                return True  # came from the host
+                return True  # it came from the CPU
             return value.sure and value.kind in (Kind.NUMBER, Kind.STRING, Kind.ARRAY)
         return isinstance(part, cst.Lambda)
 
@@ -299,7 +299,7 @@ class HostReads:
         return {(dotted_name(root), self._module.function_of(root)) for root in roots if dotted_name(root)}
 
     def _is_term(self, node: cst.CSTNode) -> bool:
-        """Whether ``node`` is a name that such a loss is added up from."""
+        """Whether ``node`` is a name that is added to such a loss."""
         return (dotted_name(node), self._module.function_of(node)) in self._terms
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Moves that are written otherwise than ``x.to(device)``: casts to a type of CUDA, and functions of the program."""
+"""Moves other than ``x.to(device)``: casts to a CUDA type, and functions of the program."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.main_guard import is_main_guard
 from torchlint.model.syntax.parameters import first_parameter
 
-#: ``torch.<name>(...)`` whose result is on the host, unless a device is given.
+#: ``torch.<name>(...)`` whose result is on the CPU, unless a device is passed.
 _ON_HOST = frozenset(
     "arange as_tensor empty eye from_numpy full linspace logspace ones rand randint randn randperm stack tensor "
     "zeros".split()
@@ -33,7 +33,7 @@ class IndirectMoves(ForestFact):
     def all(self) -> Iterator[Move]:
         """The moves to a CUDA device by ``x.type(torch.cuda.FloatTensor)``, ``x.type_as(y)`` and ``to_gpu(x)``."""
         for call in self._module.methods("type", "type_as"):
-            if self._is_tried_out(call):
+            if self._is_self_test(call):
                 continue
             if isinstance(call.func, cst.Attribute) and len(call.args) == 1 and self._gives_cuda(call):
                 yield Move(call, call.func.value, None, Device.CUDA)
@@ -45,8 +45,8 @@ class IndirectMoves(ForestFact):
 
     # -- casts
 
-    def _is_tried_out(self, call: cst.Call) -> bool:
-        """Whether a function that only exists in a self-test holds ``call``: its tensors are most often on the host."""
+    def _is_self_test(self, call: cst.Call) -> bool:
+        """Whether ``call`` is in a function that exists only for a self-test: its tensors are usually on the CPU."""
         return self._module.function_of(call) is not None and any(
             isinstance(above, cst.If) and is_main_guard(above.test) for above in self._module.tree.ancestors(call)
         )
@@ -60,7 +60,7 @@ class IndirectMoves(ForestFact):
         return self._is_on_cuda(given, call)
 
     def _is_on_cuda(self, tensor: cst.BaseExpression, place: cst.Call) -> bool:
-        """Whether a tensor is on a CUDA device: it was moved there, or is what a network of a program for CUDA sees."""
+        """Whether a tensor is on a CUDA device: it was moved there, or a network of a program for CUDA processes it."""
         value = self._module.value(tensor)
         if value.device is not None or not self._module.fact(Devices).uses_cuda:
             return value.device is Device.CUDA
@@ -72,7 +72,7 @@ class IndirectMoves(ForestFact):
         text = dotted_name(tensor) or ""
         if text.startswith("self."):
             return self._is_buffer(text[5:], owner)
-        return not self._is_made_on_host(tensor)
+        return not self._is_created_on_cpu(tensor)
 
     def _is_buffer(self, name: str, owner: cst.ClassDef) -> bool:
         return any(
@@ -83,8 +83,8 @@ class IndirectMoves(ForestFact):
             for call in self._module.methods("register_buffer")
         )
 
-    def _is_made_on_host(self, tensor: cst.BaseExpression) -> bool:
-        """Whether a function of torch may have made ``tensor`` on the host."""
+    def _is_created_on_cpu(self, tensor: cst.BaseExpression) -> bool:
+        """Whether a function of torch may have created ``tensor`` on the CPU."""
         tree = self._module.tree
         names = [node for node in tree.nodes_in(tensor) if isinstance(node, cst.Name)]
         made = [item.value for name in names for item in self._module.values.reaching.of(name)]
@@ -99,7 +99,7 @@ class IndirectMoves(ForestFact):
 
     @cached_property
     def _movers(self) -> dict[cst.FunctionDef, cst.Param]:
-        """The functions of the program that return their first argument, moved to a device; with its parameter."""
+        """The functions of the program that return their first argument moved to a device, with that parameter."""
         found: dict[cst.FunctionDef, cst.Param] = {}
         for move in self._module.fact(Placement).moves:
             function = self._module.function_of(move.call)
@@ -121,7 +121,7 @@ class IndirectMoves(ForestFact):
         return any(item.node is parameter for item in self._module.values.reaching.of(name))
 
     def _is_returned(self, move: Move, function: cst.FunctionDef) -> bool:
-        """Whether a function returns what ``move`` gives: as it is, as a variable, or under a name."""
+        """Whether a function returns the result of ``move``: directly, as a variable, or under a name."""
         tree = self._module.tree
         statement = tree.statement_of(move.call)
         for returned in self._module.definitions.returns(function):

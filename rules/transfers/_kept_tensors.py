@@ -1,4 +1,4 @@
-"""Tensors that a list keeps while a loop runs: whether their memory is written to again, and what shape they have."""
+"""Tensors that a list keeps while a loop runs: whether their memory is overwritten, and what shape they have."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from torchlint.model.syntax.calls import changes_in_place
 from torchlint.model.syntax.dotted import called_name
 from torchlint.model.syntax.parameters import parameters_of
 
-#: Methods and attributes whose result has the memory of the tensor.
+#: Methods and attributes whose result shares the memory of the tensor.
 _VIEWS = frozenset({"view", "view_as", "reshape", "squeeze", "unsqueeze", "flatten", "detach", "data", "contiguous"})
-#: Methods that end like those that write to a tensor, and do not.
+#: Methods that are named like those that write to a tensor, but do not.
 _HARMLESS = frozenset({"requires_grad_", "share_memory_", "retain_grad_"})
 #: The modes of ``torch.compile`` whose results are overwritten by the next call.
 _GRAPH_MODES = ("reduce-overhead", "max-autotune")
-#: How many calls deep a tensor is followed into functions of the program.
+#: The maximum number of calls that a tensor is followed into.
 _DEPTH = 2
 
 
 def is_overwritten(module: Module, tensor: cst.BaseExpression, step: cst.CSTNode, loop: cst.CSTNode) -> bool:
-    """Whether the memory that ``tensor`` has at this place of the loop ``step`` is written to later in ``loop``."""
+    """Whether the memory of ``tensor`` at this place of the loop ``step`` is overwritten later in ``loop``."""
     if any(_replays_graphs(module, call) for call in module.tree.calls):
         return True
     base = _base(tensor)
     if not isinstance(base, (cst.Name, cst.Attribute, cst.Subscript)):
-        return False  # computed here: nothing else has its memory
+        return False  # computed here: nothing else shares its memory
     bound = _first_bound(module, base, step)
     if bound is None:
-        return True  # one tensor for all iterations, for all the loop shows
+        return True  # may be the same tensor at all iterations
     names = _aliases(module, {module.code(base)}, loop)
     new = range(bound, module.tree.index(tensor))  # what is written here is part of what is kept
     return _is_written(module, names, loop, new, _DEPTH)
@@ -75,7 +75,7 @@ def _is_unreduced(call: cst.CSTNode) -> bool:
 
 
 def _replays_graphs(module: Module, call: cst.Call) -> bool:
-    """Whether what ``call`` compiles returns tensors that its next call overwrites."""
+    """Whether the result of compiling ``call`` returns tensors that its next call overwrites."""
     if module.name_of(call.func) != "torch.compile":
         return False
     modes = [item.value for item in call.args if item.keyword is not None and item.keyword.value == "mode"]
@@ -83,7 +83,7 @@ def _replays_graphs(module: Module, call: cst.Call) -> bool:
 
 
 def _base(node: cst.BaseExpression) -> cst.BaseExpression:
-    """``x`` of ``x.view(-1).data``: the expression whose memory ``node`` has."""
+    """``x`` of ``x.view(-1).data``: the expression that ``node`` shares its memory with."""
     while True:
         if isinstance(node, cst.Attribute) and node.attr.value in _VIEWS:
             node = node.value
@@ -94,7 +94,7 @@ def _base(node: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _first_bound(module: Module, base: cst.BaseExpression, loop: cst.CSTNode) -> int | None:
-    """Where ``loop`` gives ``base``, or the object that it is a part of, a new value before this place."""
+    """Where ``loop`` assigns ``base``, or the object that it is a part of, before this place."""
     texts = {module.code(base)}
     while isinstance(base, (cst.Attribute, cst.Subscript)):
         base = base.value
@@ -109,7 +109,7 @@ def _first_bound(module: Module, base: cst.BaseExpression, loop: cst.CSTNode) ->
 def _assigned(
     module: Module, place: cst.CSTNode
 ) -> Iterator[tuple[cst.Assign | cst.AnnAssign, list[str], cst.BaseExpression]]:
-    """The assignments in ``place``: each with its targets as they are written and the assigned expression."""
+    """The assignments in ``place``: each with its targets and the assigned expression."""
     for node in module.tree.nodes_in(place):
         if isinstance(node, cst.Assign):
             yield node, [module.code(item.target) for item in node.targets], node.value

@@ -1,4 +1,4 @@
-"""Whether the first argument of ``x.to(...)`` is known to be a device, or only named like one."""
+"""Whether the first argument of ``x.to(...)`` is known to be a device, or is only named like one."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from torchlint.model.semantics.stores import Stores
 from torchlint.model.semantics.value import named_device
 from torchlint.model.syntax.dotted import dotted_name
 
-#: Annotations of a parameter that ``x.to(...)`` takes only as a device.
+#: Annotations of a parameter that ``x.to(...)`` accepts only as a device.
 _PROMISES = frozenset({"torch.device", "builtins.str", "builtins.int", "torch.types.Device"})
-#: How many attributes a device is followed through.
+#: The maximum number of attributes that a device is followed through.
 _DEPTH = 3
 
 
 def goes_to_device(module: Module, move: Move) -> bool:
-    """Whether ``move`` is known to name a device: ``x.to(y)`` also takes a dtype or a tensor.
+    """Whether ``move`` certainly passes a device: ``x.to(y)`` also accepts a dtype or a tensor.
 
-    A keyword ``device=``, or a dtype behind the argument, says so; so does what is known of the value.
+    A keyword ``device=``, or a dtype after the argument, shows it; so does a known value.
     """
     target = move.target
     if target is None or move.is_cuda or target.keyword is not None:
@@ -63,7 +63,7 @@ def _is_dtype(module: Module, argument: cst.Arg) -> bool:
 
 
 def _is_own_device(module: Module, node: cst.Attribute, depth: int) -> bool:
-    """Whether ``x.device`` is what torch calls so, and not an attribute that the program sets to something unknown."""
+    """Whether ``x.device`` is the attribute of torch, and not one that the program sets to an unknown value."""
     owner = dotted_name(node.value)
     stored = [
         value
@@ -78,7 +78,7 @@ def _is_promised(module: Module, annotation: cst.Annotation | None) -> bool:
 
 
 def _is_device_type(module: Module, node: cst.BaseExpression) -> bool:
-    """Whether an annotation allows nothing but devices and what names one: ``torch.device | str | None``."""
+    """Whether an annotation allows only devices and their names: ``torch.device | str | None``."""
     if isinstance(node, cst.BinaryOperation):
         return _is_device_type(module, node.left) and _is_device_type(module, node.right)
     if isinstance(node, cst.SimpleString):

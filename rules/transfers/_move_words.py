@@ -1,4 +1,4 @@
-"""Words without which a text holds no move of a tensor that was only just made; no heavy imports."""
+"""Words without which a text contains no move of a newly created tensor; without heavy imports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _FACTORY = (
     r"(?:Bool|Byte|Char|Double|Float|Half|Int|Long|Short)?Tensor)\("
 )
 _MADE = re.compile(_FACTORY)
-#: A line that binds the result of a factory.
+#: A line that binds the result of a factory function.
 _BOUND = re.compile(r"^(?P<name>[^=\n]*)=(?!=)[^\n]*?" + _FACTORY, re.MULTILINE)
 _METHODS = (".cuda(", ".to(", ".type(", ".type_as(")
 #: A method that moves, but not ``.to(torch.float16)``, ``.to(dtype=x.dtype)`` or ``.type(torch.FloatTensor)``
@@ -18,20 +18,20 @@ _MOVE = re.compile(
     r"|type(?!\(\s*(?:torch\.(?!cuda\b)|[\"'])))\("
 )
 _REBINDS = re.compile(r"\b(?P<name>\w+) *= *(?P=name)$")
-#: Functions that move what they are given, by their names.
+#: Functions that move their argument, by their names.
 _MOVERS = r"\w*(?:cuda|gpu|device|to_|_to)\w*"
 _GIVEN = re.compile(rf"\b{_MOVERS}\(\s*$", re.IGNORECASE)
 _PASSED = re.compile(rf"\b(?P<name>\w+) *= *(?:\w+\.)*{_MOVERS}\((?P=name)[,)]", re.IGNORECASE)
 _BINDS = re.compile(r"\b(?P<name>\w+) *= *$")
 _OF_TORCH = re.compile(r"torch\.(?:zeros|ones|empty|full|eye|arange|linspace|logspace|randn?|randint|randperm)\(")
 
-_CHAIN = 340  #: characters of a factory, its arguments and the methods before the move
-_NEAR = 1000  #: characters between a factory and the statement that moves what it made
+_CHAIN = 340  #: characters of a factory call, its arguments and the methods before the move
+_NEAR = 1000  #: characters between a factory call and the statement that moves its result
 _WORD = 60
 
 
 def moves_what_it_makes(text: str) -> bool:
-    """Whether a move follows a factory: in one expression, or closely and under one name. Linear in the text."""
+    """Whether a move follows a factory call: in one expression, or closely and under one name. Linear in the text."""
     return any(_is_moved_by(method, text) for method in _METHODS) or _is_passed(text)
 
 
@@ -45,7 +45,7 @@ def _is_moved_by(method: str, text: str) -> bool:
 
 
 def _is_chained(text: str, at: int) -> bool:
-    """Whether the expression before a method begins with a factory that is given no device."""
+    """Whether the expression before a method begins with a factory call without a device."""
     before = text[max(0, at - _CHAIN) : at].rstrip()
     if not before.endswith(")"):
         return False
@@ -65,7 +65,7 @@ def _is_rebound(text: str, at: int) -> bool:
 
 
 def _is_passed(text: str) -> bool:
-    """Whether a function that moves, as its name says, is given what a factory makes, at once or by name."""
+    """Whether the result of a factory is passed, directly or by name, to a function that moves by its name."""
     for made in _OF_TORCH.finditer(text):
         begin = made.start()
         if _GIVEN.search(text, max(0, begin - _WORD), begin):

@@ -1,4 +1,4 @@
-"""Pinning: which loaders pin their batches, and which copies of such batches to a device the host waits for."""
+"""Pinning: which loaders pin their batches, and which copies of such batches to a device block the CPU."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from torchlint.model.training.loops import batch_origins
 
 from ._batch_trust import host_write, is_tensor_by_use, yields_only_tensors
 
-#: How many names an option is followed through.
+#: The maximum number of names that an option is followed through.
 _DEPTH = 4
-#: What a flag is called that is set where the program uses a GPU, and one that is set where it does not.
+#: Names of flags that are set if the program uses a GPU, and of flags that are set if it does not.
 _CUDA_FLAGS = re.compile(r"^_?((is|on|use|using|with|has|enable)_?)?(cuda|gpu)(_available|_enabled)?$", re.IGNORECASE)
 _CPU_FLAGS = re.compile(
     r"^_?((is|on|use|using|force)_?)?cpu(_only)?$|^(no|disable|without)_?(cuda|gpu)$", re.IGNORECASE
@@ -34,12 +34,12 @@ _HANDING_OVER = ("prepare", "prepare_data_loader", "setup_dataloaders")
 
 @dataclass(frozen=True, eq=False)
 class BlockingCopy:
-    """A copy of a pinned batch, or of a part of it, that the host waits for."""
+    """A copy of a pinned batch, or of a part of it, that blocks the CPU."""
 
     move: Move
     loaders: tuple[Call, ...]  #: all loaders the batch may come from
     only_tensors: bool  #: whether the batch can only be made of tensors
-    written: cst.CSTNode | None = None  #: what writes to the tensor on the host afterwards
+    written: cst.CSTNode | None = None  #: what writes to the CPU tensor afterwards
 
 
 class Pinning:
@@ -58,19 +58,19 @@ class Pinning:
             loaders = tuple(loader for loader in made if loader is not None)
             if len(loaders) < len(made):
                 continue
-            if loaders and all(self.is_pinned(loader) and not self._is_handed_over(loader) for loader in loaders):
+            if loaders and all(self.is_pinned(loader) and not self._is_passed_to_library(loader) for loader in loaders):
                 plain = all(self._collates_by_itself(loader) for loader in loaders) and (
                     is_tensor_by_use(move.source) or all(yields_only_tensors(self._module, item) for item in loaders)
                 )
                 yield BlockingCopy(move, loaders, plain, host_write(self._module, move))
 
     def is_pinned(self, loader: Call) -> bool:
-        """Whether ``loader`` pins its batches where there is a GPU: ``pin_memory=True``, ``=use_cuda``."""
+        """Whether ``loader`` pins its batches if there is a GPU: ``pin_memory=True``, ``=use_cuda``."""
         given = self.options_of(loader, "pin_memory")
         return bool(given) and all(self._is_true_with_cuda(node) for node in given)
 
-    def _is_handed_over(self, loader: Call) -> bool:
-        """Whether a library is given the loader, which then copies the batches by itself: ``accelerator.prepare``."""
+    def _is_passed_to_library(self, loader: Call) -> bool:
+        """Whether the loader is passed to a library that copies the batches itself: ``accelerator.prepare``."""
         return any(
             value.kind is Kind.LOADER and loader.node in value.origins
             for call in self._module.methods(*_HANDING_OVER)
@@ -78,7 +78,7 @@ class Pinning:
         )
 
     def _collates_by_itself(self, loader: Call) -> bool:
-        """Whether the loader's own collation makes the batches: tensors, where the items are tensors and numbers."""
+        """Whether the loader uses the default collation: tensors, if the items are tensors and numbers."""
         if (
             loader.is_of_derived_class
             or loader.argument("batch_size").literal() == "None"
@@ -87,10 +87,10 @@ class Pinning:
             return False
         return loader.argument("collate_fn").absent
 
-    # -- options, passed as they are or in a dict
+    # -- options, passed directly or in a dict
 
     def options_of(self, loader: Call, name: str) -> list[cst.BaseExpression]:
-        """What ``loader`` may be given as ``name``, by keyword, by position or in an unpacked dict of the program."""
+        """The values that ``loader`` may get for ``name``: by keyword, by position or in an unpacked dict."""
         argument = loader.argument(name)
         if argument.value is not None:
             return [argument.value]
@@ -98,11 +98,11 @@ class Pinning:
         return list(found.values) if found.known else []
 
     def _is_true_with_cuda(self, node: cst.CSTNode, depth: int = _DEPTH) -> bool:
-        """Whether ``node`` is True where the program uses a GPU."""
+        """Whether ``node`` is True if the program uses a GPU."""
         if isinstance(node, cst.Name) and node.value in ("True", "False"):
             return node.value == "True"
         if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
-            return self._holds_true(node, depth)
+            return self._is_true_flag(node, depth)
         if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
             return self._is_false_with_cuda(node.expression, depth)
         if isinstance(node, cst.Call):
@@ -118,8 +118,8 @@ class Pinning:
             return self._module.value(node.comparisons[0].comparator).constant == named
         return False
 
-    def _holds_true(self, node: cst.Name | cst.Attribute | cst.Subscript, depth: int) -> bool:
-        """Whether a variable, parameter or option is True where the program uses a GPU.
+    def _is_true_flag(self, node: cst.Name | cst.Attribute | cst.Subscript, depth: int) -> bool:
+        """Whether a variable, parameter or option is True if the program uses a GPU.
 
         The name decides if the value may come from outside: anyone who passes ``--cuda`` uses a GPU.
         """
@@ -140,7 +140,7 @@ class Pinning:
         return self._module.fact(ConfigFiles).true(node) and (default is None or self._is_true_with_cuda(default, 1))
 
     def _is_false_with_cuda(self, node: cst.BaseExpression, depth: int) -> bool:
-        """Whether ``node`` is False where the program uses a GPU: ``args.cpu``, ``args.no_cuda``."""
+        """Whether ``node`` is False if the program uses a GPU: ``args.cpu``, ``args.no_cuda``."""
         if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
             return self._is_true_with_cuda(node.expression, depth)
         return isinstance(node, (cst.Name, cst.Attribute)) and bool(_CPU_FLAGS.search(last_name(node)))
@@ -148,7 +148,7 @@ class Pinning:
     # -- batches
 
     def _origins(self, node: cst.BaseExpression) -> frozenset[cst.CSTNode]:
-        """The loaders whose batch, or part of one, ``node`` is; none if anything was computed of it on the host."""
+        """The loaders whose batch, or part of one, ``node`` is; empty if it was computed on the CPU."""
         value = self._module.value(node)
         if value.kind not in (Kind.BATCH, Kind.TENSOR) or value.device:
             return frozenset()

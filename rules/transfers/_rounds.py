@@ -1,4 +1,4 @@
-"""Rounds: what is run again for every training step, and what of it at some steps only."""
+"""Iterations: which code runs again for every training step, and which part of it at some steps only."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from torchlint.model.training.library_steps import LibrarySteps
 from torchlint.model.training.loops import Loop, Loops, is_backward, is_batch, is_step
 from torchlint.model.training.purpose import Purposes
 
-#: Names in a test that turn up at some steps only, or are turned on for a look.
+#: Names in a condition that is true at some steps only, or that is enabled for inspection.
 _RARE = re.compile(
     r"verbose|debug|display|print|\blog\b|log_(freq|every|interval|now|step)|should|do_log|is_log|(^|_)rank$|"
     r"main_process|is_master|master_process|is_main|is_rank|local_rank|"
     r"(^|_)(step|steps|iter|iters|iteration|epoch|epochs|idx|count|counter|batch_idx)$|^(i|it|n|k|t|j)$",
     re.IGNORECASE,
 )
-#: Names in a test that is true in one of several processes: there, at every step.
+#: Names in a condition that is true in one of several processes: there, at every step.
 _PROCESSES = re.compile(r"(^|_)rank$|main_process|is_master|master_process|is_main|is_rank|local_rank", re.IGNORECASE)
-#: What counts the rounds, and what a round is called from which on something is done.
+#: Names that count iterations, and names of the iteration from which on something is done.
 _COUNTERS = re.compile(
     r"(global_?|cur(rent)?_?|train(ing)?_?|total_?)?(step|steps|iter|iters|iteration|itr|batch_idx|batch_i|count|counter|i|it)",
     re.IGNORECASE,
 )
 _STARTS = re.compile(r"start|warm|begin|after|burn|delay|min_|ramp|skip", re.IGNORECASE)
 _EPOCHS = re.compile(r"(?<!per_)(?<!per)epoch|^ep$", re.IGNORECASE)
-#: What counts the steps of an epoch: ``epoch_iters``, ``steps_per_epoch``, ``len_epoch``.
+#: Names that count the steps of an epoch: ``epoch_iters``, ``steps_per_epoch``, ``len_epoch``.
 _STEPS_OF_EPOCH = re.compile(
     r"epoch_?(iter|step|batch|len|size)|(iter|step|batch|batche|len|length|size)s?_?(in_|each_|of_|per_?)?epoch",
     re.IGNORECASE,
 )
 _OPTIMIZER = re.compile(r"opt|scaler|trainer|engine", re.IGNORECASE)
-#: What asks for the type or the length of a value, which is the same at every round.
+#: Calls that check the type or the length of a value, which is the same at every iteration.
 _TYPE_QUESTIONS = frozenset({"isinstance", "hasattr", "callable", "len", "is_tensor"})
 
 
@@ -58,7 +58,7 @@ class Rounds(ForestFact):
 
     @cached_property
     def steps(self) -> list[cst.CSTNode]:
-        """The innermost loops around backward passes and optimizer steps; else the functions that hold them."""
+        """The innermost loops around backward passes and optimizer steps; else the functions that contain them."""
         found: dict[cst.CSTNode, None] = {}
         for call in self._tree.calls:
             if not (is_backward(call) or self._steps_optimizer(call)):
@@ -76,11 +76,11 @@ class Rounds(ForestFact):
         )
 
     def _rounds(self, call: cst.Call) -> list[cst.CSTNode]:
-        """What is run again for every ``call``: the loop around it, or its function where the loop is elsewhere."""
+        """The code that runs again for every ``call``: the loop around it, or its function if the loop is elsewhere."""
         loops = self._module.fact(Loops).repeating(call)
         innermost = self._module.function_of(call)
         if loops:
-            # around the parts of a batch stands the loop over the batches
+            # the loop over the batches is around the loop over the parts of a batch
             rounds = [loops[0], *(loop for loop in loops[1:] if is_batch(loop.over))]
             found: list[cst.CSTNode] = [loop.node for loop in rounds if not self._is_epoch(loop.node)]
             if found and innermost is not None and self._is_run_per_batch(innermost, loops):
@@ -93,7 +93,7 @@ class Rounds(ForestFact):
         return []
 
     def _is_run_per_batch(self, function: cst.FunctionDef, loops: list[Loop]) -> bool:
-        """Whether ``loops`` of ``function`` go over the parts of a batch, and a loop over batches calls it."""
+        """Whether ``loops`` of ``function`` iterate over the parts of a batch, and a loop over batches calls it."""
         if any(is_batch(loop.over) or self._is_epoch(loop.node) for loop in loops):
             return False
         around = self._module.fact(Loops).around
@@ -102,7 +102,7 @@ class Rounds(ForestFact):
         )
 
     def _is_epoch(self, loop: cst.For | cst.While) -> bool:
-        """Whether one step is one epoch: what is read once per epoch is left alone."""
+        """Whether one step is one epoch: reads once per epoch are ignored."""
         if not isinstance(loop, cst.For) or is_batch(self._module.fact(Loops).of(loop).over):
             return False
         names = [node.value for node in self._tree.nodes_in(loop.target) if isinstance(node, cst.Name)]
@@ -121,7 +121,7 @@ class Rounds(ForestFact):
         return not self._takes_batch(loop)
 
     def _takes_batch(self, loop: cst.For) -> bool:
-        """Whether every round of a loop takes the next item of an iterator."""
+        """Whether every iteration of a loop takes the next item of an iterator."""
         return any(
             self._module.name_of(call.func) == "builtins.next"
             and [item.node for item in self._module.fact(Loops).around(call)[:1]] == [loop]
@@ -130,7 +130,7 @@ class Rounds(ForestFact):
         )
 
     def _is_step(self, function: cst.FunctionDef) -> bool:
-        """Whether ``function`` is a training step: it runs forward and backward, and is called in a loop."""
+        """Whether ``function`` is a training step: it runs forward and backward pass, and is called in a loop."""
         if function in self._module.fact(LibrarySteps).updates:
             return True
         calls = self._module.fact(Dispatch).callers(function)
@@ -144,12 +144,12 @@ class Rounds(ForestFact):
         inside = self._tree.calls_in(function.body)
         return any(is_backward(call) for call in inside) and any(self._steps_optimizer(call) for call in inside)
 
-    # -- at which rounds
+    # -- at which iterations
 
     def at_every_round(self, node: cst.CSTNode, step: cst.CSTNode, *, or_often: bool = False) -> bool:
-        """Whether nothing between ``step`` and ``node`` lets some rounds pass by.
+        """Whether nothing between ``step`` and ``node`` skips some iterations.
 
-        ``or_often``: also at every round of one of several processes, and where it is part of what some steps train.
+        ``or_often``: also True for each iteration of one of several processes, and for code that some steps train with.
         """
         tree = self._tree
         for above, child in climb(tree, node):
@@ -173,7 +173,7 @@ class Rounds(ForestFact):
         return False
 
     def is_counted(self, node: cst.CSTNode, step: cst.CSTNode) -> bool:
-        """Whether ``node`` runs at every so many rounds of ``step`` only: under ``if i % 100 == 0``."""
+        """Whether ``node`` runs only at every n-th iteration of ``step``: under ``if i % 100 == 0``."""
         for above, child in climb(self._tree, node):
             if above is step:
                 return False
@@ -193,7 +193,7 @@ class Rounds(ForestFact):
         return isinstance(function, cst.FunctionDef) and function.name.value == "closure"
 
     def _is_rare(self, branch: cst.If | cst.IfExp, step: cst.CSTNode) -> bool:
-        """Whether the test of ``branch`` depends on a counter, a rank, a value of the round, or a wish to look."""
+        """Whether the condition of ``branch`` depends on a counter, a rank, a value of the iteration or a flag."""
         if self._counts(branch.test):
             return True
         varying = self._bound_in(step)
@@ -201,15 +201,15 @@ class Rounds(ForestFact):
             if not isinstance(node, (cst.Name, cst.Attribute)) or isinstance(
                 self._tree.parent(node), cst.BinaryOperation
             ):
-                continue  # `i % 2`: every second round is as good as every round
+                continue  # `i % 2`: every second iteration counts like every iteration
             if _RARE.search(node.value if isinstance(node, cst.Name) else node.attr.value):
                 return True
-            if isinstance(node, cst.Name) and node.value in varying and not self._asks_for_type(node):
+            if isinstance(node, cst.Name) and node.value in varying and not self._checks_type(node):
                 return True
         return False
 
     def _trains_or_asks_for_process(self, branch: cst.If | cst.IfExp, part: cst.CSTNode, step: cst.CSTNode) -> bool:
-        """Whether ``part`` of ``branch`` runs a backward pass, or the test only depends on the process."""
+        """Whether ``part`` of ``branch`` runs a backward pass, or the condition depends only on the process."""
         if any(is_backward(call) for call in self._tree.calls_in(part)):
             return True
         nodes = [node for node in self._tree.nodes_in(branch.test) if isinstance(node, (cst.Name, cst.Attribute))]
@@ -220,7 +220,7 @@ class Rounds(ForestFact):
         return not any(word in varying or (_RARE.search(word) and not _PROCESSES.search(word)) for word in words)
 
     def _is_off(self, test: cst.BaseExpression) -> bool:
-        """Whether a test reads a setting that the program sets to ``False``, if only by default."""
+        """Whether a condition reads a setting that the program sets to ``False``, at least by default."""
         if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
             return self._is_off(test.left) or self._is_off(test.right)
         if not isinstance(test, (cst.Name, cst.Attribute)):
@@ -229,7 +229,7 @@ class Rounds(ForestFact):
         return found is not None and all(isinstance(item, cst.Name) and item.value == "False" for item in found.values)
 
     def _starts_late(self, branch: cst.If | cst.IfExp, step: cst.CSTNode) -> bool:
-        """Whether ``branch`` is taken at every round from a certain one on: ``if step > warmup:``."""
+        """Whether ``branch`` is taken at every iteration from some iteration on: ``if step > warmup:``."""
         test = branch.test
         if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
             return False
@@ -255,7 +255,7 @@ class Rounds(ForestFact):
         """Whether ``block`` ends the loop or the function: it runs once."""
         return any(isinstance(node, (cst.Break, cst.Return, cst.Raise)) for node in self._tree.nodes_in(block))
 
-    def _asks_for_type(self, name: cst.Name) -> bool:
+    def _checks_type(self, name: cst.Name) -> bool:
         """``isinstance(loss, float)``, ``scheduler is not None``, ``"loss" in outputs``."""
         parent = self._tree.parent(name)
         if isinstance(parent, cst.Arg):
@@ -270,7 +270,7 @@ class Rounds(ForestFact):
         )
 
     def _bound_in(self, step: cst.CSTNode) -> set[str]:
-        """The names that a round of ``step`` binds."""
+        """The names that an iteration of ``step`` binds."""
         known = self._bound.get(step)
         if known is not None:
             return known
@@ -281,7 +281,7 @@ class Rounds(ForestFact):
 
     @cached_property
     def _all_bound(self) -> list[tuple[int, str]]:
-        """Every name that is bound, other than parameters, with the index of what binds it; in order."""
+        """All names that are bound, other than parameters, with the index of what binds them; in order."""
         return sorted(
             (self._tree.index(binding.node), name)
             for scope in self._tree.scopes.values()
@@ -291,7 +291,7 @@ class Rounds(ForestFact):
         )
 
     def _is_other_pass(self, loop: cst.For | cst.While, child: cst.CSTNode) -> bool:
-        """Whether ``loop``, inside of a step, goes through other data: a validation pass."""
+        """Whether ``loop``, inside of a step, iterates over other data: a validation pass."""
         if child is not loop.body:
             return False
         return bool(self._module.fact(Loops).of(loop).loaders) and not any(
@@ -299,7 +299,7 @@ class Rounds(ForestFact):
         )
 
     def _behind_exit(self, block: cst.IndentedBlock, child: cst.CSTNode) -> bool:
-        """Whether a ``continue`` under a counter stands before ``child`` in ``block``."""
+        """Whether ``block`` has a ``continue`` under a counter before ``child``."""
         if block not in self._exits:
             exits = (
                 statement

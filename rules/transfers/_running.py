@@ -25,16 +25,16 @@ class Running:
     """A local variable that a loop adds numbers to, or a local list that it appends them to."""
 
     name: str
-    loop: cst.For | cst.While  #: behind which it can be turned into numbers
+    loop: cst.For | cst.While  #: the loop after which it can be converted to numbers
     is_list: bool
-    kind: Literal["int", "float"]  #: the builtin that makes such a number
-    reads: tuple[cst.Name, ...]  #: where the loop reads it at some rounds
+    kind: Literal["int", "float"]  #: the builtin that creates such a number
+    reads: tuple[cst.Name, ...]  #: where the loop reads it at some iterations
 
 
 def running(module: Module, read: HostRead) -> Running | None:
-    """The variable that ``read`` goes into, if it could hold tensors while the loop runs; None if that is not sure.
+    """The variable that ``read`` goes into, if it can contain tensors while the loop runs; None if that is uncertain.
 
-    Its other uses must lie outside of the loop, or (a sum's) at some rounds of it only.
+    Its other uses must be outside of the loop, or (for a sum) run only at some iterations.
     """
     if read.is_array or not isinstance(read.step, (cst.For, cst.While)) or read.step.orelse is not None:
         return None
@@ -111,7 +111,7 @@ def _list_of(module: Module, read: HostRead, loop: cst.For | cst.While, argument
 
 
 def _outlives_exception(module: Module, scope: Scope, name: str, loop: cst.For | cst.While) -> bool:
-    """Whether ``name`` is used after an exception has ended ``loop`` early, and left tensors where numbers belong."""
+    """Whether ``name`` is used after an exception ended ``loop`` early and left tensors instead of numbers."""
     bindings = scope.bindings[name]
     for above, child in climb(module.tree, loop, scope.node):
         if isinstance(above, cst.With) and child is above.body:
@@ -147,7 +147,7 @@ def _is_empty_list(binding: Binding) -> bool:
 
 
 def _local(module: Module, node: cst.BaseExpression, loop: cst.CSTNode) -> tuple[cst.Name, Scope] | None:
-    """The name ``node`` and its scope, if that is the one of ``loop`` and no other function uses the name."""
+    """The name ``node`` and its scope, if that is the scope of ``loop`` and no other function uses the name."""
     if not isinstance(node, cst.Name):
         return None
     scope = module.names.home_of(node)
@@ -160,7 +160,7 @@ def _local(module: Module, node: cst.BaseExpression, loop: cst.CSTNode) -> tuple
 
 
 def _binds(use: cst.Name, bindings: list[Binding]) -> bool:
-    """Whether ``use`` is where one of ``bindings`` gives the name its value."""
+    """Whether ``use`` is where one of ``bindings`` assigns the name."""
     for binding in bindings:
         if isinstance(binding.node, cst.Assign) and any(item.target is use for item in binding.node.targets):
             return True
@@ -168,10 +168,10 @@ def _binds(use: cst.Name, bindings: list[Binding]) -> bool:
 
 
 def _number_kind(module: Module, read: HostRead) -> Literal["int", "float", ""]:
-    """Whether the number is whole: a count of matches, or not: a loss, a mean; "" if that cannot be seen."""
+    """``"int"`` for a count of matches, ``"float"`` for a loss or a mean; "" if unknown."""
     name = module.name_of(read.call.func) or ""
     if name == "builtins.int":
-        return ""  # it cuts off the fraction
+        return ""  # it truncates the fraction
     if (
         name == "builtins.float"
         or module.value(read.tensor).role is Role.LOSS

@@ -18,25 +18,34 @@ if TYPE_CHECKING:
 
 
 class AllocateThenMove(Rule):
-    """A tensor is made on the host and moved to the device right away.
+    """A tensor is created on the CPU and then copied to the device.
 
     ## What it does
     Flags `torch.zeros(...)`, `ones`, `empty`, `full`, `eye`, `arange`, `linspace`, `logspace`, `rand`, `randn`,
-    `randint` and `randperm` without a device whose result is moved by `.to(device)` or `.cuda()` in the same
-    expression, also behind a cast, a change of shape, arithmetic with numbers or `.scatter_(...)`; or in a later
-    statement of the same block, `x = x.to(device)`, if nothing else uses it before. Also
-    `torch.FloatTensor(rows, columns)` of sizes that the same expression fills by `.zero_()`, `.fill_(...)`,
-    `.normal_()` or the like. A cast to a type of CUDA, `.type(torch.cuda.FloatTensor)` or `.type_as(x)` of an `x` on a
-    CUDA device, is a move, too; so is the call of a function of the program that returns its first argument moved.
-    Left alone are tensors made once: in `__init__`, and at module level outside of loops. In a function or method
-    that its program calls once they are reported at information level. Left alone are also tensors of data
-    (`torch.tensor([...])`), which come from the host in any case; code under `if __name__ == "__main__":` that
-    tries out a network of its file; and programs that set a default device. The tensors of one function whose fixes
-    are equally safe are one finding, at the first of them; notes show the others.
+    `randint` and `randperm` without a device, if the result is moved by `.to(device)` or `.cuda()`
+
+    - in the same expression, also after a cast, a change of shape, arithmetic with numbers or `.scatter_(...)`;
+    - in a later statement of the same block, `x = x.to(device)`, if nothing else uses the tensor before.
+
+    Also flags `torch.FloatTensor(rows, columns)` that the same expression fills by `.zero_()`, `.fill_(...)`,
+    `.normal_()` or similar methods. A cast to a CUDA type counts as a move: `.type(torch.cuda.FloatTensor)`, or
+    `.type_as(x)` if `x` is on a CUDA device. So does a call of a function of the program that returns its first
+    argument moved.
+
+    Not flagged are
+
+    - tensors created once: in `__init__`, and at module level outside of loops. In a function or method that the
+      program calls once, the finding has information level;
+    - tensors of data (`torch.tensor([...])`), which come from the CPU in any case;
+    - code under `if __name__ == "__main__":` that tests a network of its file;
+    - programs that set a default device.
+
+    The tensors of one function whose fixes are equally safe are one finding, at the first of them; notes show the
+    others.
 
     ## Why it is slow
-    The host fills the memory, then copies it to the device: from pageable memory, and waiting for the copy. Given a
-    device, the factory launches one kernel there and the host goes on.
+    The CPU fills the memory and then copies it to the device. The copy is from pageable memory, and the CPU waits for
+    it. With `device=`, the factory function launches one kernel on the device and the CPU continues.
 
     ## Example
     ```python
@@ -49,17 +58,24 @@ class AllocateThenMove(Rule):
     ```
 
     ## Fix safety
-    Safe or unsafe: safe for constants and for `arange` in whole steps. Unsafe for random numbers, which then come from
-    the generator of the device: other numbers for the same seed. Unsafe for `linspace`, `logspace` and fractional
-    `arange`, whose last digits may differ. Unsafe where only the name of a variable says that it is a device, for
-    `.to(x)` also takes a dtype or a tensor. Unsafe behind `expand`: the copy gives every element its own memory, and
-    without it they share memory. No fix is offered for `.cuda(index)` where the index may be None,
-    for `torch.FloatTensor` and its like, with `.scatter_(...)`, whose indices must be moved first, nor where the move
-    is a statement of its own, a call of a function of the program, or a cast to a type of CUDA; before `.type_as(x)`,
-    `device=x.device` is passed, and the cast is kept.
+    Safe or unsafe: safe for constants, and for `arange` with integer steps. It is unsafe
+
+    - for random numbers: the generator of the device gives different numbers for the same seed;
+    - for `linspace`, `logspace` and fractional `arange`: the last digits may differ;
+    - if only the name of a variable suggests that it is a device: `.to(x)` also accepts a dtype or a tensor;
+    - after `expand`: the copy gives every element its own memory. Without it, the elements share memory.
+
+    No fix is offered
+
+    - for `.cuda(index)` if the index may be None;
+    - for `torch.FloatTensor` and similar constructors;
+    - with `.scatter_(...)`, whose indices must be moved first;
+    - if the move is a separate statement, a call of a function of the program, or a cast to a CUDA type.
+
+    For `.type_as(x)`, the fix passes `device=x.device` and keeps the cast.
 
     ## When to ignore
-    When the same random numbers must come on every device.
+    Ignore it if the random numbers must be the same on every device.
 
     ## References
     - [Performance tuning guide](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)
@@ -74,7 +90,7 @@ class AllocateThenMove(Rule):
 
     @classmethod
     def may_concern(cls, text: str) -> bool:
-        """Whether a move follows a factory closely, too: many files use both, few in one expression."""
+        """Whether a move also follows a factory closely: many files use both, few in one expression."""
         return super().may_concern(text) and moves_what_it_makes(text)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
@@ -100,18 +116,18 @@ class AllocateThenMove(Rule):
             yield self.diagnostic(
                 module,
                 move.call,
-                "a tensor is made on the host, then copied to the device",
-                label=f"`{factory}` could make it there",
+                "tensor is created on the CPU and then copied; pass `device=`",
+                label=f"`{factory}` can create it on the device",
                 fix=fix,
                 severity=Severity.INFO if once else None,
                 cause=self._cause(module, function, fix, once),
             )
 
     def _cause(self, module: Module, function: cst.FunctionDef | None, fix: Fix | None, once: bool) -> Cause:
-        """One for all in a function that run as often, and whose fixes can be trusted alike."""
+        """One cause for all in a function that run equally often and whose fixes are equally safe."""
         key = None if function is None else module.tree.index(function)
         trust = None if fix is None else fix.applicability
-        return Cause((key, trust, once), "also made on the host", "make all of them on the device")
+        return Cause((key, trust, once), "also created on the CPU", "create all of them on the device")
 
     def _fix(self, module: Module, move: Move, fresh: Fresh) -> Fix | None:
         device = self._device(module, move)
@@ -132,14 +148,14 @@ class AllocateThenMove(Rule):
         from ._known_devices import goes_to_device
 
         if not fresh.exact:
-            yield "draws other random numbers" if fresh.drawn else "may round the last digits differently"
+            yield "draws different random numbers" if fresh.drawn else "may round the last digits differently"
         if fresh.expanded:
-            yield "the elements of an expanded tensor share memory: writing to it or `view` may raise"
+            yield "the elements of the tensor share memory, so that in-place writes or `view` may raise an error"
         if move.method == "to" and move.target is not None and not goes_to_device(module, move):
-            yield f"it raises if `{module.code(move.target.value)}` is a dtype or a tensor"
+            yield f"raises an error if `{module.code(move.target.value)}` is a dtype or a tensor"
 
     def _without_move(self, module: Module, move: Move) -> Edits | None:
-        """The edits that leave of a move what else it does: a cast."""
+        """The edits that remove the move and keep a cast that the same call does."""
         if move.method == "type_as":
             return ()
         others = [

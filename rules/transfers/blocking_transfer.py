@@ -13,23 +13,29 @@ if TYPE_CHECKING:
 
 
 class BlockingTransfer(Rule):
-    """The host waits while a pinned batch is copied to the GPU.
+    """Copying a pinned batch without `non_blocking=True` makes the CPU wait for the GPU.
 
     ## What it does
-    Flags `.to(device)` and `.cuda()` without `non_blocking=True` on a batch, or a part of one, of a
-    `torch.utils.data.DataLoader` that is known to pin its batches. A batch of a loader that does not pin is not
-    reported: from pageable memory `non_blocking=True` gains nothing. Once `unpinned-dataloader` (TL102) is mended, its
-    copies are reported here. No tensor that was computed from a batch on the host is reported: it is not pinned.
-    Copies that run once are skipped.
-    A `pin_memory` that a program reads by a key (`config["pin_memory"]`) is looked up in the YAML and JSON files of
-    the project: at least nine of ten values of that key must be true.
-    The copies of one loop are one finding, at the first of them, with one fix; notes show the others. A `# noqa`
-    on one of these lines exempts that copy alone.
+    Flags `.to(device)` and `.cuda()` without `non_blocking=True` on a batch, or a part of a batch, of a
+    `torch.utils.data.DataLoader` that is known to pin its batches.
+
+    Not flagged are
+
+    - batches of a loader that does not pin: from pageable memory `non_blocking=True` gains nothing. After a fix of
+      `unpinned-dataloader` (TL102), these copies are flagged;
+    - tensors that are computed from a batch on the CPU, because they are not pinned;
+    - copies that run once.
+
+    If the program reads `pin_memory` by a key (`config["pin_memory"]`), torchlint looks the key up in the YAML and JSON
+    files of the project. At least nine of ten values of that key must be true.
+
+    The copies of one loader are one finding, at the first of them, with one fix; notes show the others. `# noqa` on one
+    of these lines suppresses that copy alone.
 
     ## Why it is slow
-    Without `non_blocking=True` the host waits for the copy, and so for all the kernels that were queued before it;
-    only then does it queue the next step, while the GPU has nothing to do. With it, and from pinned memory, the copy is
-    queued like a kernel and the host goes on at once.
+    Without `non_blocking=True`, the CPU waits for the copy, and therefore for all kernels that were queued before it.
+    Only then does it queue the next step, while the GPU is idle. With `non_blocking=True` and pinned memory, the copy
+    is queued like a kernel and the CPU continues immediately.
 
     ## Example
     ```python
@@ -44,17 +50,18 @@ class BlockingTransfer(Rule):
     for images, labels in loader:
         images = images.to(device, non_blocking=True)
     ```
-    What runs on the GPU afterwards sees the whole copy, for it is queued behind it. On a CPU the option does nothing.
+    Kernels that run on the GPU afterwards see the complete copy, because they are queued after it. On a CPU device the
+    option has no effect.
 
     ## Fix safety
-    Safe or unsafe: safe where the loader collates by itself and the file shows that the items are tensors and
-    numbers: a `TensorDataset`, a dataset of torchvision, or a `__getitem__` that returns tensors. Otherwise, or with a
-    `collate_fn`, the batch may be an object of your own whose `to()` does not know `non_blocking`: unsafe. The default
-    collation keeps named tuples and classes derived from dict. Unsafe, too, where the function writes to the batch on
-    the host after the copy: the GPU may see the new numbers.
+    Safe or unsafe: safe if the loader uses the default collation and the code shows that the items are tensors and
+    numbers: a `TensorDataset`, a dataset of torchvision, or a `__getitem__` that returns tensors. The default collation
+    keeps named tuples and classes derived from dict. Otherwise, or with a `collate_fn`, it is unsafe: the batch may be
+    an object of your own whose `to()` does not accept `non_blocking`. It is also unsafe if the function writes to the
+    CPU batch after the copy: the GPU may then see the new values.
 
     ## When to ignore
-    When the batch on the host is written to right after the copy, also by other code.
+    Ignore it if the CPU batch is overwritten directly after the copy, also by other code.
 
     ## References
     - [A guide on pin_memory and non_blocking](https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html)
@@ -78,8 +85,8 @@ class BlockingTransfer(Rule):
             yield self.diagnostic(
                 module,
                 copy.move.call,
-                "the host waits for the copy of a pinned batch",
-                label="`non_blocking` is not given",
+                f"`.{copy.move.method}()` without `non_blocking=True` waits until the pinned batch is copied",
+                label="`non_blocking` defaults to False",
                 notes=tuple(self._notes(module, copy)),
                 fix=self._fix(module, copy),
                 cause=self._cause(module, copy),
@@ -91,15 +98,15 @@ class BlockingTransfer(Rule):
         from ._pinning import Pinning
 
         for loader in copy.loaders:
-            yield Note.at(module, loader.node, "batches are pinned by the loader")
+            yield Note.at(module, loader.node, "the `DataLoader` pins its batches")
         if copy.written is not None:
-            yield Note.at(module, copy.written, "the batch on the host is written to")
+            yield Note.at(module, copy.written, "the CPU batch is modified after the copy")
         given = [item for loader in copy.loaders for item in module.fact(Pinning).options_of(loader, "pin_memory")]
         files = module.fact(ConfigFiles)
         yield from (Note(text) for text in dict.fromkeys(files.behind(item, files.true) for item in given) if text)
 
     def _cause(self, module: Module, copy: BlockingCopy) -> Cause:
-        """One for all copies in a loop; outside of loops, in a function."""
+        """One cause for all copies in a loop; outside of loops, in a function."""
         from torchlint.model.training.loops import Loops
 
         call = copy.move.call
@@ -116,9 +123,9 @@ class BlockingTransfer(Rule):
             return None
         cautions = []
         if not copy.only_tensors:
-            cautions.append("it raises if the batch contains objects whose method does not accept it")
+            cautions.append("raises an error if an object in the batch does not accept `non_blocking`")
         if copy.written is not None:
-            cautions.append("the host batch is written to later, when it may not be copied yet")
+            cautions.append("may copy values that the CPU batch gets later")
         if cautions:
             return Fix("add `non_blocking=True`", added, Applicability.UNSAFE, "; ".join(cautions))
         return Fix("add `non_blocking=True`", added, Applicability.SAFE)

@@ -7,6 +7,8 @@ from torchlint import edits
 from torchlint.rule import Applicability, Cause, Diagnostic, Edit, Fix, Note, Rule
 
 if TYPE_CHECKING:
+    import libcst as cst
+
     from torchlint.model.module import Module
 
     from ._host_reads import HostRead, WaitingStep
@@ -14,22 +16,28 @@ if TYPE_CHECKING:
 
 
 class HostReadInLoop(Rule):
-    """A number is read off the GPU at every training step.
+    """`.item()` or `float()` in the training loop waits for the GPU at every step.
 
     ## What it does
     Flags `x.item()`, `float(x)` and `int(x)` at every step of a training loop, where `x` is the loss or is computed
-    from what the network gave, and `loss.cpu().numpy()` of the loss itself: there, in a function or the `forward`
-    of an object that the step calls, or in a function that is itself a training step, such as the one an ignite
-    `Engine` is given. Left alone are reads at some steps only (under a step counter, a rank or an exception), after
-    the loop, once per epoch, and in validation loops; numbers that decide how the program goes on (a NaN guard,
-    early stopping, an environment's step); values on the host; and files that use no GPU. The reads of one training
-    loop are one finding, at the first of them; notes show the others. A `# noqa` on one of these lines exempts that
-    read alone.
+    from the output of the network. Also flags `loss.cpu().numpy()` of the loss itself. The read may be in the loop, or
+    in a function or `forward` that the step calls. It may also be in a function that is itself a training step, such as
+    that of an ignite `Engine`.
+
+    Not flagged are
+
+    - reads that run only at some steps (under a step counter, a rank or an exception), after the loop, once per epoch,
+      or in validation loops;
+    - numbers that control the program: a NaN check, early stopping, the step of an environment;
+    - values on the CPU, and programs that use no GPU.
+
+    The reads of one training loop are one finding, at the first of them; notes show the others. `# noqa` on one of
+    these lines suppresses that read alone.
 
     ## Why it is slow
-    The host queues kernels ahead of the GPU, and so hides the time that launching them takes. To read a number it must
-    wait until the GPU has computed it; then the GPU waits until the host has queued more. A step whose kernels are
-    few and large hardly suffers; one with many small kernels, or with work on the host between two steps, does.
+    The CPU queues kernels ahead of the GPU, which hides the time of the launches. To read a number, the CPU must wait
+    until the GPU has computed it. Then the GPU waits until the CPU has queued more kernels. A step with few, large
+    kernels loses little. A step with many small kernels, or with CPU work between two steps, loses more.
 
     ## Example
     ```python
@@ -49,23 +57,26 @@ class HostReadInLoop(Rule):
     total = float(total)
     print(total / len(loader))
     ```
-    Detach what you keep: a sum of losses would otherwise keep the graphs of all steps alive. What is logged can be read
-    at every hundredth step.
+    Detach what you keep: a sum of losses would otherwise keep the graphs of all steps in memory. Values for a log can
+    be read at every hundredth step.
 
     ## Fix safety
-    Unsafe: the sum is added up in the number format of the tensor, most often float32, instead of in double precision,
-    and a list contains tensors until the loop is done and must not be empty then. If an exception or Ctrl-C ends the
-    loop and the session goes on, as in a notebook, tensors remain. The fix is offered for a local sum that starts as a
-    number and for a local list, where nothing else reads them at every step; they are turned into numbers behind the
-    loop. A list gets copies (`clone()`) where something may overwrite the tensors in place. No fix is offered
+    Unsafe: the sum is computed in the dtype of the tensor, usually float32, instead of in double precision. A list
+    contains tensors until the loop ends, and must not be empty then. If an exception or Ctrl-C ends the loop and the
+    session continues, as in a notebook, the tensors remain.
 
-    - if the step would still wait: if one of its reads cannot be moved or is suppressed, if it reads another number or
-      copies another tensor of the step to the host, or if such a number decides how it goes on;
-    - if the sum or the list is used after an exception that ended the loop: around the loop is a `try` whose handlers
-      do not leave the function, or which use it.
+    The fix is offered for a local sum that starts as a number, and for a local list, if nothing else reads them at
+    every step. They are converted to numbers after the loop. A list gets copies (`clone()`) if something may overwrite
+    the tensors in place. No fix is offered
+
+    - if the step would still wait, because one of its reads cannot be moved or is suppressed;
+    - if the step reads another number, copies another tensor to the CPU, or is controlled by such a number;
+    - if the sum or the list is used after an exception that ended the loop: the loop is in a `try` whose handlers do
+      not leave the function, or which use it.
 
     ## When to ignore
-    When a step takes so long that one wait does not matter, or when something must react to each loss at once.
+    Ignore it if a step takes so long that one wait does not matter, or if something must react to each loss
+    immediately.
 
     ## References
     - [Performance tuning guide: avoid unnecessary synchronization](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)
@@ -83,20 +94,20 @@ class HostReadInLoop(Rule):
 
         for step in module.fact(HostReads).steps:
             fix = self._fix(module, step)
-            cause = Cause(module.tree.index(step.node), "also read", whole=True)
+            cause = Cause(module.tree.index(step.node), "also synchronizes", whole=True)
             for read in step.reads:
                 yield self.diagnostic(
                     module,
                     read.call,
-                    "the host waits for the GPU at every training step",
-                    label="reads a number off the GPU",
-                    notes=(Note.at(module, step.node, "the step begins"),),
+                    f"`{_construct(read.call)}` in the training loop waits for the GPU at every step",
+                    label="device-to-host sync",
+                    notes=(Note.at(module, step.node, "the training step starts"),),
                     fix=fix,
                     cause=cause,
                 )
 
     def _fix(self, module: Module, step: WaitingStep) -> Fix | None:
-        """Keep what the reads add up or collect on the device; None if any read, or another wait, would remain."""
+        """Keep the sums and lists on the device until the loop ends; None if a read, or another wait, would remain."""
         from ._host_reads import HostReads
         from ._running import running
 
@@ -106,7 +117,7 @@ class HostReadInLoop(Rule):
         if module.fact(HostReads).waits_otherwise(step):
             return None
         changes: list[Edit] = []
-        behind: dict[int, str] = {}  # one insertion for each loop, so that their order is beyond doubt
+        behind: dict[int, str] = {}  # one insertion for each loop, so that their order is fixed
         for read, total in zip(step.reads, kept, strict=True):
             assert total is not None
             made = self._kept_on_device(module, read, total)
@@ -118,19 +129,22 @@ class HostReadInLoop(Rule):
         changes += [Edit(start, start, content) for start, content in behind.items()]
         names = [f"`{running.name}`" for running in kept if running is not None]
         cautions = [
-            "the list holds tensors meanwhile" if running.is_list else "adds up in the number format of the tensor"
+            "keeps tensors in the list until the loop ends"
+            if running.is_list
+            else "computes the sum in the dtype of the tensor"
             for running in kept
             if running is not None
         ]
+        listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
         return Fix(
-            f"keep {' and '.join(filter(None, (', '.join(names[:-1]), names[-1])))} on the device while the loop runs",
+            f"keep {listed} on the GPU and convert after the loop",
             tuple(dict.fromkeys(changes)),
             Applicability.UNSAFE,
             "; ".join(dict.fromkeys(cautions)),
         )
 
     def _kept_on_device(self, module: Module, read: HostRead, kept: Running) -> tuple[list[Edit], Edit] | None:
-        """The edits of one read, and the insertion behind the loop."""
+        """The edits of one read, and the insertion after the loop."""
         from ._kept_tensors import is_number, is_overwritten
 
         tensor = module.code(read.tensor) if kept.kind == "int" else f"{module.code(read.tensor)}.detach()"
@@ -151,3 +165,12 @@ class HostReadInLoop(Rule):
         for use in kept.reads:
             changes += edits.replace(module, use, f"{kept.kind}({kept.name})")
         return changes, after[0]
+
+
+def _construct(call: cst.Call) -> str:
+    """``.item()`` or ``float()``: how a read is named in a message."""
+    import libcst as cst
+
+    if isinstance(call.func, cst.Attribute):
+        return f".{call.func.attr.value}()"
+    return f"{call.func.value}()" if isinstance(call.func, cst.Name) else "float()"

@@ -7,11 +7,19 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import re
 import sys
-from typing import TYPE_CHECKING, NoReturn
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from torchlint.output.colour import CHOICES, choose, is_coloured, styled
 
 if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
     from torchlint.rule.rule import Rule
+    from torchlint.settings.layers import SettingsError
     from torchlint.settings.resolver import Resolver
     from torchlint.settings.settings import Settings
 
@@ -22,19 +30,87 @@ COMMANDS = {
     "check": "check",
     "explain": "explain",
     "rules": "rules",
+    "families": "families",
     "config": "config",
     "server": "server",
     "clean": "clean",
     "generate-shell-completion": "completion",
+    "version": "version",
+    "help": "help",
 }
+#: What the help says about each.
+SUMMARIES = {
+    "check": "find and fix performance anti-patterns (the default)",
+    "explain": "show the pages of rules",
+    "rules": "list the rules",
+    "families": "list the families of rules",
+    "config": "explain settings, check a settings file, show the settings in effect",
+    "server": "run the language server",
+    "clean": "delete caches",
+    "generate-shell-completion": "print a completion script for bash, zsh or fish",
+    "version": "print the version",
+    "help": "print the help of a command",
+}
+#: Names of ruff's for the same commands.
+SYNONYMS = {"rule": "explain", "linter": "families"}
 
 
 class UsageError(Exception):
-    """The command line is at fault; the text is one line for the user."""
+    """The command line or a setting is not valid; the text is one line for the user."""
+
+    def __init__(self, message: str, causes: Sequence[SettingsError] = ()) -> None:
+        super().__init__(message)
+        self.causes = causes  #: settings that are not valid
+
+    def report(self) -> None:
+        """Print what is not valid, with the lines of the settings file."""
+        for cause in [one for first in self.causes for one in (first, *first.others)]:
+            report_error(str(cause), cause.excerpt)
+        if not self.causes:
+            report_error(str(self))
+
+
+class _ChooseColour(argparse.Action):
+    """``--color``, which counts for the help and for the errors of the options behind it too."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        choose(str(values))
+
+
+class _HelpFormatter(argparse.HelpFormatter):
+    """Keeps lists of lines as they are, and words whole."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if "\n" in text else super()._fill_text(text, width, indent)
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False, break_long_words=False)
 
 
 class Parser(argparse.ArgumentParser):
-    """Complains in one line, naming the nearest option."""
+    """The arguments of a command. An error is one line that names the nearest option; the help is coloured."""
+
+    def __init__(self, prog: str, description: str, usage: str | None = None, epilog: str | None = None) -> None:
+        super().__init__(prog, usage, description, epilog, formatter_class=_HelpFormatter, allow_abbrev=False)
+        if sys.version_info >= (3, 14):
+            self.color = False  # NO_COLOR and the like are read here
+        self.add_argument(
+            "--color", action=_ChooseColour, choices=CHOICES, help="when to colour output (default: auto)"
+        )
+
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        """Print the help, in colour where that is wanted."""
+        if file is not None or not is_coloured(sys.stdout):
+            super().print_help(file)
+            return
+        text = _OPTION.sub(lambda match: styled(match[0], "name", sys.stdout), self.format_help())
+        sys.stdout.write(_HEADING.sub(lambda match: styled(match[0], "heading", sys.stdout), text))
 
     def error(self, message: str) -> NoReturn:
         if message.startswith("unrecognized arguments:"):
@@ -45,21 +121,53 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(message)
 
 
-def complain(message: str) -> None:
-    """Say what is at fault, in one line on standard error."""
+#: What is coloured in a help text.
+_HEADING = re.compile(r"^[A-Za-z][A-Za-z ]*:", re.MULTILINE)
+_OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
+
+
+def suggested(word: str, known: Iterable[str]) -> str:
+    """The end of an error message: the known word that is most similar to ``word``, or nothing."""
+    close = difflib.get_close_matches(word.lower(), known, n=1)
+    return f"; did you mean `{close[0]}`?" if close else ""
+
+
+_silent = False
+
+
+def silence() -> None:
+    """Print no errors and warnings any more, as ``--silent`` asks."""
+    global _silent
+    _silent = True
+
+
+def report_warning(message: str) -> None:
+    """Print a warning, in one line on standard error."""
     from torchlint.output.text import printable
 
-    print(f"error: {printable(message)}", file=sys.stderr)
+    if not _silent:
+        print(f"{styled('warning:', 'warning', sys.stderr)} {printable(message)}", file=sys.stderr)
+
+
+def report_error(message: str, excerpt: str = "") -> None:
+    """Print an error, in one line on standard error; below it the lines of an excerpt."""
+    from torchlint.output.text import printable
+
+    if _silent:
+        return
+    print(f"{styled('error:', 'error', sys.stderr)} {printable(message)}", file=sys.stderr)
+    for line in excerpt.splitlines():
+        print(printable(line), file=sys.stderr)
 
 
 def settings_for(resolver: Resolver, folder: str) -> Settings:
-    """The settings of a folder. Raises UsageError where they are at fault."""
+    """The settings of a folder. Raises UsageError if they are not valid."""
     from torchlint.settings.layers import SettingsError
 
     try:
         return resolver.for_folder(folder or ".")
     except SettingsError as error:
-        raise UsageError(str(error)) from error
+        raise UsageError(str(error), causes=(error,)) from error
 
 
 def known_rules() -> list[Rule]:

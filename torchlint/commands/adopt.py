@@ -20,7 +20,7 @@ from torchlint.settings.resolver import Resolver
 from torchlint.settings.settings import Settings, all_rules
 
 
-def refuse_contradictions(options: argparse.Namespace, found_by: Resolver) -> None:
+def refuse_contradictions(options: argparse.Namespace, resolver: Resolver) -> None:
     """Raise UsageError if ``--add-noqa`` or ``--update-baseline`` is given with what leaves it no meaning."""
     adding = options.add_noqa is not None
     for name, given, others in (
@@ -34,7 +34,7 @@ def refuse_contradictions(options: argparse.Namespace, found_by: Resolver) -> No
             raise UsageError(f"{name} takes files, not standard input")
     if adding and len(options.add_noqa.splitlines()) > 1:
         raise UsageError("the reason of --add-noqa must be one line")
-    if options.update_baseline and not settings_for(found_by, "").baseline:
+    if options.update_baseline and not settings_for(resolver, "").baseline:
         raise UsageError("--update-baseline needs a baseline: give --baseline FILE, or set `baseline`")
 
 

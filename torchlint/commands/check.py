@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import os
 import sys
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from torchlint.commands import CLEAN, FAULT, UsageError, settings_for
-from torchlint.commands.arguments import parser, resolver
-from torchlint.commands.conclusion import check_statistics, complain_about, conclude, mode_of, report, status
+from torchlint.commands import (
+    CLEAN,
+    FAULT,
+    UsageError,
+    environment,
+    report_error,
+    report_warning,
+    settings_for,
+    silence,
+)
+from torchlint.commands.arguments import make_resolver, parser
+from torchlint.commands.conclusion import check_statistics, conclude, mode_of, report, report_errors, status
 
 if TYPE_CHECKING:
+    from torchlint.settings.files import File
     from torchlint.settings.resolver import Resolver
     from torchlint.settings.settings import Settings
 
@@ -21,58 +33,117 @@ if TYPE_CHECKING:
 def run(arguments: Sequence[str]) -> int:
     """Check, and if asked for fix, files and folders; report; and tell by the status whether findings remain."""
     options = parser().parse_intermixed_args(_with_own_reason(arguments))
-    if options.paths[:1] == ["check"] and not os.path.exists("check"):
-        options.paths = options.paths[1:]  # `torchlint --quiet check src`
+    if options.stdin_filename is not None:
+        _read_standard_input(options)
     from torchlint.commands import adopt
 
-    found_by = resolver(options)
-    adopt.refuse_contradictions(options, found_by)
+    if options.silent:
+        silence()
+        options.quiet = True
+    options.no_cache = options.no_cache or environment.is_cache_off()
+    options.output_file = options.output_file or environment.output_file()
+    resolver = make_resolver(options)
+    adopt.refuse_contradictions(options, resolver)
+    if options.show_settings or options.show_files:
+        return _show(options, resolver)
+    settings = settings_for(resolver, "")
+    for warning in settings.warnings:
+        report_warning(warning)
     if options.sort == "speedup":
-        _check_device(settings_for(found_by, ""))
+        _check_device(options, settings, resolver)
     if options.watch:
         from torchlint.commands.watch import watch
 
         return watch(options, sys.stdout)
     if options.output_file is None:
-        return _check(options, found_by, None)
+        return _check(options, resolver, io.StringIO() if options.silent else None)
     from torchlint.output.file import OutputError, report_to
 
     try:
         with report_to(options.output_file) as out:
-            return _check(options, found_by, out)
+            return _check(options, resolver, out)
     except OutputError as error:
         raise UsageError(str(error)) from error
 
 
-def _check(options: argparse.Namespace, found_by: Resolver, out: TextIO | None) -> int:
+def _show(options: argparse.Namespace, resolver: Resolver) -> int:
+    """List the files that would be checked, or the settings of the first path."""
+    from torchlint.settings.files import find_files
+
+    if options.show_settings:
+        from torchlint.commands.config import show
+
+        show(resolver, (options.paths or ["."])[0], "text", sys.stdout)
+        return CLEAN
+    found = find_files(options.paths or ["."], resolver.for_folder)
+    for error in found.errors:
+        report_error(error)
+    for file in found.files:
+        print(os.path.abspath(file.path))
+    return FAULT if found.errors else CLEAN
+
+
+def _read_standard_input(options: argparse.Namespace) -> None:
+    """Replace the paths by ``-``: with ``--stdin-filename``, standard input is checked and nothing else."""
+    for path in options.paths:
+        if path != "-":
+            report_warning(f"{path} is ignored: --stdin-filename reads standard input")
+    options.paths = ["-"]
+
+
+def _check(options: argparse.Namespace, resolver: Resolver, out: TextIO | None) -> int:
     """One run over what ``options`` name, reported to ``out`` or else where the report belongs."""
     if "-" in options.paths:
         if options.paths != ["-"]:
             raise UsageError("`-` (standard input) cannot be checked together with other paths")
-        return _check_stdin(options, settings_for(found_by, os.path.dirname(options.stdin_filename or "")), out)
-    return check_paths(options, found_by, out or sys.stdout)
+        return _check_stdin(options, settings_for(resolver, os.path.dirname(options.stdin_filename or "")), out)
+    return check_paths(options, resolver, out or sys.stdout)
 
 
-def check_paths(options: argparse.Namespace, found_by: Resolver, out: TextIO) -> int:
+def check_paths(options: argparse.Namespace, resolver: Resolver, out: TextIO) -> int:
     """One run over the files that ``options`` name."""
+    from torchlint.engine.results import Mode
     from torchlint.engine.runner import run
     from torchlint.output.progress import ProgressBar
+    from torchlint.output.text import display_path
     from torchlint.settings.files import find_files
 
     start = time.perf_counter()
-    settings = settings_for(found_by, "")
+    timing = options.timing or options.verbose
+    settings = settings_for(resolver, "")
     check_statistics(options, settings)
     mode = mode_of(options, settings)
-    found = find_files(options.paths or ["."], found_by.for_folder)
-    cache = None if options.no_cache else found_by.cache(".")
-    with ProgressBar(len(found.files)) as progress:
-        results = run(found.files, mode, progress=progress, cache=cache, timing=options.timing)
+    found = find_files(options.paths or ["."], resolver.for_folder)
+    cache = None if options.no_cache else resolver.cache(".")
+    before = _identities(found.files) if mode is Mode.FIX else {}
+    try:
+        with ProgressBar(len(found.files)) as progress:
+            results = run(found.files, mode, progress=progress, cache=cache, timing=timing)
+    except KeyboardInterrupt:
+        after = _identities(found.files) if before else {}
+        for path in (path for path in before if after.get(path) != before[path]):
+            print(f"fixed before the interruption: {display_path(path)}", file=sys.stderr)
+        raise
     status = conclude(options, settings, found, results, out)
-    if options.timing:
-        from torchlint.output import timing
+    if options.verbose:
+        from torchlint.commands.verbose import describe
 
-        timing.write(results, time.perf_counter() - start, sys.stderr)
+        describe(resolver, settings, cache, results, time.perf_counter() - start)
+    if options.timing:
+        from torchlint.output import timing as times
+
+        times.write(results, time.perf_counter() - start, sys.stderr)
     return status
+
+
+def _identities(files: Sequence[File]) -> dict[str, tuple[int, int]]:
+    """By path, what differs once a file has been replaced."""
+    found = {}
+    for file in files:
+        with contextlib.suppress(OSError):
+            status = os.stat(file.path)
+            found[file.path] = status.st_ino, status.st_mtime_ns
+    return found
 
 
 def _with_own_reason(arguments: Sequence[str]) -> list[str]:
@@ -107,17 +178,24 @@ def _check_stdin(options: argparse.Namespace, settings: Settings, out: TextIO | 
     except SourceError as error:
         content = data
         result = Result(path, tuple(unreadable(path, error, settings)), Source.from_text("", path))
-    failed = complain_about([result])
+    failed = report_errors([result])
     if mode is Mode.FIX:  # standard output is the file now; what is left to say goes to standard error
         sys.stdout.buffer.write(content)
     report(options, settings, mode, [result], out or (sys.stderr if mode is Mode.FIX else sys.stdout))
-    return FAULT if failed else status(options, mode, [result])
+    return FAULT if failed else status(options, settings, mode, [result])
 
 
-def _check_device(settings: Settings) -> None:
-    """Raise UsageError if nothing was measured where the gain is looked up."""
+def _check_device(options: argparse.Namespace, settings: Settings, resolver: Resolver) -> None:
+    """Warn if findings are not sorted by speed-ups on a GPU. Raise UsageError if a device is set that has none."""
     from torchlint.rule.evidence import nothing_on
+    from torchlint.settings.combination import ON_CPU
 
     missing = nothing_on(settings.device)
-    if missing:
-        raise UsageError(f"--sort speedup: {missing}")
+    if any("device" in layer.values for layer in resolver.layers("")):
+        if missing:
+            raise UsageError(f"--sort speedup: {missing}")
+    elif missing:
+        report_warning("--sort speedup: there are no measurements yet; findings are sorted by location")
+        options.sort = "location"
+    elif settings.device == "CPU":
+        report_warning(f"--sort speedup: {ON_CPU}")

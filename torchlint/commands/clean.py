@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 
-from torchlint.commands import CLEAN, FAULT, Parser, complain
+from torchlint.commands import CLEAN, FAULT, Parser, environment, report_error
 
 
 def parser() -> Parser:
@@ -15,7 +15,6 @@ def parser() -> Parser:
     parser = Parser(
         prog="torchlint clean",
         description="Delete the caches of torchlint in folders and below them, and the one that the settings name.",
-        allow_abbrev=False,
     )
     parser.add_argument("paths", nargs="*", metavar="FOLDER", help="where to look (default: .)")
     parser.add_argument("-q", "--quiet", action="store_true", help="do not name what is deleted")
@@ -30,13 +29,13 @@ def run(arguments: Sequence[str]) -> int:
     status = CLEAN
     for path in options.paths:
         if not os.path.isdir(path):
-            complain(f"{path}: no such folder")
+            report_error(f"{path}: no such folder")
             status = FAULT
     for folder in dict.fromkeys(cache for path in options.paths or ["."] for cache in _caches(path)):
         try:
             shutil.rmtree(folder)
         except OSError as error:
-            complain(f"{folder}: cannot be deleted: {error.strerror or error}")
+            report_error(f"{folder}: cannot be deleted: {error.strerror or error}")
             status = FAULT
         else:
             if not options.quiet:
@@ -51,7 +50,7 @@ def _caches(path: str) -> Iterator[str]:
     from torchlint.settings.resolver import Resolver
 
     try:
-        configured = Resolver().cache(path).path
+        configured = Resolver(environment.layers()).cache(path).path
     except SettingsError:
         configured = ""
     if configured and is_cache(configured):

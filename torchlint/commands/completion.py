@@ -19,7 +19,6 @@ def parser() -> Parser:
     parser = Parser(
         prog="torchlint generate-shell-completion",
         description="Print a script that completes the arguments of torchlint.",
-        allow_abbrev=False,
     )
     parser.add_argument("shell", choices=SHELLS)
     return parser

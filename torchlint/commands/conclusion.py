@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from torchlint.commands import CLEAN, FAULT, FINDINGS, UsageError, complain
+from torchlint.commands import CLEAN, FAULT, FINDINGS, UsageError, report_error, report_warning
 
 if TYPE_CHECKING:
     from torchlint.engine.results import Mode, Result
@@ -23,20 +23,20 @@ def conclude(
     from torchlint.engine.results import Mode
 
     for error in found.errors:
-        complain(error)
+        report_error(error)
     if not found.files and not found.errors and not options.quiet:
-        print("warning: no Python files or notebooks found under the given paths", file=sys.stderr)
+        report_warning("no Python files or notebooks found under the given paths")
     if found.errors and adopt.is_asked_for(options):
         return FAULT  # a path that was meant otherwise: nothing is written yet
     results = adopt.adopt(options, settings, found, results, out)
-    failed = complain_about(results) or bool(found.errors)
+    failed = report_errors(results) or bool(found.errors)
     mode = mode_of(options, settings)
     if options.diff and options.add_noqa is not None:
         mode = Mode.DIFF
     else:
         report(options, settings, mode, results, out)
         adopt.tell_what_is_gone(options, settings, found, results, out)
-    return FAULT if failed else status(options, mode, results)
+    return FAULT if failed else status(options, settings, mode, results)
 
 
 def mode_of(options: argparse.Namespace, settings: Settings) -> Mode:
@@ -65,15 +65,14 @@ def report(options: argparse.Namespace, settings: Settings, mode: Mode, results:
             would = f"Would fix {text.plural(count, 'finding')}." if count else "No fixes to make."
             print(would, file=sys.stderr)
         return
-    if options.fix_only:
-        results = [_without_findings(result) for result in results]
+    shown = [_without_findings(result) for result in results] if options.fix_only else results
     if options.statistics:
-        output.write_statistics(settings.output_format, results, out, unsafe=settings.unsafe_fixes)
+        output.write_statistics(settings.output_format, shown, out, unsafe=settings.unsafe_fixes)
     else:
-        by_gain = options.sort == "speedup" and settings.output_format not in formats.BY_FILE
-        shown = _by_gain(results, settings) if by_gain else results
+        if options.sort == "speedup" and settings.output_format not in formats.BY_FILE:
+            shown = _by_gain(shown, settings)
         output.write(settings.output_format, shown, out, unsafe=settings.unsafe_fixes)
-    if options.quiet or settings.output_format not in formats.FOR_PEOPLE:
+    if options.quiet or settings.output_format not in formats.FOR_PEOPLE or not results:
         return
     if settings.show_fixes:
         for line in text.applied_lines(results):
@@ -111,7 +110,7 @@ def _without_findings(result: Result) -> Result:
     return replace(result, diagnostics=(), source=None)
 
 
-def status(options: argparse.Namespace, mode: Mode, results: Sequence[Result]) -> int:
+def status(options: argparse.Namespace, settings: Settings, mode: Mode, results: Sequence[Result]) -> int:
     """The exit status of a run that did not fail."""
     from torchlint.engine.results import Mode
 
@@ -123,12 +122,13 @@ def status(options: argparse.Namespace, mode: Mode, results: Sequence[Result]) -
         return FINDINGS
     if options.fix_only:
         return CLEAN
-    return FINDINGS if any(result.diagnostics for result in results) else CLEAN
+    severities = {found.severity.value for result in results for found in result.diagnostics}
+    return FINDINGS if severities and (settings.fail_on == "info" or severities != {"info"}) else CLEAN
 
 
-def complain_about(results: Sequence[Result]) -> bool:
+def report_errors(results: Sequence[Result]) -> bool:
     """Print what went wrong in single files; whether anything did."""
     errors = [error for result in results for error in result.errors]
     for error in errors:
-        complain(error)
+        report_error(error)
     return bool(errors)

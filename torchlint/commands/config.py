@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from torchlint.commands import CLEAN, Parser, UsageError, known_rules, settings_for
-from torchlint.settings.formats import FORMATS
-from torchlint.settings.keys import KEYS, TYPES, Kind
+from torchlint.settings.keys import CHOICES, KEYS, TYPES, Kind
 
 if TYPE_CHECKING:
     from torchlint.rule.rule import Rule
@@ -26,7 +25,6 @@ def parser() -> Parser:
     parser = Parser(
         prog="torchlint config",
         description="Explain the settings: all of them, or one. Validate a settings file. Show what is in force.",
-        allow_abbrev=False,
     )
     parser.add_argument("key", nargs="?", metavar="KEY", help="a setting, such as select or rules.<name>.<option>")
     parser.add_argument(
@@ -56,7 +54,9 @@ def run(arguments: Sequence[str]) -> int:
         if options.check is not None:
             _check(options.check, style, sys.stdout)
         else:
-            _show(options.show, style, sys.stdout)
+            from torchlint.settings.resolver import Resolver
+
+            show(Resolver(), options.show, style, sys.stdout)
         return CLEAN
     rules = known_rules()
     if options.key is not None and style == "json-schema":
@@ -112,10 +112,11 @@ def _explain(name: str | None, rules: Sequence[Rule], style: str, out: TextIO) -
             out.write(f"{entry.name} ({entry.type}; default: {entry.default})\n")
             out.write(textwrap.fill(entry.meaning, 100, initial_indent="    ", subsequent_indent="    ") + "\n")
     elif out.isatty():
-        from rich.console import Console
         from rich.markdown import Markdown
 
-        Console(file=out).print(Markdown(_section(chosen[0])))
+        from torchlint.output.colour import console
+
+        console(out).print(Markdown(_section(chosen[0])))
     else:
         out.write(_section(chosen[0]))
 
@@ -156,11 +157,13 @@ def schema(rules: Sequence[Rule]) -> dict[str, Any]:
         Kind.BOOL: {"type": "boolean"},
         Kind.STRING: {"type": "string"},
         Kind.NUMBER: {"type": "number"},
+        Kind.VERSION: {"type": ["string", "number"]},
         Kind.STRINGS: strings,
         Kind.CODES: strings,
         Kind.CODE_TABLE: {"type": "object", "additionalProperties": strings},
+        Kind.VERSION_TABLE: {"type": "object", "additionalProperties": {"type": ["string", "number"]}},
     }
-    names = {bool: "boolean", int: "integer", float: "number", str: "string"}
+    names = {bool: "boolean", int: "integer", float: "number", str: ["string", "number"]}
     options = {
         rule.name: _object({name: {"type": names[type(value)]} for name, value in rule.options.items()})
         for rule in rules
@@ -170,7 +173,8 @@ def schema(rules: Sequence[Rule]) -> dict[str, Any]:
         name: {"description": key.meaning, **(_object(options) if key.kind is Kind.TABLES else types[key.kind])}
         for name, key in KEYS.items()
     }
-    properties["output-format"]["enum"] = list(FORMATS)
+    for name, choices in CHOICES.items():
+        properties[name]["enum"] = list(choices)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "torchlint.toml",
@@ -186,35 +190,34 @@ def _check(file: str, style: str, out: TextIO) -> None:
     """Validate a settings file, with all that it extends. Raises UsageError."""
     from torchlint.settings.resolver import Resolver
 
-    found_by = Resolver(config=file or None)
-    layers = _layers(found_by, ".")
+    resolver = Resolver(config=file or None)
+    layers = _layers(resolver, ".")
     if not layers:
         raise UsageError("no settings file here or in the folders above; name one: `torchlint config --check FILE`")
     path = layers[-1].where
     if not layers[-1].values and os.path.basename(path) == "pyproject.toml":
         raise UsageError(f"{path}: nothing is set in `[tool.torchlint]`")
-    settings_for(found_by, ".")
+    settings_for(resolver, ".")
     if style == "json":
         print(json.dumps({"file": path, "valid": True}), file=out)
     else:
         print(f"{path}: ok", file=out)
 
 
-def _show(path: str, style: str, out: TextIO) -> None:
+def show(resolver: Resolver, path: str, style: str, out: TextIO) -> None:
     """Write what is set for a path, file by file, and what comes of it. Raises UsageError."""
     from torchlint.rule.engine_rules import ENGINE_RULES
-    from torchlint.settings.resolver import Resolver
 
     if not os.path.exists(path):
         raise UsageError(f"{path}: no such file or folder")
     is_folder = os.path.isdir(path)
     folder = path if is_folder else os.path.dirname(path)
-    found_by = Resolver()
-    settings = settings_for(found_by, folder)
-    layers = _layers(found_by, folder)
+    settings = settings_for(resolver, folder)
+    layers = [layer for layer in _layers(resolver, folder) if layer.values or not layer.trusted]
     rules = [rule.code for rule in ENGINE_RULES if settings.enabled(rule.code, path)]
     rules += [rule.code for rule in settings.rules(None if is_folder else path)]
-    target = ".".join(map(str, settings.target_torch)) if settings.target_torch else None
+    version = settings.target_for(None if is_folder else path)
+    target = ".".join(map(str, version)) if version else None
     if style == "json":
         files = [{"file": layer.where, "settings": layer.values} for layer in layers]
         json.dump({"files": files, "rules": rules, "target-torch": target}, out, indent=2, default=str)
@@ -225,18 +228,18 @@ def _show(path: str, style: str, out: TextIO) -> None:
         for key, value in layer.values.items():
             print(f"    {key} = {_toml(value)}", file=out)
     if not layers:
-        print("No settings file: the defaults hold.", file=out)
+        print("No settings file: the defaults are in effect.", file=out)
     print(f"target-torch: {target or 'unknown'}", file=out)
     print(textwrap.fill(f"rules: {' '.join(rules)}", 100, subsequent_indent="    "), file=out)
 
 
-def _layers(found_by: Resolver, folder: str) -> list[Layer]:
+def _layers(resolver: Resolver, folder: str) -> list[Layer]:
     from torchlint.settings.layers import SettingsError
 
     try:
-        return found_by.layers(folder or ".")
+        return resolver.layers(folder or ".")
     except SettingsError as error:
-        raise UsageError(str(error)) from error
+        raise UsageError(str(error), causes=(error,)) from error
 
 
 def _toml(value: object) -> str:

@@ -10,7 +10,7 @@ from torchlint.commands import CLEAN, Parser, known_rules
 
 def parser() -> Parser:
     """Its arguments."""
-    parser = Parser(prog="torchlint rules", description="List the rules.", allow_abbrev=False)
+    parser = Parser(prog="torchlint rules", description="List the rules.")
     parser.add_argument("--output-format", choices=("text", "json"), default="text")
     return parser
 

@@ -12,7 +12,6 @@ def parser() -> Parser:
     return Parser(
         prog="torchlint server",
         description="Run the language server: it speaks LSP over standard input and output, and editors start it.",
-        allow_abbrev=False,
     )
 
 

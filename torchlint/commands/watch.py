@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from torchlint.commands import CLEAN, UsageError, complain, settings_for
-from torchlint.commands.arguments import resolver
+from torchlint.commands import CLEAN, UsageError, settings_for
+from torchlint.commands.arguments import make_resolver
 from torchlint.commands.conclusion import conclude, mode_of
 from torchlint.engine.results import Mode, Result
 from torchlint.engine.runner import run
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #: Milliseconds between two looks at what lies outside the watched folders: named files, settings above.
 _INTERVAL = 1000
 #: What the names of files end in that are checked, or that settings are read from.
-_ENDINGS = (".py", ".ipynb", ".toml", ".cfg", ".txt", ".gitignore")
+_ENDINGS = (".py", ".ipynb", ".toml", ".cfg", ".txt", ".yml", ".yaml", ".gitignore")
 #: Options that are for one run.
 _ONCE = ("diff", "output_file")
 
@@ -60,7 +60,7 @@ def watch(options: argparse.Namespace, out: TextIO) -> int:
                 try:
                     view.update()
                 except UsageError as error:
-                    view.show_fault(str(error))
+                    view.show_error(error)
     except KeyboardInterrupt:
         print("Stopped watching.", file=out, flush=True)
     return CLEAN
@@ -86,11 +86,11 @@ def _events(paths: Sequence[str], concerns: Callable[[Change, str], bool]) -> It
 
 def _elsewhere(options: argparse.Namespace, paths: Sequence[str]) -> list[object]:
     """The state of what may lie outside the watched folders: the settings of each path, and files that are named."""
-    found_by = resolver(options)
+    resolver = make_resolver(options)
     state: list[object] = []
     for path in (".", *paths):
         try:
-            settings = found_by.for_folder(path if os.path.isdir(path) else os.path.dirname(path) or ".")
+            settings = resolver.for_folder(path if os.path.isdir(path) else os.path.dirname(path) or ".")
             state += settings, _stamp(settings.baseline)
         except SettingsError as error:
             state.append(str(error))
@@ -120,12 +120,12 @@ class _View:
     def update(self) -> None:
         """Check what has changed; show the findings unless nothing has. Raises UsageError for faulty settings."""
         options = self._options
-        found_by = resolver(options)
-        settings = self._settings = settings_for(found_by, "")
+        resolver = make_resolver(options)
+        settings = self._settings = settings_for(resolver, "")
         if settings.output_format not in FOR_PEOPLE:
             raise UsageError(f"--watch shows findings to people: use --output-format {' or '.join(sorted(FOR_PEOPLE))}")
-        found = find_files(options.paths or ["."], found_by.for_folder)
-        cache = None if options.no_cache else found_by.cache(".")
+        found = find_files(options.paths or ["."], resolver.for_folder)
+        cache = None if options.no_cache else resolver.cache(".")
         changed, results = self._memory.results(found.files, mode_of(options, settings), cache)
         seen = (settings, found.errors, [(result.path, result.diagnostics, result.errors) for result in results])
         if changed or seen != self._shown:
@@ -134,12 +134,12 @@ class _View:
             conclude(options, settings, found, results, self._out)
             self._close()
 
-    def show_fault(self, message: str) -> None:
-        """Show why nothing can be checked as things are."""
-        if self._shown != message:
-            self._shown = message
+    def show_error(self, error: UsageError) -> None:
+        """Show why nothing can be checked now."""
+        if self._shown != str(error):
+            self._shown = str(error)
             self._clear()
-            complain(message)
+            error.report()
             self._close()
 
     def concerns(self, change: Change, path: str) -> bool:

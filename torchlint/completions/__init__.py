@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import re
 
 from torchlint.commands import COMMANDS
 from torchlint.settings.formats import FORMATS
-from torchlint.settings.keys import KEYS
+from torchlint.settings.keys import CHOICES, KEYS
 
 #: Complete one rule, or a list of rules with commas between them. In bash and zsh, also what shtab has no words for:
 #: the first word is a command, or `check` was left out.
@@ -46,17 +47,27 @@ _shtab_torchlint() {
 }
 """,
     "fish": """\
+function _torchlint_file
+    printf '%s\\t\\n' (complete -C "'' "(commandline -ct))
+end
 function _torchlint_rule
-    string split ' ' 'TORCHLINT-RULES'
+    printf '%s\\t\\n' (string split ' ' 'TORCHLINT-RULES')
 end
 function _torchlint_rules
     set -l before (commandline -ct | string replace -r '^--[^=]*=' '' | string match -r '^.*,')
-    for rule in ALL (_torchlint_rule)
-        echo "$before$rule"
-    end
+    printf "$before"'%s\\t\\n' ALL (string split ' ' 'TORCHLINT-RULES')
 end
 """,
 }
+#: Values of an option in a script for fish.
+_LITERAL_VALUES = re.compile(r'-xka "([^"()]+)"')
+
+
+def _without_descriptions(values: str) -> str:
+    """Values for fish, which would otherwise show the help of the option next to each of them."""
+    return " ".join(f"{value}\\t" for value in values.split())
+
+
 _RULE = {"bash": "_torchlint_rule", "zsh": "_torchlint_rule", "fish": "(_torchlint_rule)"}
 _RULES = {"bash": "_torchlint_rules", "zsh": "_torchlint_rules", "fish": "(_torchlint_rules)"}
 
@@ -69,6 +80,11 @@ def generate(shell: str) -> str:
     text: str = shtab.complete(_all_arguments(check_left_out=shell != "zsh"), shell, preamble=functions)
     if shell == "zsh":
         text = text.replace('"(*)::', '"*:')  # not only the first path is completed, but all
+        # `source <(torchlint ...)` registers the function too, as `eval "$(torchlint ...)"` does.
+        text = text.replace("[[ $zsh_eval_context[-1] == eval ]]", "[[ $zsh_eval_context[-1] == (eval|file) ]]")
+    if shell == "fish":
+        text = _LITERAL_VALUES.sub(lambda match: f'-xka "{_without_descriptions(match[1])}"', text)
+        text = text.replace("(__fish_complete_path (commandline -ct))", "(_torchlint_file)")
     return text.rstrip("\n") + "\n"
 
 
@@ -78,7 +94,7 @@ def _all_arguments(*, check_left_out: bool) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="torchlint")
     if check_left_out:
         parser = importlib.import_module("torchlint.commands.arguments").parser()
-    commands = parser.add_subparsers()
+    commands = parser.add_subparsers(parser_class=argparse.ArgumentParser)
     for name, own in parsers.items():
         commands.add_parser(name, parents=[own], add_help=False, help=own.description, description=own.description)
     for one in (parser, *commands.choices.values()):
@@ -95,9 +111,12 @@ def _say_how_to_complete(parser: argparse.ArgumentParser) -> None:
 
     files = dict.fromkeys(("check", "show", "config", "output_file", "baseline", "stdin_filename"), shtab.FILE)
     paths = {**shtab.FILE, "bash": "_torchlint_paths"}  # shtab knows no place for either a command or a path in bash
-    lists = dict.fromkeys(("select", "extend_select", "ignore", "extend_ignore"), _RULES)
+    lists = dict.fromkeys(
+        ("select", "extend_select", "ignore", "extend_ignore", "fixable", "extend_fixable", "unfixable"), _RULES
+    )
     complete = {**files, **lists, "paths": paths, "rule": _RULE}
     choices = {"output_format": list(FORMATS), "key": list(KEYS), "device": ["GPU", "CPU"]}
+    choices["fail_on"] = list(CHOICES["fail-on"])
     for action in parser._actions:
         if action.dest in complete:
             action.complete = complete[action.dest]  # type: ignore[attr-defined]

@@ -13,10 +13,13 @@ _shtab_torchlint_commands() {
     check:'Find and fix PyTorch performance anti-patterns.'
     clean:'Delete the caches of torchlint in folders and below them, and the one that the settings name.'
     config:'Explain the settings: all of them, or one. Validate a settings file. Show what is in force.'
-    explain:'Show a rule'"'"'s page.'
+    explain:'Show the pages of rules.'
+    families:'List the families of rules.'
     generate-shell-completion:'Print a script that completes the arguments of torchlint.'
+    help:'Print the help of torchlint or of a command.'
     rules:'List the rules.'
     server:'Run the language server: it speaks LSP over standard input and output, and editors start it.'
+    version:'Print the version of torchlint.'
   )
   _describe 'torchlint commands' _commands
 }
@@ -30,44 +33,56 @@ _shtab_torchlint_defaults_added=0
 
 _shtab_torchlint_check_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "(- : *)--version[show program\'s version number and exit]"
+  "--color[when to colour output (default\: auto)]:color:(auto always never)"
+  "(- : *)"{-V,--version}"[show program\'s version number and exit]"
   {-w,--watch}"[check again whenever a file changes]"
   {--fix,--no-fix}"[apply safe fixes]"
-  {--unsafe-fixes,--no-unsafe-fixes}"[take fixes that may change results or behaviour as well]"
-  {--show-fixes,--no-show-fixes}"[list the fixes that were made]"
-  "--diff[show what --fix would change, and change nothing]"
-  "--fix-only[apply fixes and do not report what is left]"
+  {--unsafe-fixes,--no-unsafe-fixes}"[include fixes that may change results or behaviour]"
+  {--show-fixes,--no-show-fixes}"[list the applied fixes]"
+  "--diff[show what --fix would change\; write nothing]"
+  "--fix-only[apply fixes and do not report the remaining findings]"
+  "*--fixable[rules whose fixes may be applied (default\: ALL)]:RULES:_torchlint_rules"
+  "*--extend-fixable[further rules whose fixes may be applied]:RULES:_torchlint_rules"
+  "*--unfixable[rules whose fixes are neither offered nor applied]:RULES:_torchlint_rules"
   "*--select[rules to run\: codes, prefixes, names or ALL (comma-separated)]:RULES:_torchlint_rules"
-  "*--extend-select[rules to run beside those selected (comma-separated)]:RULES:_torchlint_rules"
+  "*--extend-select[rules to run in addition to the selected ones (comma-separated)]:RULES:_torchlint_rules"
   "*--ignore[rules not to run (comma-separated)]:RULES:_torchlint_rules"
   "*--extend-ignore[the same as --ignore (comma-separated)]:RULES:_torchlint_rules"
   "*--per-file-ignores[rules not to run in the files that match]:PATTERN:RULES:"
-  "--min-speedup[run only rules that were measured to bring at least this]:FACTOR:"
-  "--device[where it was measured\: GPU, CPU, or a part of a device\'s name]:NAME:(GPU CPU)"
-  "--ignore-noqa[report what \`\# noqa\` comments suppress]"
+  "*--extend-per-file-ignores[the same, in addition]:PATTERN:RULES:"
+  {--preview,--no-preview}"[run the selected rules that are in preview too]"
+  "--target-torch[the oldest torch that the project supports \[env\: TORCHLINT_TARGET_TORCH\]]:VERSION:"
+  "--min-speedup[run only rules with at least this measured speed-up]:FACTOR:"
+  "--device[the device of the measurements\: GPU, CPU, or a part of a name \[env\: TORCHLINT_DEVICE\]]:NAME:(GPU CPU)"
+  "--ignore-noqa[report suppressed findings too]"
   "--add-noqa[suppress all findings with \`\# noqa\` comments]:=REASON:"
   "--baseline[report only findings that this file does not list]:FILE:_files"
   "--update-baseline[write the findings to the baseline file]"
-  "*--exclude[paths to leave out (comma-separated)]:PATTERNS:"
-  "*--extend-exclude[paths to leave out as well]:PATTERNS:"
-  {--respect-gitignore,--no-respect-gitignore}"[leave out what git ignores (default)]"
-  {--force-exclude,--no-force-exclude}"[leave out excluded files even if they are named]"
-  "--stdin-filename[the name of the file that standard input holds]:FILE:_files"
+  "*--exclude[paths to skip (comma-separated)]:PATTERNS:"
+  "*--extend-exclude[further paths to skip]:PATTERNS:"
+  {--respect-gitignore,--no-respect-gitignore}"[skip what git ignores (default)]"
+  {--force-exclude,--no-force-exclude}"[skip excluded files even if they are named]"
+  "--stdin-filename[the name of the file on standard input]:FILE:_files"
   "--timeout[CPU time that a file may take (default\: 10)]:SECONDS:"
-  "--output-format[one of full, concise, grouped, json, json-lines, sarif, github, gitlab, junit, pylint, rdjson (default\: full)]:FORMAT:(full concise grouped json json-lines sarif github gitlab junit pylint rdjson)"
-  {-o,--output-file}"[write the report to a file]:FILE:_files"
-  "--statistics[count the findings of each rule instead]"
-  "--sort[what to show first (default\: location)]:sort:(location speedup)"
-  "--timing[show where the time went\: phases, rules, slowest files]"
+  "--show-files[list the files that would be checked]"
+  "--output-format[one of full, concise, grouped, json, json-lines, sarif, github, gitlab, junit, pylint, rdjson, azure (default\: full) \[env\: TORCHLINT_OUTPUT_FORMAT\]]:FORMAT:(full concise grouped json json-lines sarif github gitlab junit pylint rdjson azure)"
+  {-o,--output-file}"[write the report to a file \[env\: TORCHLINT_OUTPUT_FILE\]]:FILE:_files"
+  "--statistics[print the number of findings of each rule instead]"
+  "--sort[the order of findings (default\: location)]:sort:(location speedup)"
+  "--timing[print the CPU time of phases, rules and files]"
+  {-v,--verbose}"[also print settings files, versions and times]"
   {-q,--quiet}"[print findings only, no summary]"
+  {-s,--silent}"[print nothing\; the exit status tells the result]"
+  "--fail-on[severity that fails a run\: warning or info (default\: warning) \[env\: TORCHLINT_FAIL_ON\]]:SEVERITY:(warning info)"
   {-e,--exit-zero}"[exit with 0 even if findings remain]"
-  "--exit-non-zero-on-fix[exit with 1 if files were fixed, even if nothing is left]"
-  {-n,--no-cache}"[analyse every file, and keep no results]"
-  "--cache-dir[where results are kept (default\: .torchlint_cache)]:FOLDER:"
+  "--exit-non-zero-on-fix[exit with 1 if files were fixed, even if nothing remains]"
+  {-n,--no-cache}"[neither read nor write the cache \[env\: TORCHLINT_NO_CACHE\]]"
+  "--cache-dir[the folder of the cache (default\: .torchlint_cache) \[env\: TORCHLINT_CACHE_DIR\]]:FOLDER:"
   "*--config[a settings file, or one setting in TOML]:FILE|KEY=VALUE:_files"
-  "--isolated[read no settings files]"
-  "--allow-plugins[import the plugins that settings files name, which runs their code]"
-  "--isolated-files[analyse each file by itself, without the project around it]"
+  "--show-settings[print the settings of PATH (default\: .) and their files]"
+  "--isolated[ignore all settings files]"
+  "--allow-plugins[allow settings files to name plugins, whose code is run]"
+  "--isolated-files[analyse each file without the rest of its project]"
   "*:files or folders (default\: .)\; - is standard input:_files"
 )
 
@@ -76,6 +91,7 @@ _shtab_torchlint_check_defaults_added=0
 
 _shtab_torchlint_clean_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--color[when to colour output (default\: auto)]:color:(auto always never)"
   {-q,--quiet}"[do not name what is deleted]"
   "*:where to look (default\: .):_files"
 )
@@ -85,10 +101,11 @@ _shtab_torchlint_clean_defaults_added=0
 
 _shtab_torchlint_config_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--color[when to colour output (default\: auto)]:color:(auto always never)"
   "--check[validate FILE, or the settings file of this folder]:FILE:_files"
   "--show[show the settings for PATH (default\: .) and their files]:PATH:_files"
   "--output-format[json-schema\: of torchlint.toml, for all settings only (default\: text)]:output_format:(text json markdown json-schema)"
-  ":a setting, such as select or rules.\<name\>.\<option\>:(baseline cache-dir device exclude extend extend-exclude extend-select fix force-exclude ignore min-speedup output-format per-file-ignores plugins respect-gitignore rules select show-fixes src target-torch timeout unsafe-fixes)"
+  ":a setting, such as select or rules.\<name\>.\<option\>:(baseline cache-dir device exclude extend extend-exclude extend-fixable extend-per-file-ignores extend-safe-fixes extend-select extend-unsafe-fixes fail-on fix fixable force-exclude ignore min-speedup output-format per-file-ignores per-file-target-torch plugins preview respect-gitignore rules select show-fixes src target-torch timeout unfixable unsafe-fixes)"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -96,23 +113,44 @@ _shtab_torchlint_config_defaults_added=0
 
 _shtab_torchlint_explain_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--color[when to colour output (default\: auto)]:color:(auto always never)"
   "--all[show the pages of all rules]"
-  ":CODE-OR-NAME:_torchlint_rule"
+  "*:rules, such as TL101 or missing-eval:_torchlint_rule"
 )
 
 # guard to ensure default positional specs are added only once per session
 _shtab_torchlint_explain_defaults_added=0
 
+_shtab_torchlint_families_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--color[when to colour output (default\: auto)]:color:(auto always never)"
+  "--output-format[default\: text]:output_format:(text json)"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_torchlint_families_defaults_added=0
+
 _shtab_torchlint_generate_shell_completion_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--color[when to colour output (default\: auto)]:color:(auto always never)"
   ":shell:(bash zsh fish)"
 )
 
 # guard to ensure default positional specs are added only once per session
 _shtab_torchlint_generate_shell_completion_defaults_added=0
 
+_shtab_torchlint_help_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--color[when to colour output (default\: auto)]:color:(auto always never)"
+  ":check, explain, rules, families, config, server, clean, generate-shell-completion, version, help:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_torchlint_help_defaults_added=0
+
 _shtab_torchlint_rules_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--color[when to colour output (default\: auto)]:color:(auto always never)"
   "--output-format[output_format]:output_format:(text json)"
 )
 
@@ -121,10 +159,20 @@ _shtab_torchlint_rules_defaults_added=0
 
 _shtab_torchlint_server_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--color[when to colour output (default\: auto)]:color:(auto always never)"
 )
 
 # guard to ensure default positional specs are added only once per session
 _shtab_torchlint_server_defaults_added=0
+
+_shtab_torchlint_version_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--color[when to colour output (default\: auto)]:color:(auto always never)"
+  "--output-format[default\: text]:output_format:(text json)"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_torchlint_version_defaults_added=0
 
 
 _shtab_torchlint() {
@@ -149,9 +197,12 @@ _shtab_torchlint() {
         clean) _arguments -C -s $_shtab_torchlint_clean_options ;;
         config) _arguments -C -s $_shtab_torchlint_config_options ;;
         explain) _arguments -C -s $_shtab_torchlint_explain_options ;;
+        families) _arguments -C -s $_shtab_torchlint_families_options ;;
         generate-shell-completion) _arguments -C -s $_shtab_torchlint_generate_shell_completion_options ;;
+        help) _arguments -C -s $_shtab_torchlint_help_options ;;
         rules) _arguments -C -s $_shtab_torchlint_rules_options ;;
         server) _arguments -C -s $_shtab_torchlint_server_options ;;
+        version) _arguments -C -s $_shtab_torchlint_version_options ;;
       esac
   esac
 }
@@ -161,7 +212,7 @@ _torchlint_rule() { compadd TORCHLINT-RULES }
 _torchlint_rules() { _values -s , rule ALL TORCHLINT-RULES }
 functions[_torchlint_commands]=$functions[_shtab_torchlint]
 _shtab_torchlint() {
-  local -a commands=(check explain rules config server clean generate-shell-completion)
+  local -a commands=(check explain rules families config server clean generate-shell-completion version help)
   if (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then
     _alternative "commands:command:_shtab_torchlint_commands" "files:path:_files"
     return
@@ -178,7 +229,7 @@ _shtab_torchlint() {
 
 typeset -A opt_args
 
-if [[ $zsh_eval_context[-1] == eval ]]; then
+if [[ $zsh_eval_context[-1] == (eval|file) ]]; then
   # eval/source/. command, register function for later
   compdef _shtab_torchlint -N torchlint
 else

@@ -81,6 +81,8 @@ def add_noqa(result: Result, reason: str = "", *, write: bool = True) -> tuple[R
 def _same_program(before: Source, after: Source) -> bool:
     """Whether Python reads both alike. Where it cannot read one, being too old for it, the other parser must."""
     for one, two in zip(before.units, after.units, strict=True):
+        if one == two:  # also a cell of a notebook that is not Python
+            continue
         try:
             if ast.dump(python_tree(one)) != ast.dump(python_tree(two)):
                 return False

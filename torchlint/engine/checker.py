@@ -66,7 +66,7 @@ def check(
     the crash is raised. ``on_gone`` is told how many findings the baseline lists that are no longer there.
     ``is_cancelled`` is asked before the analysis and each rule, and ends the check by raising AbandonedError.
     """
-    enabled = settings.rules(source.path)
+    enabled = settings.rules(source.path, source.text)
     judged = {rule.code for rule in enabled}
     place = in_project(source.path)
     with phase("screen"):
@@ -102,7 +102,7 @@ def check(
             judged.add(UNUSED_SUPPRESSION.code)
     diagnostics = joined(source, diagnostics, found)
     diagnostics = sorted(
-        (_fitted(source, diagnostic) for diagnostic in diagnostics),
+        (_fitted(source, settings.with_fix_as_set(diagnostic)) for diagnostic in diagnostics),
         key=lambda found: (found.start, found.code, found.end),
     )
     if settings.baseline and not settings.ignore_baseline:
@@ -120,7 +120,7 @@ def texts_around(source: Source, settings: Settings) -> Mapping[str, str]:
     Of configuration files those count that a check has read.
     """
     place = in_project(source.path)
-    rules, _ = _concerned(source, place, settings.rules(source.path))
+    rules, _ = _concerned(source, place, settings.rules(source.path, source.text))
     around = _context(source, settings) if rules and not is_vendored(place) else None
     return {**around[0].texts, **around[0].read_configs()} if around is not None else {}
 
@@ -131,7 +131,7 @@ def basis(source: Source, settings: Settings, found: Sequence[Diagnostic]) -> Ba
     from torchlint.project.roots import in_root
 
     place = in_project(source.path)
-    enabled, every = settings.rules(source.path), settings.rules()
+    enabled, every = settings.rules(source.path, source.text), settings.possible_rules()
     rules, _ = _concerned(source, place, enabled)
     around = None
     if rules and not is_vendored(place) and not settings.isolated_files:
@@ -155,7 +155,7 @@ def context_digest(source: Source, settings: Settings) -> str:
 
 def is_concerned(place: str, code: str, settings: Settings) -> bool:
     """Whether a rule may report something in the file at a place of its project, with this code."""
-    return _screen(settings.rules())(place, code)
+    return _screen(settings.possible_rules())(place, code)
 
 
 def _concerned(source: Source, place: str, enabled: Sequence[Rule]) -> tuple[list[Rule], str]:
@@ -257,7 +257,7 @@ def _context(source: Source, settings: Settings) -> tuple[Context, str] | None:
     from torchlint.project.context import context_around  # not needed, so not imported, for most files
 
     try:
-        return context_around(source.path, source.code, settings.src, _screen(settings.rules()))
+        return context_around(source.path, source.code, settings.src, _screen(settings.possible_rules()))
     except (RecursionError, deadline.DeadlineError):
         raise
     except Exception as error:
@@ -301,12 +301,12 @@ def _model(
                     path=source.path,
                     place=in_project(source.path),
                     options=options,
-                    target_torch=settings.target_torch,
+                    target_torch=settings.target_for(source.path, source.text),
                     in_package=is_in_package(source.path),
                 )
                 forest = module.forest
             else:
-                module = Module(forest, around[1], options, settings.target_torch)
+                module = Module(forest, around[1], options, settings.target_for(source.path, source.text))
     except (ParseError, RecursionError, deadline.DeadlineError):
         raise
     except Exception as error:

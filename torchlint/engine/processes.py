@@ -9,8 +9,9 @@ from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
+from multiprocessing.process import BaseProcess
 
-from torchlint.engine.results import Mode, Request, Result
+from torchlint.engine.results import Request, Result
 from torchlint.engine.work import prepare, run_chunk, run_file
 from torchlint.settings.files import File
 
@@ -54,7 +55,7 @@ def _run_in_processes(
     """Work ``chunks`` off until they are done, or a process dies: then the files whose results went with it."""
     pending: dict[Future[list[Result]], range] = {}
     lost: list[int] = []
-    pool = _pool(workers, request.mode)
+    pool = _pool(workers)
     try:
         while (chunks or pending) and not lost:
             # Only a few ahead, so that a death costs little.
@@ -78,6 +79,9 @@ def _run_in_processes(
                 yield from zip(chunk, future.result(), strict=True)
             else:
                 lost += chunk
+    except KeyboardInterrupt:  # it may have reached this process alone
+        _terminate(pool)
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
     return sorted(lost)
@@ -87,7 +91,7 @@ def _run_alone(files: Sequence[File], indices: Sequence[int], request: Request) 
     """One file after the other in a process that is replaced when it dies, so that the culprit is known."""
     remaining = deque(indices)
     while remaining:
-        with _pool(1, request.mode) as pool:
+        with _pool(1) as pool:
             while remaining:
                 index = remaining.popleft()
                 try:
@@ -99,8 +103,15 @@ def _run_alone(files: Sequence[File], indices: Sequence[int], request: Request) 
                     break
 
 
-def _pool(workers: int, mode: Mode) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(workers, initializer=prepare, initargs=(mode,))
+def _pool(workers: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(workers, initializer=prepare)
+
+
+def _terminate(pool: ProcessPoolExecutor) -> None:
+    """End the processes of a pool, whatever they do; a file that one is replacing is replaced first."""
+    processes: dict[int, BaseProcess] = dict(getattr(pool, "_processes", None) or {})  # not public before Python 3.14
+    for process in processes.values():
+        process.terminate()
 
 
 def _workers(files: Sequence[File]) -> int:

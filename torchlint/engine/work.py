@@ -73,10 +73,6 @@ def run_source(source: Source, settings: Settings, mode: Mode, *, syntax: bool =
     return result, fixed.source
 
 
-#: Whether this process was interrupted while it fixes files: it ends behind the file that it may be writing.
-_interrupted = False
-
-
 #: The last run that this process served, if several may ask for it.
 _run = 0
 
@@ -87,20 +83,11 @@ def run_chunk(files: Sequence[File], request: Request) -> list[Result]:
     if request.run != _run:
         _run = request.run
         forget()
-    results = []
-    for file in files:
-        left_out = Result(file.path, errors=(f"{file.path}: interrupted; it was left out",))
-        results.append(left_out if _interrupted else run_file(file, request))
-    return results
+    return [run_file(file, request) for file in files]
 
 
-def prepare(mode: Mode) -> None:
+def prepare() -> None:
     """What a new process does first."""
     gc.disable()  # as `run` does
-    # The parent reports an interruption; a child just ends, but not while it may be writing a file.
-    signal.signal(signal.SIGINT, _interrupt if mode is Mode.FIX else signal.SIG_DFL)
-
-
-def _interrupt(signum: int, frame: object) -> None:
-    global _interrupted
-    _interrupted = True
+    # The parent reports an interruption; a child ends at once. A signal waits while a file is replaced.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

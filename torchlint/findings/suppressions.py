@@ -169,10 +169,10 @@ def _unused(source: Source, suppression: Suppression, judged: Collection[str]) -
     return Diagnostic(
         code=UNUSED_SUPPRESSION.code,
         name=UNUSED_SUPPRESSION.name,
-        message=f"this comment suppresses {names}, which is not found here",
+        message=f"unused suppression of {names}",
         start=suppression.start,
         end=suppression.end,
-        label="nothing to suppress",
+        label="suppresses nothing",
         fix=Fix(
             message=f"remove {names}" if left else "remove the comment",
             edits=(_keep(source, suppression, left) if left else _remove(source, suppression),),

@@ -11,12 +11,15 @@ from typing import TextIO
 
 from torchlint.source.replacing import replace_file
 
-#: What makes rich colour text though it does not go to a terminal.
-_COLOUR_VARIABLES = ("FORCE_COLOR", "TTY_COMPATIBLE")
-
 
 class OutputError(Exception):
     """The report cannot be written; the text is one line for the user."""
+
+
+class _Report(io.StringIO):
+    """A report that becomes the content of a file: it is never coloured."""
+
+    is_report_file = True
 
 
 @contextlib.contextmanager
@@ -27,9 +30,8 @@ def report_to(path: str) -> Iterator[TextIO]:
     """
     with _refusals(path):
         _refuse_early(path)
-    report = io.StringIO()
-    with _without(_COLOUR_VARIABLES):
-        yield report
+    report = _Report()
+    yield report
     with _refusals(path):
         _write(path, report.getvalue().encode("utf-8", "backslashreplace"))
 
@@ -68,12 +70,3 @@ def _mode(target: str) -> int:
     mask = os.umask(0)
     os.umask(mask)
     return 0o666 & ~mask
-
-
-@contextlib.contextmanager
-def _without(names: tuple[str, ...]) -> Iterator[None]:
-    taken = {name: os.environ.pop(name) for name in names if name in os.environ}
-    try:
-        yield
-    finally:
-        os.environ.update(taken)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import shutil
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO
 
 from torchlint.engine.results import Result
 from torchlint.findings.diagnostic import Diagnostic, Severity
-from torchlint.output.text import location, printable, remarks
+from torchlint.output.colour import console, is_coloured
+from torchlint.output.text import location, marks, printable, remarks
 from torchlint.source.source import Source
 
 #: Where there is no terminal to fit: wider than code should be, narrow enough to read.
 _WIDTH = 140
+_NARROWEST = 40
 _TAB = "    "
 #: A span of more rows is shown by its first rows and its last.
 _MAX_ROWS = 5
@@ -26,22 +29,34 @@ _BOLD = "bold"
 
 
 def write(results: Sequence[Result], out: TextIO, *, unsafe: bool = False) -> None:
-    """Write all findings, in colour where ``out`` is a terminal (or as NO_COLOR and FORCE_COLOR say)."""
+    """Write all findings, in colour where ``is_coloured`` says so."""
     if not any(result.diagnostics for result in results):
         return
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(file=out, highlight=False, markup=False, emoji=False)
-    width = console.width if console.is_terminal or "COLUMNS" in os.environ else _WIDTH
+    write_line = _coloured(out) if is_coloured(out) else _plain(out)
+    width = shutil.get_terminal_size().columns if out.isatty() or "COLUMNS" in os.environ else _WIDTH
     for result in results:
         for diagnostic in result.diagnostics:
             assert result.source is not None
-            for line in render(result.source, diagnostic, max(width, 40)):
-                if console.is_terminal:
-                    console.print(Text.assemble(*line), soft_wrap=True)
-                else:
-                    out.write("".join(text for text, _ in line) + "\n")
+            for line in render(result.source, diagnostic, max(width, _NARROWEST)):
+                write_line(line)
+
+
+def _plain(out: TextIO) -> Callable[[Line], None]:
+    def write_line(line: Line) -> None:
+        out.write("".join(text for text, _ in line) + "\n")
+
+    return write_line
+
+
+def _coloured(out: TextIO) -> Callable[[Line], None]:
+    from rich.text import Text
+
+    terminal = console(out)
+
+    def write_line(line: Line) -> None:
+        terminal.print(Text.assemble(*line), soft_wrap=True)
+
+    return write_line
 
 
 def render(source: Source, diagnostic: Diagnostic, width: int) -> Iterator[Line]:
@@ -51,7 +66,7 @@ def render(source: Source, diagnostic: Diagnostic, width: int) -> Iterator[Line]
         (location(source, diagnostic), _BOLD),
         (": ", ""),
         (diagnostic.code, f"bold {colour}"),
-        (f" {diagnostic.name}", colour),
+        (f" {marks(diagnostic, fixable=False)}{diagnostic.name}", colour),
         (f": {printable(diagnostic.message)}", ""),
     ]
     first = source.location(diagnostic.start)[0]

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import textwrap
 from collections.abc import Sequence
 from difflib import Differ
 from typing import TextIO
 
+from torchlint.output.colour import console
 from torchlint.rule.evidence import Evidence, measurements, ratio
 from torchlint.rule.rule import HEADINGS, Rule
 
@@ -43,6 +47,8 @@ def page(rule: Rule, measured: Sequence[Evidence] | None = None) -> str:
 def _facts(rule: Rule, measured: Sequence[Evidence]) -> str:
     """The line under the title."""
     facts = [f"Default: {rule.default.value}.", f"Fix: {fix_kind(rule)}."]
+    if rule.preview:
+        facts.append("In preview: it runs with --preview only.")
     if rule.since:
         facts.append(f"Needs torch {rule.since[0]}.{rule.since[1]}.")
     if not rule.demo:
@@ -86,20 +92,40 @@ def write_pages(rules: Sequence[Rule], out: TextIO) -> None:
     if not out.isatty():
         out.write(text)
         return
-    from rich.console import Console
     from rich.markdown import Markdown
 
-    Console(file=out).print(Markdown(text))
+    console(out).print(Markdown(text))
 
 
 def write_table(rules: Sequence[Rule], out: TextIO) -> None:
-    """Write one line per rule: code, name, default, fix, measured speed-up, what it finds."""
+    """Write one line per rule: code, name, default, fix, measured speed-up, what it finds.
+
+    On a terminal, the last column is wrapped, or left out where the terminal is too narrow for it.
+    """
     rows = [("code", "name", "default", "fix", "measured", "finds")]
     for rule in rules:
         rows.append((rule.code, rule.name, rule.default.value, fix_kind(rule), speedup(rule), rule.page().summary))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        out.write("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n")
+    indent = sum(widths[:-1]) + 2 * len(widths[:-1])
+    width = shutil.get_terminal_size().columns if out.isatty() or "COLUMNS" in os.environ else None
+    for *cells, last in rows:
+        head = "".join(f"{cell:<{wide}}  " for cell, wide in zip(cells, widths, strict=False))
+        if width is None:
+            out.write((head + last).rstrip() + "\n")
+        elif width - indent < _NARROWEST_COLUMN:  # the columns themselves leave too little room
+            out.write(_shortened(head.rstrip(), width) + "\n")
+        else:
+            wrapped = textwrap.wrap(last, width - indent) or [""]
+            out.write((head + f"\n{' ' * indent}".join(wrapped)).rstrip() + "\n")
+
+
+#: The last column is left out where it would have fewer characters.
+_NARROWEST_COLUMN = 24
+
+
+def _shortened(text: str, width: int) -> str:
+    """``text`` in at most ``width`` characters."""
+    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def speedup(rule: Rule, measured: Sequence[Evidence] | None = None) -> str:
@@ -119,6 +145,7 @@ def table_json(rules: Sequence[Rule]) -> str:
                 "name": rule.name,
                 "family": rule.family(),
                 "default": rule.default.value,
+                "preview": rule.preview,
                 "fix": fix_kind(rule),
                 "severity": rule.severity().value,
                 "since": ".".join(map(str, rule.since)) if rule.since else None,

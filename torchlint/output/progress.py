@@ -29,11 +29,12 @@ class ProgressBar:
             return
         self._shown_at = now + _INTERVAL
         if self._bar is None:
-            from rich.console import Console
             from rich.progress import Progress
 
+            from torchlint.output.colour import console
+
             # No thread that refreshes by itself: processes may be forked while the bar is up.
-            progress = Progress(console=Console(stderr=True), transient=True, auto_refresh=False)
+            progress = Progress(console=console(sys.stderr), transient=True, auto_refresh=False)
             progress.start()
             self._bar = progress, progress.add_task("checking", total=self._total)
         progress, task = self._bar

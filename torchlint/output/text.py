@@ -10,7 +10,7 @@ from typing import TextIO
 
 from torchlint.engine.results import Result
 from torchlint.findings.conflicts import applicable
-from torchlint.findings.diagnostic import Applicability, Diagnostic, Fix, Note
+from torchlint.findings.diagnostic import Applicability, Diagnostic, Fix, Note, Severity
 from torchlint.rule import evidence
 from torchlint.source import reading
 from torchlint.source.ranges import Place
@@ -58,12 +58,10 @@ def in_cell(cell: int | None) -> str:
 
 
 def offer(fix: Fix) -> str:
-    """What a fix does, and how far it may be trusted: "fix (unsafe: it may ...): add `...`"."""
-    caution = f": {fix.caution}" if fix.caution else ""
-    if fix.applicability is Applicability.UNSAFE:
-        return f"fix (unsafe{caution}): {fix.message}"
-    head = "fix" if fix.applicability is Applicability.SAFE else "suggestion"
-    return f"{head} ({fix.caution}): {fix.message}" if fix.caution else f"{head}: {fix.message}"
+    """What a fix does, and what it may change: "help: add `...` (unsafe: changes ...)"."""
+    kind = "" if fix.applicability is Applicability.SAFE else fix.applicability.value
+    remark = ": ".join(filter(None, (kind, fix.caution)))
+    return f"help: {fix.message} ({remark})" if remark else f"help: {fix.message}"
 
 
 def where(source: Source, diagnostic: Diagnostic, place: Place) -> str:
@@ -84,19 +82,25 @@ def noted(source: Source, diagnostic: Diagnostic, note: Note) -> str:
 
 
 def remarks(source: Source, diagnostic: Diagnostic) -> Iterator[tuple[str, str]]:
-    """The lines below a finding's message, each with its colour: notes, fix, benchmark."""
+    """The lines below a finding's message, each with its colour: notes, help, benchmark."""
     for note in diagnostic.notes:
         yield noted(source, diagnostic, note), ""
     yield from closing_remarks(diagnostic)
 
 
 def closing_remarks(diagnostic: Diagnostic) -> Iterator[tuple[str, str]]:
-    """The lines below the notes of a finding, each with its colour: fix, benchmark."""
+    """The lines below the notes of a finding, each with its colour: help, benchmark."""
     if diagnostic.fix is not None:
         yield offer(diagnostic.fix), "green"
     benchmark = evidence.benchmark(diagnostic.code)
     if benchmark:
         yield f"benchmark: {benchmark}", "magenta"
+
+
+def marks(diagnostic: Diagnostic, *, fixable: bool) -> str:
+    """What is shown behind a code: ``[info]`` for a finding that is no warning, ``[*]`` for one that can be fixed."""
+    info = "[info] " if diagnostic.severity is Severity.INFO else ""
+    return f"{info}[*] " if fixable else info
 
 
 def plural(count: int, noun: str) -> str:
@@ -112,9 +116,9 @@ def summary(results: Sequence[Result], unsafe: bool) -> str:
     if not found:
         return f"{head}No findings{' left' if fixed else ''} in {plural(len(results), 'file')}."
     files = sum(1 for result in results if result.diagnostics)
-    line = (
-        f"{head}{plural(len(found), 'finding')}{' left' if fixed else ''} in {files} of {plural(len(results), 'file')}"
-    )
+    info = sum(diagnostic.severity is Severity.INFO for diagnostic in found)
+    count = plural(len(found), "finding") + (f" ({info} info)" if info else "")
+    line = f"{head}{count}{' left' if fixed else ''} in {files} of {plural(len(results), 'file')}"
     safe = sum(applicable(diagnostic, unsafe=unsafe) for diagnostic in found)
     more = sum(applicable(diagnostic, unsafe=True) for diagnostic in found) - safe
     offers = []

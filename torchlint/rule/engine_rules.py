@@ -1,4 +1,4 @@
-"""The two diagnostics that the engine itself gives; as rules, so that they are listed, explained and ignored alike."""
+"""The two diagnostics of the engine itself, as rules: they are listed, explained and ignored like others."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ class _EngineRule(Rule):
 
 
 class UnusedSuppression(_EngineRule):
-    """A `noqa` comment names a torchlint code that suppresses nothing here.
+    """A `noqa` comment contains a torchlint code that suppresses nothing.
 
     ## What it does
-    Reports codes in `# noqa: TL...` and `# torchlint: noqa: TL...` comments where the rule ran and found nothing.
-    A bare `# noqa` is never reported, nor is the code of a rule that was not enabled: another run, or another tool,
-    may need it.
+    Reports codes in `# noqa: TL...` and `# torchlint: noqa: TL...` comments if the rule ran and found nothing. A bare
+    `# noqa` is never reported, and neither is the code of a disabled rule: another run or another tool may need it.
 
     ## Why it is slow
-    It is not: a stale suppression hides the next real finding on its line, which may be slow.
+    The comment is not slow itself, but it hides the next real finding on its line.
 
     ## Example
     ```python
@@ -40,11 +39,11 @@ class UnusedSuppression(_EngineRule):
     ```
 
     ## Fix safety
-    Safe: the fix removes the code, or the comment if nothing else is left of it. Codes of other tools and other text
-    in the comment stay.
+    Safe: the fix removes the code, or the comment if it contains nothing else. Codes of other tools and other text in
+    the comment remain.
 
     ## When to ignore
-    While a rule's verdict changes with the torch version that the project targets.
+    Ignore it if a rule reports the line only for some of the torch versions that the project targets.
 
     ## References
     - [Suppressing errors in ruff](https://docs.astral.sh/ruff/linter/#error-suppression), whose comments these follow
@@ -54,18 +53,18 @@ class UnusedSuppression(_EngineRule):
 
 
 class InvalidSyntax(_EngineRule):
-    """A file cannot be read as Python 3 source text.
+    """A file is not valid Python 3.
 
     ## What it does
-    Reports a file that is not Python 3, not in the encoding it claims, binary, too large or too deeply nested. No other
-    rule can say anything about it. It is reported whatever is selected, unless it is ignored. The message says so where
-    Python can read a file and only torchlint's parser cannot.
+    Reports a file that is not valid Python 3, is not in its declared encoding, is binary, is too large or is too deeply
+    nested. No other rule can check such a file. It is reported with any selection of rules, unless it is ignored. If
+    Python accepts a file and only torchlint's parser does not, the message says so.
 
-    A file in which no enabled rule could find anything is not parsed, so that its syntax is not judged; a file that is
-    named on the command line always is.
+    A file in which no enabled rule can find anything is not parsed, and its syntax is not checked. A file that is named
+    on the command line is always parsed.
 
     ## Why it is slow
-    It is not: what cannot be read cannot be checked.
+    It is not slow, but torchlint cannot check it.
 
     ## Example
     ```python
@@ -81,7 +80,7 @@ class InvalidSyntax(_EngineRule):
     There is no fix.
 
     ## When to ignore
-    Exclude such files instead: `extend-exclude = ["legacy/*"]`.
+    Do not ignore the rule; exclude such files: `extend-exclude = ["legacy/*"]`.
 
     ## References
     - [Full grammar specification](https://docs.python.org/3/reference/grammar.html)

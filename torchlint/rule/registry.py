@@ -29,12 +29,15 @@ class RegistryError(Exception):
 def load_rules(plugins: tuple[str, ...] = ()) -> tuple[Rule, ...]:
     """All rules of the built-in pack and of ``plugins`` (importable package names), ordered by code.
 
-    Raises RegistryError if a pack cannot be imported or two rules share a code or a name.
+    Raises RegistryError if a pack cannot be imported or contains no rule, or if two rules share a code or a name.
     """
     rules: dict[str, Rule] = {}
     names: dict[str, Rule] = {}
     for pack in (BUILTIN_PACK, *plugins):
-        for rule in _rules_of(_import_pack(pack)):
+        found = _rules_of(_import_pack(pack))
+        if not found:
+            raise RegistryError(f"rule pack {pack!r} contains no rules")
+        for rule in found:
             if not (_CODE.fullmatch(rule.code) and _NAME.fullmatch(rule.name)):
                 raise RegistryError(f"rule pack {pack!r}: {rule.code!r} {rule.name!r} is not a rule code and name")
             taken = rules.get(rule.code) or names.get(rule.name)

@@ -94,8 +94,12 @@ class Rule:
     in_tests: ClassVar[bool] = False
     #: Oldest torch version whose users profit from the advice, e.g. (2, 4); None: any.
     since: ClassVar[tuple[int, int] | None] = None
+    #: The first release of torchlint (of the plugin) that has the rule.
+    added: ClassVar[str] = "0.1.0"
     #: Where its effect can be shown by the before/after pair: "GPU", "CPU".
     demo: ClassVar[tuple[str, ...]] = ()
+    #: Whether it is new and may still change: it runs only where `preview` is set.
+    preview: ClassVar[bool] = False
     #: Options of ``[tool.torchlint.rules.<name>]`` with their defaults.
     options: ClassVar[Mapping[str, Option]] = {}
 

@@ -14,6 +14,7 @@ FORMATS = (
     "junit",
     "pylint",
     "rdjson",
+    "azure",
 )
 #: Those that a person reads; a summary follows the report.
 FOR_PEOPLE = frozenset({"full", "concise", "grouped"})

@@ -5,9 +5,11 @@ The settings check values against this table, and ``torchlint config`` explains 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from torchlint.settings.formats import FORMATS
 
@@ -48,9 +50,11 @@ class Kind(Enum):
     BOOL = "true or false"
     STRING = "a string"
     NUMBER = "a number"
+    VERSION = 'a version such as "2.4"'
     STRINGS = "a list of strings"
     CODES = "a list of rule codes, prefixes or names"
     CODE_TABLE = "a table from file patterns to lists of rule codes"
+    VERSION_TABLE = "a table from file patterns to versions"
     TABLES = "a table of tables, one per rule"
 
     def admits(self, value: object) -> bool:
@@ -61,11 +65,41 @@ class Kind(Enum):
             return isinstance(value, str)
         if self is Kind.NUMBER:
             return isinstance(value, (int, float)) and not isinstance(value, bool)
+        if self is Kind.VERSION:
+            return isinstance(value, (str, int, float)) and _VERSION.fullmatch(version_text(value)) is not None
         if self in (Kind.STRINGS, Kind.CODES):
             return isinstance(value, list) and all(isinstance(item, str) for item in value)
         if self is Kind.CODE_TABLE:
             return isinstance(value, dict) and all(Kind.CODES.admits(item) for item in value.values())
+        if self is Kind.VERSION_TABLE:
+            return isinstance(value, dict) and all(Kind.VERSION.admits(item) for item in value.values())
         return isinstance(value, dict) and all(isinstance(item, dict) for item in value.values())
+
+    def normal(self, value: Any) -> Any:
+        """An admitted value in the form in which the settings take it."""
+        if self is Kind.VERSION_TABLE:
+            return {pattern: version_text(item) for pattern, item in value.items()}
+        return version_text(value) if self is Kind.VERSION else value
+
+
+_VERSION = re.compile(r"\d{1,9}\.\d{1,9}(\.\d+)*")
+
+
+class WrittenFloat(float):
+    """A number of TOML that knows how it is written: as a version, 2.10 is not 2.1."""
+
+    def __new__(cls, text: str) -> WrittenFloat:
+        """A number and its text."""
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+    text: str
+
+
+def version_text(value: object) -> str:
+    """A version that may be written as a number."""
+    return value.text if isinstance(value, WrittenFloat) else str(value)
 
 
 #: What the value of a rule's option is, by the type of its default, in the same words.
@@ -98,7 +132,7 @@ KEYS: Mapping[str, Key] = {
     ),
     "device": Key(
         Kind.STRING,
-        '"GPU"',
+        "a GPU, or a CPU while there are no measurements on a GPU",
         'Where `min-speedup` and `--sort speedup` look: "GPU", "CPU", or a part of a device\'s name. Of several '
         "devices that match, the one on which a rule brought most counts.",
         'device = "CPU"',
@@ -122,17 +156,54 @@ KEYS: Mapping[str, Key] = {
         "Paths to leave out beside those of `exclude`.",
         'extend-exclude = ["third_party"]',
     ),
+    "extend-fixable": Key(
+        Kind.CODES,
+        "[]",
+        "Rules whose fixes may be applied, in addition to those of `fixable`.",
+        'extend-fixable = ["TL1"]',
+    ),
+    "extend-per-file-ignores": Key(
+        Kind.CODE_TABLE,
+        "{}",
+        "Patterns and rules in addition to those of `per-file-ignores`.",
+        'extend-per-file-ignores = { "scripts/*" = ["TL2"] }',
+    ),
+    "extend-safe-fixes": Key(
+        Kind.CODES,
+        "[]",
+        "Rules whose unsafe fixes are treated as safe. The more specific of this and `extend-unsafe-fixes` takes "
+        "precedence.",
+        'extend-safe-fixes = ["TL301"]',
+    ),
     "extend-select": Key(
         Kind.CODES,
         "[]",
         "Rules to run beside those of `select`.",
         'extend-select = ["TL403"]',
     ),
+    "extend-unsafe-fixes": Key(
+        Kind.CODES,
+        "[]",
+        "Rules whose safe fixes are treated as unsafe.",
+        'extend-unsafe-fixes = ["TL303"]',
+    ),
+    "fail-on": Key(
+        Kind.STRING,
+        '"warning"',
+        'The lowest severity of findings with which a run ends with exit status 1: "warning" or "info".',
+        'fail-on = "info"',
+    ),
     "fix": Key(
         Kind.BOOL,
         "false",
         "Apply safe fixes, as `--fix` does.",
         "fix = true",
+    ),
+    "fixable": Key(
+        Kind.CODES,
+        '["ALL"]',
+        "Rules whose fixes may be offered and applied. The more specific of this and `unfixable` takes precedence.",
+        'fixable = ["TL1", "TL3"]',
     ),
     "force-exclude": Key(
         Kind.BOOL,
@@ -166,12 +237,26 @@ KEYS: Mapping[str, Key] = {
         "Rules not to run in the files that a pattern matches; a `!` before the pattern means all other files.",
         'per-file-ignores = { "tests/*" = ["TL1"] }',
     ),
+    "per-file-target-torch": Key(
+        Kind.VERSION_TABLE,
+        "{}",
+        "The oldest version of torch that the files that a pattern matches support, instead of `target-torch`. The "
+        "first pattern that matches counts.",
+        'per-file-target-torch = { "examples/*" = "2.6" }',
+    ),
     "plugins": Key(
         Kind.STRINGS,
         "[]",
         "Packages with further rules. Importing them runs their code, so those of a settings file are refused unless "
         "`--allow-plugins` or the environment variable `TORCHLINT_ALLOW_PLUGINS=1` allows it.",
         'plugins = ["my_rules"]',
+    ),
+    "preview": Key(
+        Kind.BOOL,
+        "false",
+        "Run the selected rules that are in preview too: new ones, whose findings may still change. Without it they do "
+        "not run, even if they are selected.",
+        "preview = true",
     ),
     "respect-gitignore": Key(
         Kind.BOOL,
@@ -205,8 +290,8 @@ KEYS: Mapping[str, Key] = {
         'src = ["python", "packages/*/src"]',
     ),
     "target-torch": Key(
-        Kind.STRING,
-        "the oldest torch that the project's dependencies install; an open lower bound counts as 1.11 at least",
+        Kind.VERSION,
+        "the oldest torch that the project's requirements admit; an open lower bound counts as 1.11 at least",
         "Oldest version of torch that the project supports; advice that needs a newer one is left out.",
         'target-torch = "2.4"',
     ),
@@ -217,6 +302,12 @@ KEYS: Mapping[str, Key] = {
         "files that are analysed with it. A file that takes longer is left out with an error. 0 means no limit.",
         "timeout = 60",
     ),
+    "unfixable": Key(
+        Kind.CODES,
+        "[]",
+        "Rules whose fixes are neither offered nor applied.",
+        'unfixable = ["TL301"]',
+    ),
     "unsafe-fixes": Key(
         Kind.BOOL,
         "false",
@@ -224,3 +315,6 @@ KEYS: Mapping[str, Key] = {
         "unsafe-fixes = true",
     ),
 }
+
+#: Settings that take one of a few strings.
+CHOICES: Mapping[str, tuple[str, ...]] = {"output-format": FORMATS, "fail-on": ("warning", "info")}

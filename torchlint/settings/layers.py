@@ -7,16 +7,27 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from torchlint.settings.formats import FORMATS
-from torchlint.settings.keys import KEYS
+from torchlint.settings.keys import CHOICES, KEYS, WrittenFloat
 from torchlint.source.paths import repository_of
 
 
 class SettingsError(Exception):
-    """A setting is at fault; the text is one line naming the file, the key and what would be valid."""
+    """A setting is not valid; the text is one line that names the file, the key and what would be valid."""
+
+    def __init__(self, message: str, excerpt: str = "") -> None:
+        super().__init__(message)
+        self.excerpt = excerpt  #: the line of the file, with a caret below the place; or empty
+        self.others: tuple[SettingsError, ...] = ()  #: further errors of the same settings
+
+
+def raise_all(errors: Sequence[SettingsError]) -> None:
+    """Raise the first of some errors, with the others attached to it; nothing if there are none."""
+    if errors:
+        errors[0].others = tuple(errors[1:])
+        raise errors[0]
 
 
 @dataclass(frozen=True)
@@ -27,27 +38,59 @@ class Layer:
     folder: str  #: patterns are relative to it
     values: Mapping[str, Any]
     trusted: bool = True  #: whether the user gave it, not a file or folder that may come from anywhere
+    text: str = field(default="", repr=False, compare=False)  #: of the file, to find places in it
+    above: tuple[str, ...] = ()  #: the keys of the table in the file that contains the settings
+
+    def error(self, message: str, *path: str | int, key: bool = False) -> SettingsError:
+        """An error in what is set by the keys ``path``: in the value, or in the last ``key``."""
+        if self.text:
+            from torchlint.settings.toml_positions import excerpt, position, positions
+
+            keys, values = positions(self.text)
+            full = (*self.above, *path)
+            span = keys.get(full) if key else values.get(full, keys.get(full))
+            if span is not None:
+                row, column = position(self.text, span[0])
+                return SettingsError(f"{self.where}:{row}:{column}: {message}", excerpt(self.text, span))
+        return SettingsError(f"{self.where}: {message}")
 
 
-def layer_of(table: Mapping[str, Any], where: str, folder: str, *, trusted: bool = True) -> Layer:
-    """Settings as a table, checked for keys and types. Raises SettingsError."""
-    for key, value in table.items():
-        if key not in KEYS:
-            raise SettingsError(f"{where}: unknown setting `{key}`{suggestion(key, KEYS)}")
-        if not KEYS[key].kind.admits(value):
-            raise SettingsError(f"{where}: `{key}` must be {KEYS[key].kind.value}, not {value!r}")
-        if _has_nul(value):
-            raise SettingsError(f"{where}: `{key}` contains a NUL character")
-    if table.get("output-format", "full") not in FORMATS:
-        name = table["output-format"]
-        raise SettingsError(f"{where}: unknown `output-format` {name!r}{suggestion(name, FORMATS)}")
-    if not re.fullmatch(r"\d{1,9}\.\d{1,9}(\.\d+)*", table.get("target-torch", "2.0")):
-        raise SettingsError(f'{where}: `target-torch` must be a version such as "2.4", not {table["target-torch"]!r}')
-    if not 0 <= table.get("min-speedup", 0) < float("inf"):
-        raise SettingsError(f"{where}: `min-speedup` must be a factor such as 1.1, not {table['min-speedup']!r}")
-    if not 0 <= table.get("timeout", 0) < float("inf"):
-        raise SettingsError(f"{where}: `timeout` must be a number of seconds such as 10, not {table['timeout']!r}")
-    return Layer(where, folder, table, trusted)
+def layer_of(
+    table: Mapping[str, Any],
+    where: str,
+    folder: str,
+    *,
+    trusted: bool = True,
+    text: str = "",
+    above: tuple[str, ...] = (),
+) -> Layer:
+    """Settings as a table, checked for keys and types. Raises SettingsError.
+
+    ``text`` is that of the file in which the table has the keys ``above``.
+    """
+    given = Layer(where, folder, table, trusted, text, above)
+    errors = [error for key, value in table.items() for error in [_error_in(given, key, value)] if error is not None]
+    raise_all(errors)
+    return replace(given, values={key: KEYS[key].kind.normal(value) for key, value in table.items()})
+
+
+def _error_in(layer: Layer, key: str, value: Any) -> SettingsError | None:
+    """What is wrong with a setting, if something is."""
+    if key not in KEYS:
+        return layer.error(f"unknown setting `{key}`{suggestion(key, KEYS)}", key, key=True)
+    kind = KEYS[key].kind
+    if not kind.admits(value):
+        return layer.error(f"`{key}` must be {kind.value}, not {value!r}", key)
+    if _has_nul(value):
+        return layer.error(f"`{key}` contains a NUL character", key)
+    choices = CHOICES.get(key)
+    if choices is not None and value not in choices:
+        return layer.error(f"unknown `{key}` {value!r}{suggestion(value, choices)}", key)
+    if key == "min-speedup" and not 0 <= value < float("inf"):
+        return layer.error(f"`{key}` must be a factor such as 1.1, not {value!r}", key)
+    if key == "timeout" and not 0 <= value < float("inf"):
+        return layer.error(f"`{key}` must be a number of seconds such as 10, not {value!r}", key)
+    return None
 
 
 def _has_nul(value: object) -> bool:
@@ -59,10 +102,12 @@ def _has_nul(value: object) -> bool:
     return isinstance(value, str) and "\0" in value
 
 
-def inline_layer(text: str) -> Layer:
-    """Settings given as ``key = value`` on the command line. Raises SettingsError."""
+def inline_layers(text: str) -> list[Layer]:
+    """Settings given as ``key = value`` on the command line, after those that they extend. Raises SettingsError."""
     where = f"--config {text!r}"
-    return layer_of(parse_toml(text.encode(), where), where, os.getcwd())
+    layer = layer_of(parse_toml(text.encode(), where), where, os.getcwd())
+    extended = layer.values.get("extend")
+    return [*(chain(os.path.abspath(os.path.expanduser(extended))) if extended else ()), layer]
 
 
 def path_in(layers: Sequence[Layer], key: str) -> str:
@@ -114,12 +159,14 @@ def chain(file: str) -> list[Layer]:
             by = f" (extended by {displayed(seen[-2])})" if len(seen) > 1 else ""
             raise SettingsError(f"{displayed(following)}: cannot be read: {error.strerror}{by}") from error
         table = parse_toml(data, following)
-        if os.path.basename(following) == "pyproject.toml":
+        text = data.decode("utf-8-sig")
+        above = ("tool", "torchlint") if os.path.basename(following) == "pyproject.toml" else ()
+        if above:
             table = table_in(table.get("tool")).get("torchlint", {})
             if not isinstance(table, dict):
-                raise SettingsError(f"{displayed(following)}: `tool.torchlint` must be a table")
+                raise Layer(displayed(following), "", {}, text=text).error("`tool.torchlint` must be a table", *above)
         folder = os.path.dirname(following)
-        layers.append(layer_of(table, displayed(following), folder, trusted=False))
+        layers.append(layer_of(table, displayed(following), folder, trusted=False, text=text, above=above))
         extended = table.get("extend")
         following = os.path.normpath(os.path.join(folder, os.path.expanduser(extended))) if extended else None
     return layers[::-1]
@@ -132,12 +179,29 @@ def parse_toml(data: bytes, where: str) -> dict[str, Any]:
     else:
         import tomli as tomllib
     try:
-        return tomllib.loads(data.decode("utf-8-sig"))
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise SettingsError(f"{displayed(where)}: not UTF-8: {error.reason}") from error
+    try:
+        return tomllib.loads(text, parse_float=WrittenFloat)
     except (ValueError, RecursionError) as error:  # ValueError: also an integer of too many digits
-        reason = str(error).partition(";")[0] or "too deeply nested"
-        raise SettingsError(f"{displayed(where)}: not valid TOML: {reason}") from error
+        raise _syntax_error(str(error).partition(";")[0] or "too deeply nested", text, displayed(where)) from error
+
+
+def _syntax_error(reason: str, text: str, where: str) -> SettingsError:
+    """The error for a text that is not TOML; the parser's ``reason`` ends with the place."""
+    from torchlint.settings.toml_positions import excerpt, position
+
+    match = re.fullmatch(r"(.*?) \(at (?:line (\d+), column (\d+)|end of document)\)", reason, re.DOTALL)
+    if match is None or "\n" not in text:  # a setting on the command line
+        return SettingsError(f"{where}: not valid TOML: {reason}")
+    if match[2]:
+        lines = text.splitlines(keepends=True)
+        start = sum(map(len, lines[: int(match[2]) - 1])) + int(match[3]) - 1
+    else:
+        start = len(text.rstrip())
+    row, column = position(text, start)
+    return SettingsError(f"{where}:{row}:{column}: not valid TOML: {match[1]}", excerpt(text, (start, start + 1)))
 
 
 def table_in(value: object) -> dict[str, Any]:

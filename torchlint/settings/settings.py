@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
+from torchlint.findings.diagnostic import Applicability, Diagnostic
 from torchlint.model.option import Option
 from torchlint.rule.engine_rules import ENGINE_RULES
 from torchlint.rule.registry import load_rules
 from torchlint.rule.rule import Rule
 from torchlint.settings.globs import Glob, matches
+from torchlint.settings.torch_versions import needed_by
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,14 @@ class PerFileIgnore:
     glob: Glob
     codes: frozenset[str]
     negated: bool = False
+
+
+@dataclass(frozen=True)
+class PerFileTarget:
+    """The oldest torch that the files that a pattern matches support."""
+
+    glob: Glob
+    version: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -36,7 +46,13 @@ class Settings:
     force_exclude: bool = False
     #: Oldest torch version the project supports, (major, minor), if known
     target_torch: tuple[int, int] | None = None
+    target_is_set: bool = False  #: as a setting: then no code shows that the project needs a newer one
+    per_file_targets: tuple[PerFileTarget, ...] = ()  #: where it is another one; the first that matches
     output_format: str = "full"
+    fail_on: str = "warning"  #: the lowest severity of findings with which a run fails
+    unfixable: frozenset[str] = frozenset()  #: rules whose fixes are not offered
+    treated_as_safe: frozenset[str] = frozenset()  #: rules whose unsafe fixes are taken for safe ones
+    treated_as_unsafe: frozenset[str] = frozenset()  #: rules whose safe fixes are taken for unsafe ones
     fix: bool = False
     unsafe_fixes: bool = False
     show_fixes: bool = False
@@ -49,14 +65,49 @@ class Settings:
     device: str = "GPU"  #: where speed-ups that matter were measured, as in `torchlint.rule.evidence.gain`
     #: Options of rules that are set: rule name -> option -> value
     options: Mapping[str, Mapping[str, Option]] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()  #: what the user should know about the settings, one line each
 
-    def rules(self, path: str | None = None) -> tuple[Rule, ...]:
-        """The rules to run, of all files or of the one at ``path``."""
-        rules = _enabled(self.plugins, self.codes, self.target_torch)
+    def possible_rules(self) -> tuple[Rule, ...]:
+        """The rules that run in some file: what a file uses may show that it needs a newer torch."""
+        newest = None
+        if self.target_torch is not None and self.target_is_set:
+            newest = max(self.target_torch, *(target.version for target in self.per_file_targets), self.target_torch)
+        return _enabled(self.plugins, self.codes, newest)
+
+    def rules(self, path: str | None = None, text: str = "") -> tuple[Rule, ...]:
+        """The rules to run, by default or in the file at ``path`` with the given text."""
+        rules = _enabled(self.plugins, self.codes, self.target_for(path, text))
         if path is None or not self.per_file_ignores:
             return rules
         ignored = self._ignored_in(os.path.abspath(path))
         return tuple(rule for rule in rules if rule.code not in ignored)
+
+    def target_for(self, path: str | None, text: str = "") -> tuple[int, int] | None:
+        """The oldest torch that the file at ``path`` with the given text supports; without a path, that of most files.
+
+        Where a requirement states it and the file uses what only a newer torch has, the requirement is out of date.
+        """
+        if path is not None and self.per_file_targets:
+            place = os.path.abspath(path)
+            for target in self.per_file_targets:
+                if matches((target.glob,), place):
+                    return target.version
+        if self.target_torch is None or self.target_is_set or not text:
+            return self.target_torch
+        return max(self.target_torch, needed_by(text) or self.target_torch)
+
+    def with_fix_as_set(self, diagnostic: Diagnostic) -> Diagnostic:
+        """The diagnostic with its fix as the settings have it: not at all, or safe or unsafe."""
+        fix, code = diagnostic.fix, diagnostic.code
+        if fix is None:
+            return diagnostic
+        if code in self.unfixable:
+            return replace(diagnostic, fix=None)
+        if fix.applicability is Applicability.UNSAFE and code in self.treated_as_safe:
+            return replace(diagnostic, fix=replace(fix, applicability=Applicability.SAFE))
+        if fix.applicability is Applicability.SAFE and code in self.treated_as_unsafe:
+            return replace(diagnostic, fix=replace(fix, applicability=Applicability.UNSAFE))
+        return diagnostic
 
     def enabled(self, code: str, path: str) -> bool:
         """Whether a diagnostic that the engine itself gives is reported in the file at ``path``."""
@@ -82,7 +133,7 @@ def all_rules(plugins: tuple[str, ...] = ()) -> tuple[Rule, ...]:
 
 @cache
 def _enabled(plugins: tuple[str, ...], codes: frozenset[str], target_torch: tuple[int, int] | None) -> tuple[Rule, ...]:
-    def serves(rule: Rule) -> bool:
+    def applies(rule: Rule) -> bool:
         return rule.since is None or target_torch is None or rule.since <= target_torch
 
-    return tuple(rule for rule in load_rules(plugins) if rule.code in codes and serves(rule))
+    return tuple(rule for rule in load_rules(plugins) if rule.code in codes and applies(rule))

@@ -14,7 +14,7 @@ export interface Command {
   readonly origin: Origin;
 }
 
-/** What a command said of itself. */
+/** The answer of a command to `--version`. */
 export type Answer =
   | { readonly kind: "version"; readonly version: string }
   /** There is no such executable. */
@@ -49,7 +49,7 @@ function ofInterpreter(interpreter: string, origin: Origin): Command {
   return { executable: interpreter, args: ["-m", "torchlint"], origin };
 }
 
-/** Asks the commands for their version until one tells it; the last attempt is that one, if any is. */
+/** Asks the commands for their version until one answers. If one does, it is the last attempt. */
 export async function firstThatRuns(
   commands: readonly Command[],
   ask: (command: Command) => Promise<Answer>,

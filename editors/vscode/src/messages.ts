@@ -1,10 +1,10 @@
-/** What the user is told when the server does not start: what is wrong, and what to do. */
+/** Messages for when the server does not start: the problem, and what to do. */
 
 import { type Answer, type Attempt, type Command, lastLine } from "./command";
 
 export interface Problem {
   readonly text: string;
-  /** A command line that mends it, if one does. */
+  /** A command line that fixes the problem, if there is one. */
   readonly install?: string;
 }
 

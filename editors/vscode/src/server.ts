@@ -30,7 +30,7 @@ const LAST_WORDS_MS = 1000;
 /** The server's own command. */
 const FIX_ALL = "torchlint.applyFixAll";
 
-/** A client that shows no errors of its own before its server has started: `Server.fail` tells what is wrong, once. */
+/** A client that shows no errors before its server has started: `Server.fail` reports the problem, once. */
 class Client extends LanguageClient {
   started = false;
 
@@ -152,7 +152,7 @@ export class Server {
     try {
       await client.start();
     } catch (error) {
-      // The broken connection may be noticed before the server's last words.
+      // The connection may close before the last output of the server arrives.
       await Promise.race([stderrEnded, setTimeout(LAST_WORDS_MS)]);
       this.fail(notStarted(command, stderr, error));
       await client.dispose().catch(() => undefined);
@@ -207,7 +207,7 @@ export class Server {
   }
 }
 
-/** One server serves all folders; the first one's settings and interpreter say which. */
+/** There is one server for all folders; the settings and interpreter of the first folder select it. */
 function firstFolder(): vscode.WorkspaceFolder | undefined {
   return vscode.workspace.workspaceFolders?.find((folder) => folder.uri.scheme === "file");
 }

@@ -1,4 +1,4 @@
-/** What the user set, and what of it the server is told. */
+/** The settings of the user, and those that are sent to the server. */
 
 import * as os from "node:os";
 import * as path from "node:path";
@@ -8,7 +8,7 @@ export interface Settings {
   readonly enable: boolean;
   /** The torchlint executable; empty: not set. */
   readonly path: string;
-  /** The Python interpreter that torchlint is installed for; empty: not set. */
+  /** The Python interpreter of the environment with torchlint; empty: not set. */
   readonly interpreter: string;
   /** The settings file to use for all files, or settings as in `[tool.torchlint]`. */
   readonly configuration: string | object | undefined;
@@ -37,7 +37,7 @@ export function readSettings(get: (key: string) => unknown, variables: Variables
 
 function readConfiguration(value: unknown, variables: Variables): string | object | undefined {
   if (typeof value === "string" && value.trim()) {
-    // The server need not run in the folder that is open, so it is told a whole path.
+    // The server may run in another folder, so it receives an absolute path.
     return path.resolve(variables.workspaceFolder ?? os.homedir(), expand(value.trim(), variables));
   }
   return typeof value === "object" && value !== null && !Array.isArray(value) ? value : undefined;
@@ -55,7 +55,7 @@ export function expand(text: string, variables: Variables): string {
     });
 }
 
-/** What the server is told when it starts; a setting that is not set is left out. */
+/** What is sent to the server when it starts, without unset settings. */
 export function initializationOptions(settings: Settings): object {
   return { settings: settings.configuration === undefined ? {} : { configuration: settings.configuration } };
 }

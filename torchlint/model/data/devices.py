@@ -9,7 +9,11 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
+from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.moves import keyword, moved_to
+from torchlint.model.semantics.options import Options
+from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.dotted import last_name
 
 #: Libraries that move a network and its batches to the device.
@@ -22,6 +26,10 @@ _PREPARATIONS = (
     "torch.cuda.device_count",
     "torch.cuda.empty_cache",
 )
+#: How many names a device is followed through.
+_DEPTH = 4
+#: What has an attribute `device` that tells where it is.
+_WITH_DEVICE = (Kind.MODULE, Kind.TENSOR, Kind.BATCH)
 _SWITCHES = frozenset(f"torch.backends.cudnn.{name}" for name in ("benchmark", "deterministic", "enabled"))
 
 
@@ -58,6 +66,40 @@ class Devices(ForestFact):
             if isinstance(part, cst.IfExp) and self._falls_back_to_cpu(part):
                 return True
         return False
+
+    def is_move_to_cuda(self, call: cst.Call) -> bool:
+        """Whether a call such as ``x.to(device)`` or ``x.cuda()`` copies to a CUDA device.
+
+        A device that is not known, as configuration files set it, counts as one in a program that uses CUDA.
+        """
+        device = moved_to(call, self._module.values)
+        if device is not None or not isinstance(call.func, cst.Attribute) or call.func.attr.value != "to":
+            return device is Device.CUDA
+        target = keyword(call, "device") or next((item.value for item in call.args if item.keyword is None), None)
+        return target is not None and self._is_set_elsewhere(target) and (self.uses_cuda or self._prepares_cuda)
+
+    def _is_set_elsewhere(self, node: cst.BaseExpression, depth: int = _DEPTH) -> bool:
+        """Whether a device is one of settings that are out of sight: ``self.device``, ``config["device"]``.
+
+        An option of the command line is not: its default is known.
+        """
+        if isinstance(node, cst.Call):
+            is_device = self._module.name_of(node.func) == "torch.device" and bool(node.args)
+            return is_device and self._is_set_elsewhere(node.args[0].value, depth)
+        value = self._module.value(node)
+        if value.device is not None or value.kind not in (Kind.UNKNOWN, Kind.NONE, Kind.OTHER, Kind.DEVICE):
+            return False
+        if not isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
+            return False
+        written = self._module.fact(Configuration).step(node) if depth else None
+        if written is not None:
+            values = [item for item in written.values if item is not node]
+            return bool(values) and all(self._is_set_elsewhere(item, depth - 1) for item in values)
+        name = _key(node) if isinstance(node, cst.Subscript) else last_name(node)
+        if "device" not in name.lower() or self._module.fact(Options).is_declared(name):
+            return False
+        around = [part for part in self._module.tree.nodes_in(node) if isinstance(part, (cst.Name, cst.Attribute))]
+        return all(self._module.value(part).kind not in _WITH_DEVICE for part in around)  # not `model.body.device`
 
     @cached_property
     def uses_accelerator(self) -> bool:
@@ -121,3 +163,10 @@ class Devices(ForestFact):
         return any(map(self._module.imports, _TRAINER_LIBRARIES)) or any(
             name in knowledge.TRAINERS for name in self._module.imported_names
         )
+
+
+def _key(node: cst.Subscript) -> str:
+    """``device`` of ``config["device"]``; empty for other indices."""
+    first = node.slice[0].slice if len(node.slice) == 1 else None
+    key = first.value if isinstance(first, cst.Index) else None
+    return str(key.evaluated_value) if isinstance(key, cst.SimpleString) else ""

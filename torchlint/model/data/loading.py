@@ -17,7 +17,6 @@ from torchlint.model.data.host_data import HostData
 from torchlint.model.data.loaders import Loaders
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.moves import moved_to
 from torchlint.model.semantics.value import Device, Role, iterated, named_device
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import called_name, last_name
@@ -211,7 +210,7 @@ class Loading(ForestFact):
             attr = func.attr.value
             if attr in ("to", "cuda", "type"):
                 origins = batch_origins(self._module.value(func.value))
-                moved = bool(origins) and moved_to(call, self._values) is Device.CUDA
+                moved = bool(origins) and self._module.fact(Devices).is_move_to_cuda(call)
                 return origins if moved and self._module.fact(BatchParts).may_be_part(func.value) else nothing
             if attr == "copy_" and call.args and self._module.value(func.value).device is Device.CUDA:
                 return batch_origins(self._module.value(call.args[0].value))

@@ -33,18 +33,20 @@ class Subscripts:
             return Value(Kind.TENSOR, base.origins, role=Role.BATCH, sure=base.sure)
         if base.kind is Kind.TENSOR:
             return base
-        if base.elements and len(node.slice) == 1:
+        shapes = base.shapes or ((base.elements,) if base.elements else ())
+        if shapes and len(node.slice) == 1:
             index = node.slice[0].slice
-            if isinstance(index, cst.Index):
-                position = integer(index.value)
-                if position is not None and -len(base.elements) <= position < len(base.elements):
-                    return base.elements[position]
+            position = integer(index.value) if isinstance(index, cst.Index) else None
+            if position is not None:
+                found = [each[position] for each in shapes if -len(each) <= position < len(each)]
+                if found:
+                    return join(found)
         if base.kind is Kind.SEQUENCE and base.each is not None:
             index = node.slice[0].slice
             if not isinstance(index, cst.Index):
                 return base
-            found = self._contents.under(base, node.value, index.value) if base.each.kind is Kind.LOADER else base
-            return found.each or self._guesses.of_item(node.value)
+            items = self._contents.under(base, node.value, index.value) if base.each.kind is Kind.LOADER else base
+            return items.each or self._guesses.of_item(node.value)
         if base.kind is Kind.MODULE:
             return Value(Kind.MODULE, sure=False)
         if base.kind is Kind.ARRAY:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -46,6 +46,8 @@ class Value:
     origins: frozenset[cst.CSTNode] = frozenset()
     device: Device | None = None  #: CUDA also where a condition picks it; None if unknown
     elements: tuple[Value, ...] = ()  #: of a sequence whose members are known one by one
+    #: the elements of each length, of a value that is not a sequence of one length on all paths
+    shapes: tuple[tuple[Value, ...], ...] = ()
     each: Value | None = None  #: of an iterable: what every item is
     constant: object = None  #: of a literal
     name: str = ""  #: dotted name of the class or function that made it
@@ -73,6 +75,26 @@ TENSOR = Value(Kind.TENSOR)
 
 def join(values: Iterable[Value]) -> Value:
     """What is true of all ``values``; None as one of several stands for "not yet set"."""
+    given = tuple(values)
+    found = _joined(given)
+    if not found.elements and any(value.elements or value.shapes for value in given):
+        return replace(found, shapes=_shapes(given))
+    return found
+
+
+def _shapes(values: Sequence[Value]) -> tuple[tuple[Value, ...], ...]:
+    """For each length of a sequence among ``values`` what is true of the elements of all sequences of that length."""
+    by_length: dict[int, list[tuple[Value, ...]]] = {}
+    for value in values:
+        for elements in value.shapes or ((value.elements,) if value.elements else ()):
+            by_length.setdefault(len(elements), []).append(elements)
+    others = [UNKNOWN] if any(not value for value in values if not value.shapes) else []  # may be of any length
+    return tuple(
+        tuple(join([*members, *others]) for members in zip(*found, strict=True)) for found in by_length.values()
+    )
+
+
+def _joined(values: Iterable[Value]) -> Value:
     known: Value | None = None
     sure = True
     only_none = False
@@ -101,7 +123,10 @@ _RELATED = {
 
 
 def _join_two(a: Value, b: Value) -> Value | None:
-    kind = a.kind if a.kind is b.kind else _RELATED.get(frozenset({a.kind, b.kind}))
+    kinds = frozenset({a.kind, b.kind})
+    if kinds == {Kind.LOADER, Kind.SEQUENCE}:  # a pair of loaders for training, one for a test
+        return replace(a if a.kind is Kind.LOADER else b, sure=False)
+    kind = a.kind if a.kind is b.kind else _RELATED.get(kinds)
     if kind is None:
         return None
     device = _join_devices(named_device(a), named_device(b))
@@ -157,8 +182,10 @@ def iterated(value: Value) -> Value:
     return UNKNOWN
 
 
-def unpacked(value: Value, path: tuple[int, ...]) -> Value:
-    """The part of ``value`` that unpacking binds at ``path``."""
+def unpacked(value: Value, path: tuple[int, ...], count: int | None = None) -> Value:
+    """The part of ``value`` that unpacking binds at ``path``, into ``count`` targets if their number is known."""
+    if path and value.shapes:
+        value = next((replace(value, elements=each, shapes=()) for each in value.shapes if len(each) == count), value)
     for position in path:
         if value.kind is Kind.BATCH or (value.kind is Kind.TENSOR and value.role is Role.BATCH):
             value = Value(Kind.TENSOR, value.origins, role=Role.BATCH, sure=value.sure)

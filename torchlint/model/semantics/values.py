@@ -10,6 +10,7 @@ from typing import TypeVar
 import libcst as cst
 
 from torchlint.model.semantics import knowledge
+from torchlint.model.semantics.branches import Branches, Returned
 from torchlint.model.semantics.compounds import compound_value
 from torchlint.model.semantics.contents import Contents
 from torchlint.model.semantics.definitions import Definitions
@@ -28,6 +29,7 @@ from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.semantics.records import Records
 from torchlint.model.semantics.subscripts import Subscripts
 from torchlint.model.semantics.value import NONE, NUMBER, UNKNOWN, Role, Value, iterated, join, unpacked
+from torchlint.model.syntax.calls import replaces_callee
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import class_parameter, first_parameter, is_static, owner_of
 from torchlint.model.syntax.scopes import Binding, Scope
@@ -57,6 +59,7 @@ class Values:
         self._subscripts = Subscripts(self, self.items, self._contents, self._guesses)
         self.reaching = Reaching(tree, names)
         self.engines = Engines(tree, names, definitions, self)
+        self._branches = Branches(tree, definitions)
         self._given = Given(tree, names, definitions, self)
         self.records = Records(tree, names, definitions, self)
 
@@ -85,7 +88,7 @@ class Values:
     def binding_value(self, binding: Binding) -> Value:
         """What ``binding`` gives its name."""
         if binding.kind == "assign":
-            return unpacked(self.of(binding.value), binding.path)
+            return unpacked(self.of(binding.value), binding.path, binding.targets)
         if binding.kind == "for":
             return unpacked(iterated(self.of(binding.value)), binding.path)
         if binding.kind == "with":
@@ -146,7 +149,7 @@ class Values:
         if param.default is not None:
             given.append(self.of(param.default))
         seen = join(given) if given else UNKNOWN
-        if seen.kind in (Kind.UNKNOWN, Kind.NONE):
+        if seen.kind in (Kind.UNKNOWN, Kind.NONE) and not seen.shapes:
             return promised or self._guesses.of(binding.name)
         return seen
 
@@ -204,7 +207,7 @@ class Values:
             return UNKNOWN
         if found.kind is Kind.NUMBER and found.sure and not all(self.of(item.value) for item in augmented):
             return replace(found, sure=False)  # ``loss = 0``, then ``loss += criterion(...)``
-        if not found and any(binding.kind in ("assign", "for", "with") for binding in reached):
+        if not (found or found.shapes) and any(item.kind in ("assign", "for", "with") for item in reached):
             hint = self._guesses.of(name)
             if hint.kind is not Kind.LOADER or all(b.kind in ("assign", "with") for b in reached):
                 moves = [moved_to(b.value, self) for b in reached if isinstance(b.value, cst.Call) and not b.path]
@@ -279,7 +282,7 @@ class Values:
         """The value of an attribute that a class and its methods bind."""
         bindings = scope.attributes.get(attr, []) + scope.bindings.get(attr, [])
         found = self._contents.filled(join([self.binding_value(binding) for binding in bindings]), scope, attr)
-        return found if found.kind is not Kind.UNKNOWN else self._guesses.of(f"self.{attr}")
+        return found if found or found.shapes else self._guesses.of(f"self.{attr}")
 
     # -- calls
 
@@ -299,7 +302,7 @@ class Values:
         elif name is None or not name.startswith("torch."):
             callee = self.of(node.func)
             if callee.kind is Kind.CLASS or (callee.kind is Kind.MODULE and not callee.sure):
-                if isinstance(node.func, cst.Name) and self._replaces_callee(node):
+                if isinstance(node.func, cst.Name) and replaces_callee(node, self._tree.parent(node)):
                     return self._guesses.of(node.func.value)
                 if callee.kind is Kind.CLASS and callee.definition is None:
                     return self._guesses.instance(dotted_name(node.func) or "")
@@ -308,16 +311,6 @@ class Values:
             if callee.kind is Kind.LOSS:
                 return Value(Kind.TENSOR, role=Role.LOSS, sure=callee.sure)
         return self._passed_through(node)
-
-    def _replaces_callee(self, node: cst.Call) -> bool:
-        """``model = model(classes)``: what is called so was a class, and now is an object of it."""
-        statement = self._tree.parent(node)
-        return (
-            isinstance(statement, cst.Assign)
-            and isinstance(node.func, cst.Name)
-            and len(statement.targets) == 1
-            and dotted_name(statement.targets[0].target) == node.func.value
-        )
 
     def _passed_through(self, node: cst.Call) -> Value:
         """An unknown call on a loader most often wraps it: ``log_every(loader, 10)``, ``Prefetcher(loader)``."""
@@ -335,8 +328,9 @@ class Values:
                 if passed and "__iter__" in self._tree.scopes[definition].bindings:
                     return passed
             return replace(made, origins=frozenset({node}))
-        returned = self._once(("returned", definition), lambda: self.returned(definition))
-        if not returned:
+        reached = self._branches.reached(node, definition)
+        returned = self._once(("returned", definition, reached), lambda: self.returned(definition, reached))
+        if not returned and not returned.shapes:
             returned = self._handed_back(node, definition)
         if not returned and definition.name.value == "cycle":
             return self._passed_through(node)
@@ -353,16 +347,17 @@ class Values:
         moves = [moved_to(move, self) for _, made in found for move in made]
         return replace(self.of(given), device=next((device for device in moves if device), None))
 
-    def returned(self, function: cst.FunctionDef) -> Value:
-        """What calling ``function`` gives: all its returns, or an iterable of its yields."""
-        return self._memo.guard(function, lambda: self._returned(function))
+    def returned(self, function: cst.FunctionDef, reached: Returned | None = None) -> Value:
+        """What calling ``function`` gives: its returns, all or those that are reached, or an iterable of its yields."""
+        return self._memo.guard((function, reached), lambda: self._returned(function, reached))
 
-    def _returned(self, function: cst.FunctionDef) -> Value:
+    def _returned(self, function: cst.FunctionDef, reached: Returned | None) -> Value:
         each = [self.of(item) for item in self._definitions.yields(function)]
         each += [iterated(self.of(item)) for item in self._definitions.delegated(function)]
         if each:
             return Value(Kind.SEQUENCE, each=join(each))
-        return join([NONE if item is None else self.of(item) for item in self._definitions.returns(function)])
+        returns = self._definitions.returns(function) if reached is None else reached
+        return join([NONE if item is None else self.of(item) for item in returns])
 
     def _instance_of(self, name: str | None, node: cst.CSTNode | None, definition: cst.ClassDef | None) -> Value:
         """An instance of the class called ``name``, or defined in the file."""

@@ -10,6 +10,7 @@ from typing import Protocol
 import libcst as cst
 
 from torchlint.model.semantics.knowledge import SIGNATURES
+from torchlint.model.syntax.dotted import dotted_name
 
 
 class Presence(Enum):
@@ -57,6 +58,16 @@ def is_super_call(node: cst.Call, method: str) -> bool:
         and isinstance(func.value, cst.Call)
         and isinstance(func.value.func, cst.Name)
         and func.value.func.value == "super"
+    )
+
+
+def replaces_callee(node: cst.Call, statement: cst.CSTNode | None) -> bool:
+    """Whether ``statement``, around ``node``, is ``model = model(classes)``: a class becomes an object of it."""
+    return (
+        isinstance(statement, cst.Assign)
+        and isinstance(node.func, cst.Name)
+        and len(statement.targets) == 1
+        and dotted_name(statement.targets[0].target) == node.func.value
     )
 
 

@@ -21,6 +21,16 @@ class Binding:
     path: tuple[int, ...] = ()  #: position in the unpacked value, -1 for a starred or unknown position
     imported: str = ""  #: what an import binds, as a dotted name
 
+    @property
+    def targets(self) -> int | None:
+        """How many elements the value has that an assignment unpacks; None if it unpacks none, or any number."""
+        for target in self.node.targets if self.path and isinstance(self.node, cst.Assign) else ():
+            elements = target.target.elements if isinstance(target.target, (cst.Tuple, cst.List)) else ()
+            starred = any(isinstance(element, cst.StarredElement) for element in elements)
+            if elements:
+                return None if starred else len(elements)
+        return None
+
 
 def unpacked(value: cst.BaseExpression | None, path: tuple[int, ...]) -> cst.BaseExpression | None:
     """The expression in ``value`` that unpacking by ``path`` takes; ``value`` if there is nothing to take.

@@ -202,13 +202,13 @@ class Inference:
             return None
         loop = self._batch_loop(call)
         if words & EVALUATING and (loop is not None or self._uses.reads(function)):
-            return InferenceSite(call, model, function, (f"`{function.name.value}` evaluates", None))
+            return InferenceSite(call, model, function, (f"`{function.name.value}` is an evaluation function", None))
         if words & ACTING and self._uses.only_chooses(call, function):
             return InferenceSite(call, model, function, (f"`{function.name.value}` only chooses an action", None))
         if words & USING and self._uses.leaves_graph(call, function):
             return InferenceSite(call, model, function, (f"`{function.name.value}` only reads the outputs", None))
         if self._uses.only_leaves_graph(call, function):
-            return InferenceSite(call, model, function, ("the output is only read after it was detached", None))
+            return InferenceSite(call, model, function, ("the output is only read after it is detached", None))
         return None
 
     def _evaluating_phase(self, call: cst.Call, function: cst.FunctionDef | None) -> Phase | None:
@@ -265,7 +265,7 @@ class Inference:
             return InferenceSite(call, model, node, (self._quoted(evaluated), evaluated))
         loop = self._batch_loop(call)
         if loop is not None and self._is_held_out(loop) and self._uses.reads(node):
-            return InferenceSite(call, model, node, ("no loss of this loop is propagated backward", None))
+            return InferenceSite(call, model, node, ("this loop has no backward pass", None))
         return None
 
     def _is_only_read(self, call: cst.Call) -> bool:
@@ -378,7 +378,7 @@ class Inference:
         if not any(module.fact(ModeDependence).of(made) for made in constructors):
             return None
         first = min(constructors, key=module.tree.index)
-        return InferenceSite(call, model, node, ("built in training mode", first), phase)
+        return InferenceSite(call, model, node, ("created in training mode", first), phase)
 
 
 def _over_batches(node: cst.For) -> bool:

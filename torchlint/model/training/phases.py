@@ -32,7 +32,7 @@ class Phase:
     @property
     def evidence(self) -> tuple[str, cst.CSTNode]:
         """What shows that the function does not train, and where."""
-        return f"nothing is trained where `{self.name}` is `{self.value!r}`", self.places[0]
+        return f"nothing is trained when `{self.name}` is `{self.value!r}`", self.places[0]
 
 
 class Phases(ForestFact):

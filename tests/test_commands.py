@@ -1,0 +1,88 @@
+"""The commands other than `check`: how they are found, and what the small ones print."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import torchlint
+from torchlint.commands import COMMANDS
+from torchlint.rule.registry import load_rules
+
+RunTorchlint = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.mark.parametrize(
+    ("word", "command"), [("chek", "check"), ("explian", "explain"), ("Rules", "rules"), ("verison", "version")]
+)
+def test_a_misspelt_command_is_not_taken_for_a_path(
+    tmp_path: Path, torchlint_in: RunTorchlint, word: str, command: str
+) -> None:
+    done = torchlint_in(tmp_path, word)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert (
+        done.stderr == f"error: `{word}` is not a command, a file or a folder; did you mean the command `{command}`?\n"
+    )
+
+
+def test_a_path_may_resemble_a_command(tmp_path: Path, torchlint_in: RunTorchlint) -> None:
+    (tmp_path / "chek").mkdir()
+    (tmp_path / "chek" / "a.py").write_text("x = 1\n")
+    assert torchlint_in(tmp_path, "chek").stdout == "No findings in 1 file.\n"
+    assert torchlint_in(tmp_path, "model").stderr == "error: model: no such file or folder\n"
+
+
+def test_names_of_ruffs_commands_are_understood(tmp_path: Path, torchlint_in: RunTorchlint) -> None:
+    assert torchlint_in(tmp_path, "rule", "TL101").stdout == torchlint_in(tmp_path, "explain", "TL101").stdout
+    assert torchlint_in(tmp_path, "linter").stdout == torchlint_in(tmp_path, "families").stdout
+
+
+def test_the_version(tmp_path: Path, torchlint_in: RunTorchlint) -> None:
+    line = f"torchlint {torchlint.__version__}\n"
+    for arguments in (["version"], ["--version"], ["-V"], ["check", "-V"]):
+        assert torchlint_in(tmp_path, *arguments).stdout == line
+    written = torchlint_in(tmp_path, "version", "--output-format", "json").stdout
+    assert json.loads(written) == {"version": torchlint.__version__}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_prints_what_the_option_of_the_command_prints(
+    tmp_path: Path, torchlint_in: RunTorchlint, command: str
+) -> None:
+    shown = torchlint_in(tmp_path, "help", command)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.stdout == torchlint_in(tmp_path, command, "--help").stdout
+
+
+def test_help_without_a_command_is_that_of_torchlint(tmp_path: Path, torchlint_in: RunTorchlint) -> None:
+    shown = torchlint_in(tmp_path, "help").stdout
+    assert shown == torchlint_in(tmp_path, "--help").stdout
+    assert all(command in shown for command in COMMANDS)
+    done = torchlint_in(tmp_path, "help", "chekc")
+    assert (done.returncode, done.stderr) == (2, "error: unknown command `chekc`; did you mean `check`?\n")
+
+
+def test_families_are_listed_with_the_prefix_that_selects_them(tmp_path: Path, torchlint_in: RunTorchlint) -> None:
+    listed = json.loads(torchlint_in(tmp_path, "families", "--output-format", "json").stdout)
+    by_name = {family["name"]: family for family in listed}
+    assert by_name["data_loading"]["prefix"] == "TL1"
+    assert by_name["data_loading"]["summary"] == "Rules about datasets and data loaders."
+    own = [rule for rule in load_rules() if rule.family() == "data_loading"]
+    assert by_name["data_loading"]["rules"] == len(own)
+    assert all(rule.code.startswith("TL1") for rule in own)
+    head, *rows = torchlint_in(tmp_path, "families").stdout.splitlines()
+    assert head.split() == ["prefix", "family", "rules", "about"]
+    assert [row.split()[1] for row in rows] == list(by_name)
+
+
+def test_several_rules_are_explained_at_once(tmp_path: Path, torchlint_in: RunTorchlint) -> None:
+    both = torchlint_in(tmp_path, "explain", "TL101", "missing-eval", "tl101").stdout
+    titles = [line for line in both.splitlines() if line.startswith("# ")]
+    assert titles == ["# TL101 single-process-dataloader", "# TL401 missing-eval"]
+    done = torchlint_in(tmp_path, "explain", "TL101", "TL998")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: unknown rule `TL998`; did you mean ")

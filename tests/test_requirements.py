@@ -1,0 +1,176 @@
+"""The oldest torch that a project supports: from all the files that may state it, and from the code itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from torchlint.settings.layers import layer_of
+from torchlint.settings.requirements import of_torch
+from torchlint.settings.resolver import Resolver
+from torchlint.settings.settings import Settings
+from torchlint.settings.torch_versions import needed_by, oldest_torch
+
+Version = tuple[int, int]
+
+
+def target(folder: Path, files: dict[str, str]) -> Version | None:
+    """The oldest torch that a project of these files supports."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return Resolver().for_folder(str(folder)).target_torch
+
+
+PROJECT = "[project]\nname = 'x'\nversion = '1'\n"
+LINUX, OTHERS = 'sys_platform == "linux"', 'sys_platform != "linux"'
+POETRY = "[tool.poetry.dependencies]\npython = '^3.10'\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (PROJECT + "dependencies = ['Torch >= 2.1']", (2, 1)),
+        (PROJECT + f"dependencies = ['torch>=2.4; {LINUX}', 'torch>=2.1; {OTHERS}']", (2, 1)),
+        (PROJECT + f"dependencies = ['torch>=2.4; {LINUX}', 'torch; {OTHERS}']", None),
+        (PROJECT + "dependencies = ['torch>=2.1', 'torch>=2.4; python_version >= \"3.13\"']", (2, 4)),
+        (PROJECT + "dependencies = ['torch-geometric>=2.4', 'torchvision>=0.18']", None),
+        (PROJECT + "dependencies = ['numpy']\n[project.optional-dependencies]\ngpu = ['torch>=2.2']", (2, 2)),
+        (PROJECT + "[project.optional-dependencies]\na = ['torch>=2.2']\nb = ['torch==2.0']", (2, 0)),
+        (PROJECT + "dependencies = ['torch>=2.3']\n[project.optional-dependencies]\na = ['torch==2.1']", (2, 3)),
+        (PROJECT + "dependencies = ['torch']\n[project.optional-dependencies]\na = ['torch==2.1']", None),
+        (PROJECT + "dependencies = []\n[dependency-groups]\ndev = ['torch==2.6', {include-group = 'x'}]", (2, 6)),
+        ("[dependency-groups]\ndev = ['torch==2.6', {include-group = 'x'}]\nx = []", (2, 6)),
+        (POETRY + "torch = '^2.1'", (2, 1)),
+        (POETRY + "torch = '^1.4'", (1, 11)),
+        (POETRY + "torch = '~1.8.1'", (1, 8)),
+        (POETRY + "torch = '2.3.1'", (2, 3)),
+        (POETRY + "torch = '*'", None),
+        (POETRY + "torch = '>=2.0,<2.5'", (2, 0)),
+        (POETRY + "torch = '^2.4 || ~2.1'", (2, 1)),
+        (POETRY + "torch = {version = '^2.2', optional = true}", (2, 2)),
+        (
+            POETRY + f"torch = [{{version = '^2.4', markers = '{LINUX}'}}, {{version = '^2.2', markers = '{OTHERS}'}}]",
+            (2, 2),
+        ),
+        (POETRY + "[tool.poetry.group.train.dependencies]\ntorch = '^2.5'", (2, 5)),
+        ("[tool.poetry.group.train.dependencies]\ntorch = '^2.5'", (2, 5)),
+        (
+            PROJECT
+            + "dynamic = ['dependencies']\n[tool.setuptools.dynamic]\ndependencies = {file = ['deps/torch.txt']}",
+            (2, 7),
+        ),
+    ],
+)
+def test_pyproject(tmp_path: Path, text: str, expected: Version | None) -> None:
+    assert target(tmp_path, {"pyproject.toml": text, "deps/torch.txt": "torch==2.7.1\n"}) == expected
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"requirements.txt": "-r a/b.txt\nnumpy\n", "a/b.txt": "-r ../requirements.txt\ntorch>=2.2\n"}, (2, 2)),
+        ({"requirements.txt": "torch==2.3.0 \\\n    --hash=sha256:abc\n"}, (2, 3)),
+        ({"requirements.txt": "--index-url https://download.pytorch.org/whl/cu121\ntorch~=2.3 # why\n"}, (2, 3)),
+        ({"requirements.txt": "# torch>=2.9\nnumpy\n"}, None),
+        ({"requirements/a.txt": "torch>=2.2\n", "requirements/b.txt": "torch==2.0\n"}, (2, 0)),
+        ({"setup.cfg": "[options.extras_require]\nall =\n    torch>=2.2\n"}, (2, 2)),
+        ({"setup.py": "NEEDED = ['torch>=2.1', 'numpy']\nsetup(install_requires=NEEDED)\n"}, (2, 1)),
+        ({"setup.py": "setup(extras_require={'a': ['torch>=2.4'], 'b': ['torch>=2.2'] + more})\n"}, (2, 2)),
+        ({"setup.py": "setup(**{'install_requires': ['torch>=2.4']})\n"}, None),
+        ({"environment.yml": "dependencies:\n  - python=3.11\n  - pytorch=2.1\n  - torchvision\n"}, (2, 1)),
+        ({"environment.yml": "dependencies:\n  - pytorch::pytorch=2.1.2=py3.11_cuda12.1\n"}, (2, 1)),
+        ({"environment.yaml": "dependencies:\n  - pytorch>=1.13,<2\n"}, (1, 13)),
+        ({"environment.yml": "dependencies:\n  - pip:\n    - torch==2.5.1\n    - pytorch-lightning==2.0\n"}, (2, 5)),
+        ({"environment.yml": "dependencies:\n  - pytorch\n"}, None),
+    ],
+)  # fmt: skip
+def test_other_files(tmp_path: Path, files: dict[str, str], expected: Version | None) -> None:
+    assert target(tmp_path, files) == expected
+
+
+def test_what_a_project_supports_comes_before_what_one_environment_has(tmp_path: Path) -> None:
+    files = {"environment.yml": "dependencies:\n  - pytorch=2.6\n", "requirements.txt": "torch==2.5\n"}
+    assert target(tmp_path, files) == (2, 5)
+    assert target(tmp_path, {"pyproject.toml": PROJECT + "dependencies = ['torch>=2.0']"}) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "torch>=" + "9" * 5000,
+        "torch>=2.0; " + "(" * 3000 + "python_version>'3'",
+        "torch " * 5000,
+        "torch===latest",
+        "torch>=",
+        "torch[" * 2000,
+    ],
+)
+def test_odd_requirements_state_nothing(tmp_path: Path, text: str) -> None:
+    assert target(tmp_path, {"requirements.txt": text}) is None
+
+
+def test_a_file_without_end_is_not_read(tmp_path: Path) -> None:
+    assert target(tmp_path, {"requirements.txt": "-r /dev/zero\ntorch==2.4\n"}) == (2, 4)
+
+
+def test_only_requirements_of_torch_count() -> None:
+    given = ["torch", " TORCH>1", "torch[x]>=2; python_version>'3'", "torchvision", "torch-scatter", "torch.x", 3]
+    assert of_torch(given) == ("torch", " TORCH>1", "torch[x]>=2; python_version>'3'")
+    assert oldest_torch(["torchaudio>=2.4", "not a requirement", "torch>=2.2"]) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("code", "version"),
+    [
+        ("import torch\nmodel = torch.compile(model)\n", (2, 0)),
+        ("import torch\nscaler = torch.amp.GradScaler('cuda')\n", (2, 3)),
+        ("from torch.amp import GradScaler, autocast\n", (2, 3)),
+        ("import torch\nx = torch.compile(y)\nscaler = torch.amp.GradScaler('cuda')\n", (2, 3)),
+        ("import torch.nn.functional as F\ny = F.scaled_dot_product_attention(q, k, v)\n", (2, 0)),
+        ("import torch\n# torch.compile(model)\n", None),
+        ('"""torch.compile"""\nimport torch\n', None),
+        ("import torch\nif hasattr(torch, 'compile'):\n    model = torch.compile(model)\n", None),
+        ("import torch\nif torch.__version__ >= '2':\n    model = torch.compile(model)\n", None),
+        ("import torch\ntry:\n    model = torch.compile(model)\nexcept AttributeError:\n    pass\n", None),
+        ("import re\nre.compile('torch')\n", None),
+    ],
+)
+def test_code_shows_what_it_needs(code: str, version: Version | None) -> None:
+    assert needed_by(code) == version
+
+
+NEW = "import torch\nmodel = torch.compile(NEWER)\nscaler = torch.amp.GradScaler('cuda')\n"
+
+
+def test_an_outdated_requirement_silences_no_advice(tmp_path: Path) -> None:
+    """ZZ202 is advice for torch 2.4 and later: here the file shows 2.3, 2.0 or nothing."""
+    (tmp_path / "requirements.txt").write_text("torch>=1.0\n")
+    layer = layer_of({"plugins": ["demo_pack"], "select": ["ZZ202", "TL303"]}, "x", str(tmp_path))
+    settings = Resolver([layer]).for_folder(str(tmp_path))
+    assert settings.target_torch == (1, 11)
+    path = str(tmp_path / "a.py")
+
+    def target_of(text: str, settings: Settings = settings) -> Version | None:
+        return settings.target_for(path, text)
+
+    assert target_of("x = 1\n") == (1, 11)
+    assert target_of(NEW) == (2, 3)
+    assert {rule.code for rule in settings.rules(path, NEW)} < {rule.code for rule in settings.possible_rules()}
+    fixed = layer_of({"target-torch": "1.13"}, "x", str(tmp_path))
+    assert target_of(NEW, Resolver([layer, fixed]).for_folder(str(tmp_path))) == (1, 13)  # said, not guessed
+
+
+def test_a_pattern_of_files_has_its_own_target(tmp_path: Path) -> None:
+    values = {
+        "plugins": ["demo_pack"],
+        "select": ["ZZ202"],
+        "target-torch": "2.0",
+        "per-file-target-torch": {"examples/*": "2.6", "examples/old/*": "1.13"},
+    }
+    settings = Resolver([layer_of(values, "x", str(tmp_path))], isolated=True).for_folder(str(tmp_path))
+    assert settings.rules(str(tmp_path / "a.py")) == ()
+    assert [rule.code for rule in settings.rules(str(tmp_path / "examples" / "a.py"))] == ["ZZ202"]
+    assert settings.target_for(str(tmp_path / "examples" / "old" / "a.py")) == (2, 6)  # the first pattern counts
+    assert [rule.code for rule in settings.possible_rules()] == ["ZZ202"]

@@ -1,0 +1,120 @@
+"""Which returns of a function a call can reach: ``build_loader(args, train=True)`` returns what the branch returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.model.semantics.definitions import Definitions
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.tree import Tree
+
+#: Returned expressions; None for a bare ``return``.
+Returned = tuple[cst.BaseExpression | None, ...]
+#: A test, and whether it holds where a return is reached.
+_Condition = tuple[cst.BaseExpression, bool]
+_BLOCKS = (cst.IndentedBlock, cst.SimpleStatementSuite)
+_EQUAL = (cst.Equal, cst.Is)
+_CONSTANTS: dict[str, object] = {"True": True, "False": False, "None": None}
+
+
+@dataclass(frozen=True)
+class _Literal:
+    """The value of a literal."""
+
+    value: object
+
+
+class Branches:
+    """Answers for one forest. Only literal arguments and defaults count, of parameters that nothing binds again."""
+
+    def __init__(self, tree: Tree, definitions: Definitions) -> None:
+        self._tree = tree
+        self._definitions = definitions
+        self._conditions: dict[cst.FunctionDef, dict[cst.BaseExpression | None, list[_Condition]]] = {}
+
+    def reached(self, call: cst.Call, function: cst.FunctionDef) -> Returned | None:
+        """The returned expressions of ``function`` that ``call`` can reach; None if it can reach all."""
+        conditions = self._conditions_of(function)
+        if not conditions or any(item.star for item in call.args):
+            return None
+        returns = self._definitions.returns(function)
+        found = tuple(item for item in returns if self._may_reach(conditions.get(item, ()), call, function))
+        return None if not found or len(found) == len(returns) else found
+
+    def _may_reach(self, conditions: Iterable[_Condition], call: cst.Call, function: cst.FunctionDef) -> bool:
+        return all(self._truth(test, call, function) is not (not holds) for test, holds in conditions)
+
+    def _conditions_of(self, function: cst.FunctionDef) -> dict[cst.BaseExpression | None, list[_Condition]]:
+        """For each returned expression that stands under conditions, these; nothing if all are returned anyway."""
+        if function not in self._conditions:
+            returns = [item for item in self._definitions.returns(function) if item is not None]
+            found = {item: list(self._around(item, function)) for item in returns} if len(returns) > 1 else {}
+            self._conditions[function] = {item: tests for item, tests in found.items() if tests}
+        return self._conditions[function]
+
+    def _around(self, returned: cst.BaseExpression, function: cst.FunctionDef) -> Iterator[_Condition]:
+        for above, child in climb(self._tree, returned, function):
+            if isinstance(above, cst.If) and child is not above.test:
+                yield above.test, child is above.body
+            elif isinstance(above, cst.IndentedBlock):
+                for statement in above.body:
+                    if statement is child:
+                        break
+                    if isinstance(statement, cst.If) and statement.orelse is None and _leaves(statement.body):
+                        yield statement.test, False
+
+    def _truth(self, test: cst.BaseExpression, call: cst.Call, function: cst.FunctionDef) -> bool | None:
+        """Whether a test holds in the function when ``call`` calls it; None if that is not known."""
+        if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+            truth = self._truth(test.expression, call, function)
+            return None if truth is None else not truth
+        if isinstance(test, cst.BooleanOperation):
+            sides = [self._truth(side, call, function) for side in (test.left, test.right)]
+            decisive = isinstance(test.operator, cst.Or)
+            return decisive if decisive in sides else None if None in sides else not decisive
+        if isinstance(test, cst.Name):
+            passed = _literal(self._passed(test, call, function))
+            return None if passed is None else bool(passed.value)
+        if isinstance(test, cst.Comparison) and len(test.comparisons) == 1 and isinstance(test.left, cst.Name):
+            return self._compares(test.left, test.comparisons[0], call, function)
+        return None
+
+    def _compares(
+        self, name: cst.Name, compared: cst.ComparisonTarget, call: cst.Call, function: cst.FunctionDef
+    ) -> bool | None:
+        """Whether ``mode == "train"`` or ``mode in ("train", "val")`` holds."""
+        passed = _literal(self._passed(name, call, function))
+        operator, other = compared.operator, compared.comparator
+        if isinstance(operator, (cst.In, cst.NotIn)) and isinstance(other, (cst.Tuple, cst.List, cst.Set)):
+            members = [_literal(element.value) for element in other.elements]
+            return None if passed is None or None in members else (passed in members) is isinstance(operator, cst.In)
+        right = _literal(other)
+        if passed is None or right is None or not isinstance(operator, (*_EQUAL, cst.NotEqual, cst.IsNot)):
+            return None
+        return (passed == right) is isinstance(operator, _EQUAL)
+
+    def _passed(self, name: cst.Name, call: cst.Call, function: cst.FunctionDef) -> cst.BaseExpression | None:
+        """What ``call`` passes for the parameter of that name, or else its default; None if nothing is known."""
+        bindings = self._tree.scopes[function].bindings.get(name.value, ())
+        if len(bindings) != 1 or not isinstance(bindings[0].node, cst.Param):
+            return None
+        param = bindings[0].node
+        return self._definitions.argument_of(call, function, param) or param.default
+
+
+def _leaves(body: cst.BaseSuite) -> bool:
+    """Whether a block always ends the function."""
+    last = body.body[-1] if isinstance(body, _BLOCKS) and body.body else None
+    if isinstance(last, cst.SimpleStatementLine):
+        last = last.body[-1]
+    return isinstance(last, (cst.Return, cst.Raise))
+
+
+def _literal(node: cst.BaseExpression | None) -> _Literal | None:
+    """The value of a string, of True, False or None; None for anything else."""
+    if isinstance(node, cst.SimpleString):
+        return _Literal(node.evaluated_value)
+    return _Literal(_CONSTANTS[node.value]) if isinstance(node, cst.Name) and node.value in _CONSTANTS else None
