@@ -97,7 +97,7 @@ def test_parsers(target: Target, data: st.DataObject) -> None:
         ("decoding", b"# coding: utf-7\n\x0b"),
     ],
 )
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(30)
 def test_what_broke_a_parser(name: str, content: bytes) -> None:
     next(target for target in TARGETS if target.name == name).holds(content)
 

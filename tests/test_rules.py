@@ -252,4 +252,4 @@ def test_no_text_keeps_the_screen_of_a_rule_busy(text: str) -> None:
     )
     words = " ".join(word for rule in RULES for part in rule.words for word in _plain(part))
     text = f"# {words}\nimport torch\nx.to(1)\n{text}"
-    subprocess.run([sys.executable, "-c", program], input=text, text=True, check=True, timeout=240)
+    subprocess.run([sys.executable, "-c", program], input=text, text=True, check=True, timeout=60)

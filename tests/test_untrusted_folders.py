@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from torchlint_processes import can_fork, environment, forks
 
 from torchlint.output.text import write_diff
 from torchlint.settings.formats import FORMATS
@@ -31,18 +32,37 @@ SHADOWED = (
 )
 
 
+#: Seconds within which a run ends, whatever is in the folder.
+LIMIT = 60
+
+
+def variables_of(more: dict[str, str]) -> dict[str, str]:
+    """The environment of a run, in which plugins are not allowed unless it is said."""
+    kept = environment(**more)
+    if "TORCHLINT_ALLOW_PLUGINS" not in more:
+        kept.pop("TORCHLINT_ALLOW_PLUGINS", None)
+    return kept
+
+
 def run_in(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[bytes]:
-    """``python -m torchlint`` with `folder` as the current folder and first on the import path."""
-    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONSAFEPATH", "PYTHONPATH")}
-    environment.pop("TORCHLINT_ALLOW_PLUGINS", None)
-    places = os.pathsep.join([str(TESTS), *os.environ.get("PYTHONPATH", str(TESTS.parent)).split(os.pathsep)])
+    """``python -m torchlint`` with `folder` as the current folder."""
+    kept = variables_of(variables)
+    if can_fork(kept):
+        return forks().run("torchlint", *arguments, cwd=folder, env=kept, stdin=b"", timeout=LIMIT)
+    return start_in(folder, *arguments, **variables)
+
+
+def start_in(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[bytes]:
+    """The same in a process that has imported nothing, with `folder` first on the import path."""
+    kept = variables_of(variables)
+    kept.pop("PYTHONSAFEPATH", None)
     return subprocess.run(
         [sys.executable, "-m", "torchlint", *arguments],
         cwd=folder,
-        env={**environment, "PYTHONPATH": places, **variables},
+        env=kept,
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=240,
+        timeout=LIMIT,
         check=False,
     )
 
@@ -53,7 +73,7 @@ def test_modules_of_the_current_folder_are_not_imported(tmp_path: Path, argument
         (tmp_path / f"{name}.py").write_text("open('ran', 'w').close()\n")
     for name in ("a.py", "b.py"):
         (tmp_path / name).write_text("import torch\nx = torch.zeros(3).cuda()\n")
-    outcome = run_in(tmp_path, *arguments)
+    outcome = start_in(tmp_path, *arguments)
     assert not (tmp_path / "ran").exists(), outcome.stderr.decode()
     assert b"Traceback" not in outcome.stderr
 
@@ -76,7 +96,7 @@ def test_plugins_of_a_settings_file_need_leave(tmp_path: Path) -> None:
 def test_a_folder_cannot_bring_a_plugin_along(tmp_path: Path) -> None:
     (tmp_path / "evil.py").write_text("open('ran', 'w').close()\n")
     (tmp_path / "torchlint.toml").write_text('plugins = ["evil"]\n')
-    outcome = run_in(tmp_path, "rules", TORCHLINT_ALLOW_PLUGINS="1")
+    outcome = start_in(tmp_path, "rules", TORCHLINT_ALLOW_PLUGINS="1")
     assert b"rule pack 'evil' cannot be imported" in outcome.stderr
     assert not (tmp_path / "ran").exists()
 
@@ -86,7 +106,7 @@ def test_an_entry_of_the_import_path_stays(tmp_path: Path) -> None:
     (tmp_path / "own_pack.py").write_text((TESTS / "demo_pack.py").read_text())
     (tmp_path / "torchlint.toml").write_text('plugins = ["own_pack"]\n')
     places = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", str(TESTS.parent))])
-    outcome = run_in(tmp_path, "rules", TORCHLINT_ALLOW_PLUGINS="1", PYTHONPATH=places)
+    outcome = start_in(tmp_path, "rules", TORCHLINT_ALLOW_PLUGINS="1", PYTHONPATH=places)
     assert outcome.returncode == 0, outcome.stderr.decode()
 
 

@@ -28,7 +28,7 @@ PATIENCE_S = 240.0
 
 
 def compute(folder: Path, side: str, size: float, result: str, compare_with: str = "") -> dict[str, Any]:
-    """What one side of a pair computes, into the file `result`; how far it is from another file."""
+    """What one side of a pair computes in the first of two runs, into the file `result`; how far it is from another."""
     found: dict[str, Any] = call(_compute, str(folder), side, size, result, compare_with, limit=PATIENCE_S)
     return found
 
@@ -40,6 +40,7 @@ def _compute(side: str, size: float, result: str, compare_with: str) -> dict[str
     one = Worker(importlib.import_module(side))
     one.prepare("cpu", size)
     one.first(result)
+    one.sample(1)  # on the same state, as a measurement does
     return one.compare(result, compare_with) if compare_with else {}
 
 

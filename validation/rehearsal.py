@@ -34,24 +34,25 @@ class Rehearsal:
     run: Work | None = None  #: a later run
 
 
-def rehearse(pair: Pair, label: str, size: float, side: str) -> Rehearsal:
-    """Run one side at a size in a child process; never raises an error if the program fails."""
+def rehearse(pair: Pair, label: str, size: float, side: str, *, again: bool = True) -> Rehearsal:
+    """Run one side at a size in a child process, twice or once; never raises an error if the program fails."""
     try:
-        works = call(_run, str(pair.folder), side, size, limit=LIMIT_S)
+        works = call(_run, str(pair.folder), side, size, again, limit=LIMIT_S)
     except Failure as failure:
         return Rehearsal(pair.name, label, side, str(failure))
     return Rehearsal(pair.name, label, side, "", *works)
 
 
-def _run(side: str, size: float) -> tuple[Work, Work]:
-    """In the child: prepare, and run twice."""
+def _run(side: str, size: float, again: bool) -> tuple[Work, Work]:
+    """In the child: prepare, and run."""
     torch.set_num_threads(1)
     with fake_cuda() as device:
         module = importlib.import_module(side)
         state = module.prepare("cuda", size)
         module.work(state)
         start, device.work = device.work, Work()
-        module.work(state)
+        if again:
+            module.work(state)
     return start, device.work
 
 
