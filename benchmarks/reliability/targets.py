@@ -13,8 +13,9 @@ from torchlint.findings.conflicts import edits_of, without_conflicts
 from torchlint.findings.suppressions import find_suppressions, suppress
 from torchlint.project.configs import Configs
 from torchlint.settings.layers import SettingsError
-from torchlint.settings.requirements import listed_in, oldest_torch
+from torchlint.settings.requirements import listed_in
 from torchlint.settings.resolver import Resolver
+from torchlint.settings.torch_versions import oldest_torch
 from torchlint.source import reading
 from torchlint.source.ipynb import code_cells, with_cells
 from torchlint.source.magics import mask
@@ -102,7 +103,7 @@ def _baseline(folder: str) -> None:
 
 
 def _requirements(folder: str) -> None:
-    oldest_torch(listed_in(folder))
+    oldest_torch(listed_in(folder, {}))
 
 
 def _configs(folder: str) -> None:
@@ -127,7 +128,12 @@ TARGETS = (
         "settings",
         _in_folder(["pyproject.toml"], _settings),
         (SettingsError,),
-        (_TOML, b'[project]\ndependencies = ["torch>=2.1,<3"]\n', b'[tool.torchlint]\nextend = "pyproject.toml"\n'),
+        (
+            _TOML,
+            b'[project]\ndependencies = ["torch>=2.1,<3"]\n',
+            b'[tool.poetry.dependencies]\ntorch = "^2.1"\n',
+            b'[tool.torchlint]\nextend = "pyproject.toml"\n',
+        ),
     ),
     Target(
         "torchlint.toml",
@@ -141,12 +147,13 @@ TARGETS = (
     ),
     Target(
         "requirements",
-        _in_folder(["requirements.txt", "setup.cfg", "setup.py"], _requirements),
+        _in_folder(["requirements.txt", "setup.cfg", "setup.py", "environment.yml"], _requirements),
         (),
         (
             b"torch>=1.13,<2.0\n",
             b"[options]\ninstall_requires =\n  torch~=2.1\n",
             b"setup(install_requires=['torch==2'])",
+            b"dependencies:\n  - pytorch::pytorch=2.1=py3_0\n",
         ),
     ),
     Target("configs", _in_folder(["a.yaml", "b.json"], _configs), (), (b"num_workers: 4 # x\n", b'{"num_workers": 4}')),
