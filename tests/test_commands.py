@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import torchlint
-from torchlint.commands import COMMANDS
+from torchlint.commands import COMMANDS, SYNONYMS
+from torchlint.commands.arguments import parser
 from torchlint.rule.registry import load_rules
 
 RunTorchlint = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -86,3 +88,16 @@ def test_several_rules_are_explained_at_once(tmp_path: Path, torchlint_in: RunTo
     done = torchlint_in(tmp_path, "explain", "TL101", "TL998")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: unknown rule `TL998`; did you mean ")
+
+
+def test_the_comparison_with_ruff_names_every_option() -> None:
+    page = (Path(__file__).resolve().parent.parent / "docs" / "peers.md").read_text(encoding="utf-8")
+    section = page.partition("## Options of ruff and torchlint\n")[2].partition("\n## ")[0]
+    rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in section.splitlines() if row[:1] == "|"]
+    assert all(len(row) == 3 and all(row) for row in rows)  # no empty cell
+    named = {word for row in rows for word in re.findall(r"`(-?-?[a-z-]+)", row[1])}
+    options = {action.option_strings[-1] for action in parser()._actions if action.option_strings}
+    ours = {option.replace("--no-", "--") if option != "--no-cache" else option for option in options}
+    unusual = {"--help", "--extend-ignore", "--version"}
+    assert {*ours, *COMMANDS, *SYNONYMS} - unusual <= named
+    assert {word for word in named if word.startswith("--")} <= {*ours, *unusual}

@@ -26,8 +26,8 @@ BAD = (
     "from torch.utils.data import DataLoader\n\nloader = DataLoader([1.0] * 99, batch_size=3)\n"
     "for batch in loader:\n    batch.cuda().sum()\n"
 )
-FIXABLE = "import torch\n\nscaler = torch.cuda.amp.GradScaler()\n"
-FIXED = 'import torch\n\nscaler = torch.amp.GradScaler("cuda")\n'
+FIXABLE = "import torch\n\nprecision = torch.cuda.amp.autocast()\n"
+FIXED = 'import torch\n\nprecision = torch.amp.autocast("cuda")\n'
 
 
 def run(folder: Path, *command: str, **more: str) -> subprocess.CompletedProcess[str]:

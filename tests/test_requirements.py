@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import torchlint
 from torchlint.settings.layers import layer_of
 from torchlint.settings.requirements import of_torch
 from torchlint.settings.resolver import Resolver
@@ -174,3 +175,28 @@ def test_a_pattern_of_files_has_its_own_target(tmp_path: Path) -> None:
     assert [rule.code for rule in settings.rules(str(tmp_path / "examples" / "a.py"))] == ["ZZ202"]
     assert settings.target_for(str(tmp_path / "examples" / "old" / "a.py")) == (2, 6)  # the first pattern counts
     assert [rule.code for rule in settings.possible_rules()] == ["ZZ202"]
+
+
+SCALER = "import torch\nscaler = torch.cuda.amp.GradScaler()\n"
+AUTOCAST = "import torch\nwith torch.cuda.amp.autocast():\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "requirement", "applicability"),
+    [
+        (SCALER, "", "unsafe"),
+        (SCALER, "torch\n", "unsafe"),
+        (SCALER, "torch>=2.4\n", "safe"),
+        (SCALER, "torch>=2\n", None),  # not deprecated in all versions that the project supports
+        (AUTOCAST, "", "safe"),
+        (AUTOCAST, "torch>=2\n", None),
+    ],
+)
+def test_a_fix_that_needs_a_newer_torch_is_safe_only_where_one_is_required(
+    tmp_path: Path, code: str, requirement: str, applicability: str | None
+) -> None:
+    (tmp_path / "requirements.txt").write_text(requirement)
+    found = torchlint.check_text(code, str(tmp_path / "a.py"), torchlint.load_settings(str(tmp_path)))
+    assert [one.fix.applicability.value for one in found if one.fix is not None] == [applicability] * bool(
+        applicability
+    )

@@ -128,7 +128,12 @@ TARGETS = (
         "settings",
         _in_folder(["pyproject.toml"], _settings),
         (SettingsError,),
-        (_TOML, b'[project]\ndependencies = ["torch>=2.1,<3"]\n', b'[tool.torchlint]\nextend = "pyproject.toml"\n'),
+        (
+            _TOML,
+            b'[project]\ndependencies = ["torch>=2.1,<3"]\n',
+            b'[tool.poetry.dependencies]\ntorch = "^2.1"\n',
+            b'[tool.torchlint]\nextend = "pyproject.toml"\n',
+        ),
     ),
     Target(
         "torchlint.toml",
@@ -142,12 +147,13 @@ TARGETS = (
     ),
     Target(
         "requirements",
-        _in_folder(["requirements.txt", "setup.cfg", "setup.py"], _requirements),
+        _in_folder(["requirements.txt", "setup.cfg", "setup.py", "environment.yml"], _requirements),
         (),
         (
             b"torch>=1.13,<2.0\n",
             b"[options]\ninstall_requires =\n  torch~=2.1\n",
             b"setup(install_requires=['torch==2'])",
+            b"dependencies:\n  - pytorch::pytorch=2.1=py3_0\n",
         ),
     ),
     Target("configs", _in_folder(["a.yaml", "b.json"], _configs), (), (b"num_workers: 4 # x\n", b'{"num_workers": 4}')),

@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from torchlint.model.module import Module
 
 
+#: The successors that torch 1.10 does not have, with the first version that has them.
+_NEEDS = {"GradScaler": "2.3", "custom_fwd": "2.4", "custom_bwd": "2.4"}
+
+
 class DeprecatedAmpApi(Rule):
     """The code uses `torch.cuda.amp` or `torch.cpu.amp`, which are deprecated.
 
@@ -42,8 +46,9 @@ class DeprecatedAmpApi(Rule):
     Safe: the deprecated names call the new ones with the same values. The fix changes an import together with all its
     uses. It keeps an import that another file of the project imports from this one. Unsafe if the program may compare
     objects with the deprecated class, as in `isinstance(scaler, torch.cuda.amp.GradScaler)`: that class is a subclass
-    of `torch.amp.GradScaler`, so the result is False for the new objects. No fix is offered if `*args` hides which
-    argument is which, or if the import is needed for something else.
+    of `torch.amp.GradScaler`, so the result is False for the new objects. Unsafe for `GradScaler` (torch 2.3),
+    `custom_fwd` and `custom_bwd` (torch 2.4) if no requirement and no setting states the oldest version of torch. No
+    fix is offered if `*args` hides which argument is which, or if the import is needed for something else.
 
     ## When to ignore
     Ignore it if the code must run on torch older than 2.4. Set `target-torch` in that case.
@@ -66,8 +71,11 @@ class DeprecatedAmpApi(Rule):
         for use in current:
             changes = change(module, use, imports)
             compared = changes is not None and imports.is_compared(use.name)
-            applicability = Applicability.UNSAFE if compared else Applicability.SAFE
             caution = f"objects created here are no longer instances of `{use.name}`" if compared else ""
+            needed = _NEEDS.get(use.successor.rpartition(".")[2])
+            if not caution and needed and module.target_torch is None:
+                caution = f"needs torch {needed} or newer, and no requirement states a version"
+            applicability = Applicability.UNSAFE if caution else Applicability.SAFE
             yield self.diagnostic(
                 module,
                 use.node,

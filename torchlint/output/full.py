@@ -143,10 +143,10 @@ def _offset(source: Source, diagnostic: Diagnostic, row: int, room: int) -> int:
 
 def _cells(text: str) -> list[tuple[str, int]]:
     """The characters as they are shown, each with its width in columns."""
-    from rich.cells import cell_len
-
     if text.isascii():
         return [(_TAB, 4) if char == "\t" else (printable(char), 1) for char in text]
+    from rich.cells import cell_len
+
     return [(_TAB, 4) if char == "\t" else (printable(char), cell_len(printable(char))) for char in text]
 
 
