@@ -19,8 +19,8 @@ INDEX = """\
   the pattern, so your code may gain less: [Evidence](../evidence.md) has the intervals, the sizes, the devices, and the
   programs that gain nothing.
 - **default**: *on*; *info*: on, with findings at information level; *opt-in*: runs only if it is selected.
-- **fix**: `--fix` applies *safe* fixes, and `--fix --unsafe-fixes` also applies *unsafe* ones; *none* means advice only.
-  For *safe/unsafe*, the rule decides at each place.
+- **fix**: `--fix` applies *safe* fixes, and `--fix --unsafe-fixes` also applies *unsafe* ones; *none* means advice
+  only. For *safe/unsafe*, the rule decides at each place.
 
 `torchlint explain TL101` shows the same pages in a terminal.
 """
