@@ -49,7 +49,7 @@ def test_rows_are_those_of_the_cell_and_code_is_quoted_as_it_is(tmp_path: Path) 
     settings = torchlint.load_settings(None, {"select": ["TL504"]})
     out = io.StringIO()
     full.write([run_file(File(str(path), settings, named=True), Request(Mode.CHECK))], out)
-    assert "`x['line 2'].item()` reads a value" in out.getvalue()
+    assert "`x['line 2'].item()` in compiled code reads a tensor value" in out.getvalue()
     assert "= note: `f` is compiled at line 2\n" in out.getvalue()
 
 

@@ -15,12 +15,12 @@ from torchlint.rule.evidence import Evidence
 INDEX = """\
 # Rules
 
-- **measured**: the speed-up of the rule's before/after program, and on what. It is the gain of a program that is made
-  to show the pattern, not a promise for yours: [Evidence](../evidence.md) has the intervals, the sizes, the device, and
-  what did not gain.
-- **default**: *on*; *info*, which is on too and reports at information level; *opt-in*, which runs when it is selected.
-- **fix**: *safe* fixes are applied by `--fix`, *unsafe* ones by `--fix --unsafe-fixes`; *none* means that the rule only
-  gives advice. A rule that says both decides at each place.
+- **measured**: the speed-up of the rule's before/after program, and the kind of device. The program is written to show
+  the pattern, so your code may gain less: [Evidence](../evidence.md) has the intervals, the sizes, the devices, and the
+  programs that gain nothing.
+- **default**: *on*; *info*: on, with findings at information level; *opt-in*: runs only if it is selected.
+- **fix**: `--fix` applies *safe* fixes, and `--fix --unsafe-fixes` also applies *unsafe* ones; *none* means advice
+  only. For *safe/unsafe*, the rule decides at each place.
 
 `torchlint explain TL101` shows the same pages in a terminal.
 """

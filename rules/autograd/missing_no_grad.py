@@ -32,7 +32,7 @@ class MissingNoGrad(Rule):
     There must be no `no_grad()` or `inference_mode()` around the call, on its function or in its callers, and no output
     may reach a backward pass. If some callers disable gradients and one does not, a note names that caller. A function
     that trains or evaluates depending on a parameter (`run_epoch("val")`) is flagged if a caller passes a constant for
-    which nothing is trained. Inference that runs once has information level.
+    which nothing is trained. Inference that runs once is reported at information level.
 
     ## Why it is slow
     Every operation stores what its backward pass would need. The activations of all layers stay in memory until the

@@ -18,7 +18,7 @@ class NoGradInference(Rule):
     ## What it does
     Flags `torch.no_grad()` around forward passes whose outputs become numbers, arrays, printed text or files. No output
     may be returned, stored on an object or used for training. Code that contains autocast is not flagged. A forward
-    pass that runs once has information level.
+    pass that runs once is reported at information level.
 
     ## Why it is slow
     `no_grad` still tracks views and increments the version counter of every tensor, so that a graph could be recorded

@@ -40,7 +40,7 @@ class ShallowPrefetch(Rule):
 
     ## When to ignore
     Ignore it if two batches per worker do not fit into host memory. If `prefetch_factor=1` has a comment on its line,
-    the finding has information level.
+    it is reported at information level.
 
     ## References
     - [torch.utils.data.DataLoader](https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader)

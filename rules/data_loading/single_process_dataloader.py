@@ -60,7 +60,7 @@ class SingleProcessDataloader(Rule):
     - The dataset creates CUDA tensors.
     - You are debugging.
 
-    If `num_workers=0` has a comment on its line, the finding has information level.
+    If `num_workers=0` has a comment on its line, it is reported at information level.
 
     ## References
     - [torch.utils.data: single- and multi-process loading](https://docs.pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading)

@@ -59,7 +59,7 @@ class UnpinnedDataloader(Rule):
     - The batches are small.
     - The batch is an object of your own class without a `pin_memory()` method.
 
-    If `pin_memory=False` has a comment on its line, the finding has information level.
+    If `pin_memory=False` has a comment on its line, it is reported at information level.
 
     ## References
     - [torch.utils.data: memory pinning](https://docs.pytorch.org/docs/stable/data.html#memory-pinning)

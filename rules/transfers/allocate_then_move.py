@@ -34,8 +34,8 @@ class AllocateThenMove(Rule):
 
     Not flagged are
 
-    - tensors created once: in `__init__`, and at module level outside of loops. In a function or method that the
-      program calls once, the finding has information level;
+    - tensors created once: in `__init__`, and at module level outside of loops. A tensor in a function or method that
+      the program calls once is reported at information level;
     - tensors of data (`torch.tensor([...])`), which come from the CPU in any case;
     - code under `if __name__ == "__main__":` that tests a network of its file;
     - programs that set a default device.
