@@ -21,9 +21,9 @@ from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import is_backward
 from torchlint.model.training.outputs import Outputs
+from torchlint.model.training.rounds import Rounds
 
 from ._decisions import Decisions
-from ._rounds import Rounds
 
 #: How many calls deep a step is followed into functions of the file, and a value into its callers.
 _DEPTH = 2
