@@ -11,8 +11,7 @@ from torchlint.model.numerics.precision import Precision
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name, last_name
 from torchlint.model.syntax.scopes import COMPREHENSIONS
-
-from ._rounds import Rounds
+from torchlint.model.training.rounds import Rounds
 
 #: Calls that check a number in order to act on it.
 _CHECKING = re.compile(r"(^|_)(isnan|isfinite|isinf|is_nan|early_?stop\w*|stopper|allclose)$|^(step|should_\w+)$")

@@ -21,9 +21,9 @@ from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import is_backward
 from torchlint.model.training.outputs import Outputs
+from torchlint.model.training.rounds import Rounds
 
 from ._decisions import Decisions
-from ._rounds import Rounds
 
 #: The maximum number of calls that a step is followed into, and of callers that a value is followed through.
 _DEPTH = 2
@@ -95,7 +95,7 @@ class HostReads:
     @cached_property
     def _reads(self) -> list[HostRead]:
         """The reads, at every training step, of values from the network or the loss of the step, in order."""
-        if self._measures(self._module.path) or not self._on_gpu or not self._module.uses_torch:
+        if self._measures(self._module.path) or not self.on_gpu or not self._module.uses_torch:
             return []
         found: dict[cst.CSTNode, HostRead] = {}
         for step in self._module.fact(Rounds).steps:
@@ -121,17 +121,17 @@ class HostReads:
         """Whether ``call`` copies a tensor of the step to the CPU, or reads a number that may be on the GPU."""
         method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
         if isinstance(call.func, cst.Attribute) and method in _COPYING:
-            return self._is_tensor_of_step(call.func.value)
+            return self.is_tensor_of_step(call.func.value)
         tensor = self.read_by(call)
         if tensor is None or method != "item":
-            return tensor is not None and self._is_tensor_of_step(tensor)
+            return tensor is not None and self.is_tensor_of_step(tensor)
         value = self._module.value(tensor)
         if value.role is Role.BATCH and value.device is None:
             return False  # it came from the CPU
         return value.device is not Device.CPU and not (value.sure and value.kind in (Kind.NUMBER, Kind.ARRAY))
 
     @cached_property
-    def _on_gpu(self) -> bool:
+    def on_gpu(self) -> bool:
         """Whether the file uses a GPU, or leaves the choice of the device to others."""
         module = self._module
         if module.fact(Devices).uses_cuda or module.fact(Devices).uses_trainer or module.imports("torch.cuda"):
@@ -175,7 +175,7 @@ class HostReads:
 
     def _feeds(self, call: cst.Call) -> bool:
         """Whether ``call`` passes on something of the step: a metric of outputs, not a pass over other data."""
-        return any(self._is_tensor_of_step(argument.value) for argument in call.args)
+        return any(self.is_tensor_of_step(argument.value) for argument in call.args)
 
     def _computes_loss(self, function: cst.FunctionDef, call: cst.Call) -> bool:
         """Whether ``function`` reads a number, and its result for ``call`` reaches a backward pass."""
@@ -217,14 +217,14 @@ class HostReads:
     def _is_of_step(self, call: cst.Call, tensor: cst.BaseExpression) -> bool:
         value = self._module.value(tensor)
         if isinstance(call.func, cst.Attribute):  # a number has no `item()`, an array has
-            return self._is_term(tensor) or (value.kind is not Kind.ARRAY and self._is_tensor_of_step(tensor))
+            return self._is_term(tensor) or (value.kind is not Kind.ARRAY and self.is_tensor_of_step(tensor))
         # `float(x)` may also read a text or a number: `x` must certainly be a tensor
         is_part = self._is_term(tensor) and value.role in (Role.OUTPUT, Role.LOSS)
         if not self.is_loss(tensor) and not (value.kind is Kind.TENSOR and (value.sure or is_part)):
             return False
-        return self._is_tensor_of_step(tensor)
+        return self.is_tensor_of_step(tensor)
 
-    def _is_tensor_of_step(self, node: cst.CSTNode) -> bool:
+    def is_tensor_of_step(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is computed on the device from an output of a network or from a loss."""
         depths = {node: _VALUE_DEPTH}  # by expression, how much farther it is followed, nearest first
         waiting = deque(depths)

@@ -12,9 +12,9 @@ from torchlint.model.semantics.value import Role
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.scopes import Binding, Scope, unpacked
 from torchlint.model.training.loops import Loops
+from torchlint.model.training.rounds import Rounds
 
 from ._host_reads import HostRead, HostReads
-from ._rounds import Rounds
 
 _COMPARING = frozenset({"eq", "ne", "lt", "gt", "le", "ge"})
 _RESHAPING = frozenset({"view_as", "view", "squeeze", "flatten", "reshape", "data", "detach", "cpu"})

@@ -133,7 +133,8 @@ class Forest:
     def code(self, node: cst.CSTNode) -> str:
         """The source text of ``node``, without the parentheses and white space around it."""
         if isinstance(node, cst.BaseExpression):  # where it stands would cost the text of its whole piece
-            bare = node.with_changes(lpar=(), rpar=()) if node.lpar else node
+            is_empty = isinstance(node, cst.Tuple) and not node.elements
+            bare = node.with_changes(lpar=(), rpar=()) if node.lpar and not is_empty else node
             return self._rendering.code_for_node(bare)
         start, end = self.span(node)
         return self.text[start:end]

@@ -166,7 +166,7 @@ class Rounds(ForestFact):
                 return False
             if isinstance(above, (cst.For, cst.While)) and above is not step and self._is_other_pass(above, child):
                 return False
-            if isinstance(above, cst.IndentedBlock) and self._behind_exit(above, child):
+            if isinstance(above, cst.IndentedBlock) and self.is_behind_exit(above, child):
                 return False
             if above is step:
                 return True
@@ -298,7 +298,7 @@ class Rounds(ForestFact):
             is_backward(call) for call in self._tree.calls_in(loop.body)
         )
 
-    def _behind_exit(self, block: cst.IndentedBlock, child: cst.CSTNode) -> bool:
+    def is_behind_exit(self, block: cst.IndentedBlock, child: cst.CSTNode) -> bool:
         """Whether ``block`` has a ``continue`` under a counter before ``child``."""
         if block not in self._exits:
             exits = (

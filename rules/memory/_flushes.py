@@ -1,0 +1,203 @@
+"""Calls that empty the cache of an allocator or run the garbage collector at every step."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics.device_tests import asks_for_device
+from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.dotted import last_name
+from torchlint.model.training.rounds import Rounds
+from torchlint.model.training.step_places import StepPlace, StepPlaces
+
+_CACHES = frozenset(
+    f"torch.{name}.empty_cache" for name in ("cuda", "cuda.memory", "mps", "xpu", "npu", "mlu", "accelerator.memory")
+) | {"torch.accelerator.empty_cache"}
+COLLECTOR = "gc.collect"
+#: What a function may do besides, and still be there for nothing else.
+_ALONGSIDE = re.compile(r"torch\.\w+\.(synchronize|ipc_collect|reset_\w*stats)|builtins\.print|gc\.(collect|get_count)")
+#: Functions that want an empty cache: they measure memory, or bring in and take out networks.
+_PURPOSES = re.compile(
+    r"bench|profil|measur|latency|throughput|memory|max_batch|batch_size|offload|quanti|calibrat|prune|convert|export|"
+    r"load|merge|compare|sweep|search|trial|fold|warm|_oom|oom_",
+    re.IGNORECASE,
+)
+#: What an option is called that saves memory.
+_SAVING = re.compile(r"cache|mem|offload|oom|vram|gpu_poor", re.IGNORECASE)
+#: A count of what a step works on, and not of the steps.
+_COUNTERS = re.compile(
+    r"(global_?|cur(rent)?_?|train(ing)?_?|total_?)?(step|steps|iter|iters|iteration|itr|epoch|batch_idx|batch_i|idx|count|"
+    r"counter|i|it|j|k|rank|local_rank)",
+    re.IGNORECASE,
+)
+#: Iterables of few rounds, each with a program of its own.
+_FEW = re.compile(
+    r"\[.*\]|\(.*\)|range\(\s*\d{1,2}\s*\)|.*(configs?|models?|checkpoints?|ckpts?|folds?|seeds?)", re.DOTALL
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Flush:
+    """A flush that a step does every time."""
+
+    call: cst.Call  #: the flush; or the call, in the step, of a function that does nothing else
+    name: str  #: how it reads: ``torch.cuda.empty_cache()``
+    step: StepPlace
+
+    @property
+    def collects(self) -> bool:
+        """Whether it runs Python's garbage collector."""
+        return self.name == COLLECTOR
+
+
+class Flushes:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+
+    def all(self) -> Iterator[Flush]:
+        """The flushes of the file that a step does every time, in order."""
+        found = [*self._direct(), *self._by_helpers()]
+        yield from sorted(found, key=lambda flush: self._tree.index(flush.call))
+
+    def _direct(self) -> Iterator[Flush]:
+        for call in self._module.own_calls(*_CACHES, COLLECTOR):
+            if call.name == COLLECTOR and self._manages_collector:
+                continue
+            function = self._module.function_of(call.node)
+            if function not in self._helpers:
+                step = self._step(call.node)
+                if step is not None:
+                    yield Flush(call.node, call.name, step)
+
+    def _by_helpers(self) -> Iterator[Flush]:
+        for function in self._helpers:
+            for call in self._module.fact(Dispatch).callers(function):
+                if self._module.is_own(call):
+                    step = self._step(call)
+                    if step is not None:
+                        yield Flush(call, self._module.code(call.func), step)
+
+    @cached_property
+    def _manages_collector(self) -> bool:
+        """Whether the file turns the garbage collector off, and so must run it itself."""
+        return any(self._module.calls("gc.disable", "gc.freeze", "gc.set_threshold"))
+
+    @cached_property
+    def _helpers(self) -> frozenset[cst.FunctionDef]:
+        """The functions that do nothing but flush."""
+        places = [self._module.function_of(call.node) for call in self._module.calls(*_CACHES, COLLECTOR)]
+        return frozenset(item for item in places if item is not None and self._only_flushes(item.body.body))
+
+    def _only_flushes(self, statements: Sequence[cst.CSTNode]) -> bool:
+        return all(map(self._is_flush, statements))
+
+    def _is_flush(self, statement: cst.CSTNode) -> bool:
+        """Whether a statement flushes, or does nothing that a program needs."""
+        if isinstance(statement, cst.If):
+            parts = [statement.body, *((statement.orelse,) if statement.orelse is not None else ())]
+            return asks_for_device(self._module, statement.test) and all(map(self._is_flush, parts))
+        if isinstance(statement, cst.Else):
+            return self._is_flush(statement.body)
+        if isinstance(statement, (cst.SimpleStatementLine, cst.IndentedBlock, cst.SimpleStatementSuite)):
+            return self._only_flushes(statement.body)
+        if isinstance(statement, cst.Expr):
+            if isinstance(statement.value, (cst.SimpleString, cst.ConcatenatedString)):
+                return True
+            if not isinstance(statement.value, cst.Call):
+                return False
+            name = self._module.name_of(statement.value.func) or ""
+            return name in _CACHES or _ALONGSIDE.fullmatch(name) is not None
+        if isinstance(statement, cst.Return):
+            return statement.value is None
+        return isinstance(statement, (cst.Pass, cst.Import, cst.ImportFrom, cst.Global))
+
+    # -- steps
+
+    def _step(self, call: cst.Call) -> StepPlace | None:
+        if self._is_for_a_purpose(call):
+            return None
+        places = self._module.fact(StepPlaces)
+        found = places.of(call, self._always, trained=True) or places.of(call, self._always)
+        if found is None or any(map(self._is_for_a_purpose, found.calls)) or self._handles_models(found.step):
+            return None
+        return None if self._saves_memory(found.step) else found
+
+    def _saves_memory(self, step: cst.CSTNode) -> bool:
+        """Whether a loop is there for machines with little memory: under ``if self.offload:``."""
+        return any(
+            isinstance(above, cst.If) and _SAVING.search(self._module.code(above.test)) is not None
+            for above in self._tree.ancestors(step)
+        )
+
+    def _is_for_a_purpose(self, call: cst.Call) -> bool:
+        function = self._module.function_of(call)
+        while function is not None:
+            if function not in self._helpers and _PURPOSES.search(function.name.value):
+                return True
+            function = self._module.function_of(function)
+        return False
+
+    def _handles_models(self, step: cst.CSTNode) -> bool:
+        """Whether a round of a loop makes or loads a network of its own, or the loop has few rounds."""
+        if not isinstance(step, (cst.For, cst.While)):
+            return False
+        if isinstance(step, cst.For) and _FEW.fullmatch(self._module.code(step.iter)):
+            return True
+        return any(self._makes_network(inner) for inner in self._tree.calls_in(step.body)) or any(
+            isinstance(node, cst.Del) and self._module.value(node.target).kind is Kind.MODULE
+            for node in self._tree.nodes_in(step.body)
+        )
+
+    def _makes_network(self, call: cst.Call) -> bool:
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("load_state_dict", "from_pretrained"):
+            return True
+        value = self._module.value(call)
+        return value.kind is Kind.MODULE and call in value.origins
+
+    def _always(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
+        """Whether ``node`` runs whenever ``outer`` does, on a GPU and with something to work on."""
+        for above, child in climb(self._tree, node):
+            if above is outer:
+                return True
+            if isinstance(above, (cst.FunctionDef, cst.Lambda)) and child is above.body:
+                return isinstance(above, cst.FunctionDef) and above.name.value == "closure"
+            if isinstance(above, (cst.ExceptHandler, cst.ExceptStarHandler, cst.Match)):
+                return False
+            if isinstance(above, (cst.For, cst.While)) and child is not above.body:
+                return False
+            if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
+                if not asks_for_device(self._module, above.test) and not self._has_work(above, child):
+                    return False
+            if isinstance(above, cst.IndentedBlock) and self._module.fact(Rounds).is_behind_exit(above, child):
+                return False
+        return False
+
+    def _has_work(self, branch: cst.If | cst.IfExp, child: cst.CSTNode) -> bool:
+        """``if len(boxes) > 0:``, or the ``else`` of ``if num_boxes == 0:``."""
+        test = branch.test
+        if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+            return False
+        bound = test.comparisons[0]
+        if isinstance(bound.comparator, cst.Name) and bound.comparator.value == "None":
+            return isinstance(test.left, cst.Name) and (
+                child is (branch.orelse if isinstance(bound.operator, cst.Is) else branch.body)
+            )
+        if not isinstance(bound.comparator, cst.Integer) or bound.comparator.value != "0":
+            return False
+        counted = test.left.args[0].value if isinstance(test.left, cst.Call) and test.left.args else test.left
+        if _COUNTERS.fullmatch(last_name(counted)):
+            return False
+        if isinstance(bound.operator, cst.Equal):
+            return child is branch.orelse
+        return isinstance(bound.operator, (cst.GreaterThan, cst.NotEqual)) and child is branch.body

@@ -1,0 +1,1 @@
+"""Rules about optimizers and what is updated with them."""

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint.rule import Cause, Diagnostic, Note, Rule
+
+if TYPE_CHECKING:
+    from torchlint.model.module import Module
+
+#: A test that may ask for the value of a tensor: it compares, or calls something.
+_TESTS = re.compile(r"\b(if|elif|while|assert)\b[^\n]*[<>(=]")
+
+
+class TensorTruthTest(Rule):
+    """Python control flow depends on a GPU tensor at every training step.
+
+    ## What it does
+    Flags `if`, `while`, `assert` and conditional expressions whose test is a tensor that the network or the loss of a
+    training step gave: `if torch.isnan(loss):`, `if mask.sum() > 0:`, `assert (x >= 0).all()`. The test may be in the
+    training loop, or in a function or a `forward` that the step calls, also in another file.
+
+    Not reported: tests at some steps only, in validation loops and in exception handlers; tests of shapes, of `None`
+    and of numbers that were already copied to the host (`loss.item() > limit`, see `host-read-in-loop`); tests behind
+    another condition (`debug and torch.isnan(x).any()`); tensors that may be on the CPU.
+
+    ## Why it is slow
+    Python needs the value to choose a branch. The host waits until the GPU has computed it, and queues no kernels
+    meanwhile; then the GPU waits for the host. Inside compiled code the test also ends the graph.
+
+    ## Example
+    ```python
+    for images, labels in loader:
+        loss = criterion(model(images), labels)
+        if loss > 10:
+            loss = loss * (10 / loss.detach())
+        loss.backward()
+    ```
+
+    ## Use instead
+    ```python
+    for images, labels in loader:
+        loss = criterion(model(images), labels)
+        loss = loss * (10 / loss.detach()).clamp(max=1)
+        loss.backward()
+    ```
+    `torch.where`, `clamp` and `masked_fill` choose on the GPU. A sum over an empty mask is 0: divide it by
+    `mask.sum().clamp(min=1)` instead of asking whether the mask is empty. Test for NaN at every hundredth step, or with
+    `torch._assert_async`, or let `GradScaler` skip the step.
+
+    ## Fix safety
+    Advice: what takes the place of a branch depends on what it computes.
+
+    ## When to ignore
+    When the branch saves more time than the wait costs, or the program must stop at once.
+
+    ## References
+    - [Performance tuning guide: avoid unnecessary synchronization](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)
+    - [torch.where](https://docs.pytorch.org/docs/stable/generated/torch.where.html)
+    """
+
+    code = "TL203"
+    name = "tensor-truth-test"
+    words = ("torch", _TESTS)
+    project_words = (("backward(", "def training_step(", "def compute_loss("),)
+    demo = ("GPU",)
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        from ._truth_tests import TruthTests
+
+        for test in module.fact(TruthTests).all():
+            notes = [Note.at(module, test.step.step, "the step begins")]
+            if test.step.calls:
+                notes.append(Note.at(module, test.step.calls[0], "runs at every step by this call"))
+            yield self.diagnostic(
+                module,
+                test.node,
+                "the test of a GPU tensor waits for the GPU at every training step",
+                label="Python needs the value to go on",
+                notes=tuple(notes),
+                cause=Cause((module.tree.index(test.step.step), module.function_of(test.node)), "also tested"),
+            )

@@ -1,0 +1,26 @@
+"""Conditions that only ask for the device: true at every step of a program, or at none."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from torchlint.model.forest import Forest
+
+_BACKENDS = "cuda|gpu|mps|xpu|npu|hip|rocm|cudnn"
+_ASKS = re.compile(rf"({_BACKENDS})|device|is_(\w+_)?available|accelerator", re.IGNORECASE)
+#: The names in such a condition: ``torch.cuda.is_available() and args.use_gpu``, ``"cuda" in str(self.device)``.
+_WORDS = re.compile(
+    rf"torch|th|backends|is_(\w+_)?available|device(_type|_count|_name)?|type|str|and|or|in|not|is|None|startswith|hasattr|"
+    rf"(use_|has_|with_|no_|is_|on_|n_|num_)?({_BACKENDS})s?|self|args|opts?|opt|cfg|config|hparams|hps|params|flags|"
+    rf"accelerator|flair",
+    re.IGNORECASE,
+)
+
+
+def asks_for_device(module: Forest, test: cst.BaseExpression) -> bool:
+    """Whether ``test`` only asks which device the program runs on: ``torch.cuda.is_available()``."""
+    text = module.code(test)
+    words = re.findall(r"[A-Za-z_]\w*", text)
+    return _ASKS.search(text) is not None and all(_WORDS.fullmatch(word) for word in words)

@@ -1,0 +1,91 @@
+"""Which places of a program run once per batch, in whichever file the loop over the batches is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.training.loops import Loop, LoopKind, Loops, is_batch
+from torchlint.model.training.outputs import Outputs
+from torchlint.model.training.rounds import Rounds
+
+#: How many calls lie between a loop and a place in a function that it runs.
+_CALL_DEPTH = 4
+#: A function that is called at more places than this is a tool of many, not a part of a step.
+_MAX_CALLERS = 24
+
+#: Whether a node, given first, runs whenever the loop or function given second does.
+Passes = Callable[[cst.CSTNode, cst.CSTNode], bool]
+
+
+@dataclass(frozen=True, eq=False)
+class StepPlace:
+    """Why a place runs once per batch."""
+
+    step: cst.CSTNode  #: the loop over the batches; else the function that a library runs for every batch
+    calls: tuple[cst.Call, ...]  #: the calls that lead from there to the place, the outermost first
+    trains: bool  #: whether the step trains; otherwise it runs a network over data
+
+
+class StepPlaces(ForestFact):
+    """Answers for one forest."""
+
+    def __init__(self, module: Forest) -> None:
+        self._module = module
+        self._runs: dict[cst.CSTNode, bool] = {}
+
+    def of(self, node: cst.CSTNode, passes: Passes | None = None, *, trained: bool = False) -> StepPlace | None:
+        """The step that runs ``node`` every time; None if there is none, or none can be seen.
+
+        ``passes`` says which conditions between a step and the node are true every time; without it, those count that
+        depend on neither a counter nor a value of the step. With ``trained``, only training steps count.
+        """
+        return self._of(node, passes or self._module.fact(Rounds).at_every_round, trained, _CALL_DEPTH, set())
+
+    def _of(
+        self, node: cst.CSTNode, passes: Passes, trained: bool, depth: int, seen: set[cst.FunctionDef]
+    ) -> StepPlace | None:
+        for loop in self._module.fact(Loops).around(node):
+            trains = loop.node in self._steps
+            if trains or (not trained and self.is_inference(loop)):
+                return StepPlace(loop.node, (), trains) if passes(node, loop.node) else None
+        function = self._module.function_of(node)
+        if function is None or function in seen or not passes(node, function):
+            return None
+        if function in self._steps:
+            return StepPlace(function, (), True)
+        callers = self._module.fact(Dispatch).callers(function)
+        if depth <= 0 or len(callers) > _MAX_CALLERS:
+            return None
+        seen.add(function)
+        for call in callers:
+            found = self._of(call, passes, trained, depth - 1, seen)
+            if found is not None:
+                return StepPlace(found.step, (*found.calls, call), found.trains)
+        return None
+
+    @cached_property
+    def _steps(self) -> frozenset[cst.CSTNode]:
+        return frozenset(self._module.fact(Rounds).steps)
+
+    def is_inference(self, loop: Loop) -> bool:
+        """Whether ``loop`` runs a network over the batches of a loader, or over other data piece by piece."""
+        if loop.kind is LoopKind.EPOCH or (loop.kind is LoopKind.HOT and not is_batch(loop.over)):
+            return False
+        known = self._runs.get(loop.node)
+        if known is None:
+            known = self._runs[loop.node] = self._runs_network(loop)
+        return known
+
+    def _runs_network(self, loop: Loop) -> bool:
+        if loop.kind is LoopKind.HOT:
+            return self._module.fact(Outputs).first_run(loop.node.body) is not None
+        calls = self._module.tree.calls_in(loop.node.body)
+        return any(
+            self._module.fact(Outputs).runs(call) and self._module.fact(Loops).around(call)[0] is loop for call in calls
+        )
