@@ -1,0 +1,1 @@
+"""Rules about memory: what is allocated, freed and copied."""
