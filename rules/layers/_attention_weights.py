@@ -1,0 +1,80 @@
+"""Calls of ``nn.MultiheadAttention`` whose second result nobody reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.model.module import Module
+
+_LAYER = "torch.nn.MultiheadAttention"
+#: Parameters that ask for weights, or that depend on whether they are computed.
+_ABOUT_WEIGHTS = frozenset({"need_weights", "average_attn_weights", "is_causal"})
+#: How many arguments stand before ``need_weights``: queries, keys, values and a mask.
+_BEFORE = 4
+
+
+class AttentionWeights:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+
+    def unused(self) -> Iterator[tuple[cst.Call, cst.CSTNode | None]]:
+        """The calls that compute weights for nothing, each with where its layer is made, in order."""
+        if "register_forward_hook" in self._module.own_text:
+            return
+        for call in self._tree.calls_in(self._module.root):
+            if not isinstance(call.func, (cst.Attribute, cst.Name, cst.Subscript)) or len(call.args) < 3:
+                continue
+            layer = self._module.value(call.func)
+            if layer.name != _LAYER or self._may_ask(call) or not self._takes_first(call):
+                continue
+            yield call, next(iter(sorted(layer.origins, key=self._tree.index)), None)
+
+    def _may_ask(self, call: cst.Call) -> bool:
+        """Whether a call may say something about the weights."""
+        return len([item for item in call.args if item.keyword is None]) > _BEFORE or any(
+            item.star or (item.keyword is not None and item.keyword.value in _ABOUT_WEIGHTS) for item in call.args
+        )
+
+    def _takes_first(self, call: cst.Call) -> bool:
+        """Whether only the first of the two results is read."""
+        above = self._tree.parent(call)
+        if isinstance(above, cst.Subscript):
+            return above.value is call and self._module.code(above).endswith("[0]")
+        if not isinstance(above, cst.Assign) or len(above.targets) != 1:
+            return False
+        target = above.targets[0].target
+        if isinstance(target, cst.Name):
+            uses = self._uses(target)
+            return bool(uses) and all(
+                isinstance(place := self._tree.parent(use), cst.Subscript)
+                and place.value is use
+                and self._module.code(place).endswith("[0]")
+                for use in uses
+            )
+        if not isinstance(target, (cst.Tuple, cst.List)) or len(target.elements) != 2:
+            return False
+        second = target.elements[1].value
+        return isinstance(second, cst.Name) and not self._uses(second)
+
+    def _uses(self, target: cst.Name) -> list[cst.Name]:
+        """Where anything that a name of this function holds is read; of a global name, anywhere."""
+        home = self._module.names.home_of(target)
+        return [
+            use
+            for use in self._tree.names.get(target.value, ())
+            if use is not target and self._module.names.home_of(use) is home and not self._is_bound(use)
+        ]
+
+    def _is_bound(self, use: cst.Name) -> bool:
+        """Whether a name is given another value there."""
+        above = self._tree.parent(use)
+        while isinstance(above, (cst.Element, cst.Tuple, cst.List)):
+            above = self._tree.parent(above)
+        return isinstance(above, (cst.AssignTarget, cst.CompFor)) or (
+            isinstance(above, cst.For) and self._tree.within(use, above.target)
+        )

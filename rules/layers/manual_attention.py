@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint.rule import Diagnostic, Note, Rule
+
+if TYPE_CHECKING:
+    from torchlint.model.module import Module
+
+
+class ManualAttention(Rule):
+    """Attention written as product, softmax and product stores a matrix of all queries and keys.
+
+    ## What it does
+    Flags a softmax over the last dimension of `q @ k.transpose(-2, -1)` (also `torch.matmul`, `torch.bmm` and
+    `torch.einsum`), scaled or masked in between, where the result is only multiplied with values, after dropout at
+    most.
+
+    Not reported are weights that are returned, stored or used otherwise, learned vectors in place of queries or keys
+    (pooling), other changes of the scores (caps, biases by relative position, learned temperatures), and files that use
+    `scaled_dot_product_attention`, `flash_attn` or the like: there, the handwritten attention is the fallback.
+
+    ## Why it is slow
+    The matrix of scores has a number for each pair of positions and each head. It is written and read at every step:
+    product, scaling, mask, softmax, dropout, product; and autograd stores it for the backward pass.
+    `scaled_dot_product_attention` computes the same in one kernel block by block, and never stores the matrix.
+
+    ## Example
+    ```python
+    scores = (q @ k.transpose(-2, -1)) * self.scale
+    weights = self.drop(scores.softmax(dim=-1))
+    x = weights @ v
+    ```
+
+    ## Use instead
+    ```python
+    dropout = self.drop.p if self.training else 0.0
+    x = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, scale=self.scale)
+    ```
+    A mask is passed as `attn_mask`: a boolean one is True where attention is allowed, one of floats is added. A causal
+    mask is `is_causal=True`. Queries, keys and values have the shape `(batch, heads, length, width)`.
+
+    ## Fix safety
+    Unsafe: rounds differently, and dropout draws other random numbers. No fix is offered with a mask, with `einsum`,
+    where the statements do not follow each other, where the rate of dropout is not seen, and below torch 2.1, which
+    has no `scale`.
+
+    ## When to ignore
+    When something needs the weights, as a hook that draws them does. When the sequences are short and everything is
+    compiled, `torch.compile` may already replace the pattern.
+
+    ## References
+    - [torch.nn.functional.scaled_dot_product_attention](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html)
+    - [Tutorial](https://docs.pytorch.org/tutorials/intermediate/scaled_dot_product_attention_tutorial.html)
+    """
+
+    code = "TL702"
+    name = "manual-attention"
+    words = ("softmax", ("matmul", "bmm", "einsum", " @ "), ("torch", "import *"))
+    since = (2, 0)
+    demo = ("GPU", "CPU")
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        from ._attention_fix import fix_of
+        from ._manual_attention import ManualAttention as Finder
+
+        for found in module.fact(Finder).all():
+            yield self.diagnostic(
+                module,
+                found.softmax,
+                "attention is computed in separate kernels and stores the scores of all pairs of positions",
+                label="`scaled_dot_product_attention` does not store them",
+                notes=(
+                    Note.at(module, found.scores, "the scores are computed"),
+                    Note.at(module, found.outputs[0], "the only use of the weights"),
+                ),
+                fix=fix_of(module, found),
+            )

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint import edits
+from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
+
+if TYPE_CHECKING:
+    from torchlint.model.module import Module
+
+
+class UnusedAttentionWeights(Rule):
+    """`nn.MultiheadAttention` computes and averages attention weights that nobody reads.
+
+    ## What it does
+    Flags calls of an `nn.MultiheadAttention` without `need_weights`, of whose two results only the first is read:
+    `attn(q, k, v)[0]`, `out, _ = attn(q, k, v)`, or a second name that nothing uses.
+
+    Not reported are calls that pass `need_weights`, `average_attn_weights` or `is_causal`, or options that are not
+    seen, classes derived from `nn.MultiheadAttention`, other libraries' classes of this name, and files that register
+    forward hooks, which may read the weights.
+
+    ## Why it is slow
+    `need_weights` defaults to True. The layer then multiplies queries and keys, applies the softmax, stores a matrix
+    of all pairs of positions for each head and averages it over the heads. With `need_weights=False` it calls
+    `scaled_dot_product_attention`, whose kernels never store the matrix.
+
+    ## Example
+    ```python
+    out, _ = self.attention(x, x, x)
+    ```
+
+    ## Use instead
+    ```python
+    out, _ = self.attention(x, x, x, need_weights=False)
+    ```
+
+    ## Fix safety
+    Unsafe: the kernel adds up in another order, and rounds differently. In training, dropout draws other random
+    numbers. The second result is None.
+
+    ## When to ignore
+    When a subclass, a hook or a tool outside of the file reads the weights.
+
+    ## References
+    - [torch.nn.MultiheadAttention](https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiheadAttention.html)
+    - [torch.nn.functional.scaled_dot_product_attention](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html)
+    """
+
+    code = "TL701"
+    name = "unused-attention-weights"
+    words = (("torch", "import *"), ("attn", "att", "mha", "multihead", "Attention("))
+    project_words = ("MultiheadAttention(",)
+    since = (2, 0)
+    demo = ("GPU", "CPU")
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        from ._attention_weights import AttentionWeights
+
+        for call, layer in module.fact(AttentionWeights).unused():
+            added = edits.add_keyword(module, call, "need_weights", "False")
+            caution = "rounds differently; in training, dropout draws other random numbers"
+            yield self.diagnostic(
+                module,
+                call,
+                "`nn.MultiheadAttention` computes attention weights that are not used",
+                label="`need_weights` defaults to True",
+                notes=() if layer is None else (Note.at(module, layer, "the layer is created"),),
+                fix=None if added is None else Fix("add `need_weights=False`", added, Applicability.UNSAFE, caution),
+            )

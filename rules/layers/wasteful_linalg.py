@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint import edits
+from torchlint.rule import Applicability, Diagnostic, Fix, Rule
+
+if TYPE_CHECKING:
+    from torchlint.model.module import Module
+
+
+class WastefulLinalg(Rule):
+    """A product, inverse or sort computes much more than the program reads.
+
+    ## What it does
+    Flags
+
+    - `x @ torch.diag(d)`, `torch.diag(d) @ x` and the same with `torch.diag_embed`, `torch.mm` or `torch.matmul`;
+    - `torch.trace(a @ b)`, `torch.diagonal(a @ b)` and `torch.diag(a.mm(b))`;
+    - `torch.inverse(a) @ b` and `torch.linalg.inv(a) @ b`;
+    - `x.argsort(descending=True)[:5]`, `torch.sort(x, dim=1)[0][:, :k]` and `x.sort(dim=1)[1][:, 0]`.
+
+    Not reported are calls of NumPy, `torch.diag` of a product or a covariance, which takes the diagonal out, an
+    inverse with a name, which may be used again, and slices by a bound that is seldom reached (`[:max_detections]`),
+    where most of the sort is read.
+
+    ## Why it is slow
+    A product with a diagonal matrix costs `n` times as much as a multiplication of each column by its number, and so
+    does a product of which only the diagonal is read. An inverse is a factorization and `n` solutions, where one
+    solution is enough. A sort moves all items, where `topk` and `argmax` read them once.
+
+    ## Example
+    ```python
+    scaled = basis @ torch.diag(scales)
+    distance = torch.trace(a @ b)
+    best = scores.argsort(dim=1, descending=True)[:, :5]
+    ```
+
+    ## Use instead
+    ```python
+    scaled = basis * scales
+    distance = (a * b.mT).sum()
+    best = scores.topk(5, dim=1).indices
+    ```
+    For rows, `torch.diag(d) @ x` is `d.unsqueeze(-1) * x`. For `torch.inverse(a) @ b`, call `torch.linalg.solve(a, b)`.
+
+    ## Fix safety
+    Unsafe: rounds differently. Advice where the shapes are not seen: rows of something that may be a vector, and
+    sorts, as `topk` raises where a slice takes fewer items, and orders equal items differently.
+
+    ## When to ignore
+    When the matrices are small, as in geometry, and the code runs seldom.
+
+    ## References
+    - [torch.linalg.inv](https://docs.pytorch.org/docs/stable/generated/torch.linalg.inv.html)
+    - [torch.topk](https://docs.pytorch.org/docs/stable/generated/torch.topk.html)
+    - [Broadcasting semantics](https://docs.pytorch.org/docs/stable/notes/broadcasting.html)
+    """
+
+    code = "TL709"
+    name = "wasteful-linalg"
+    words = (
+        ("torch", "import *"),
+        re.compile(
+            r"diag(?:_embed)?\(|torch\.inverse\(|linalg\.inv\(|torch\.trace\(|torch\.diagonal\("
+            r"|sort\([^\n]{0,200}?\)(?:\[[01]\])?\["
+        ),
+    )
+    demo = ("GPU", "CPU")
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        from torchlint.model.training.purpose import Purposes
+
+        from ._linalg import WastefulProducts
+
+        for found in module.fact(WastefulProducts).all():
+            if module.fact(Purposes).is_self_test(found.node):
+                continue
+            fix = None
+            if found.better and not module.comment_on(found.node):
+                changes = edits.replace(module, found.node, found.better)
+                fix = Fix(f"write `{found.better}`", changes, Applicability.UNSAFE, "rounds differently")
+            yield self.diagnostic(module, found.node, found.message, label=found.label, fix=fix)

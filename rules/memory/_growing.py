@@ -1,0 +1,235 @@
+"""Tensors that a loop grows with ``cat``, and copies as a whole at every iteration."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.stores import Stores
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.scopes import Binding
+from torchlint.model.training.loops import Loop, Loops, is_batch
+from torchlint.model.training.purpose import Purposes
+
+_CATS = ("torch.cat", "torch.concat", "torch.concatenate", "torch.vstack", "torch.hstack")
+#: Factories of a tensor of size 0.
+_EMPTY = frozenset({"torch.tensor", "torch.empty", "torch.zeros", "torch.Tensor", "torch.FloatTensor"}) | frozenset(
+    {"torch.LongTensor", "torch.IntTensor", "torch.BoolTensor", "torch.DoubleTensor"}
+)
+#: What there are only a few of.
+_FEW = re.compile(
+    r"layer|block|scale|level|head|crop|gpu|device|view|key|stage|group|branch|conv|(?<!data)set|split|chunk|expert|"
+    r"stream|modalit|flow|frame|radius|anchor|dim|channel|nums\b|depth|fold|aug|kernel|upsample|task|class|worker|rank",
+    re.IGNORECASE,
+)
+#: What there are many of.
+_STEPS = re.compile(r"step|length|\blen\(|sample|time|iter|max_|\bn\b|\bT\b|horizon|seq", re.IGNORECASE)
+_MANY = 16  #: iterations below which the copies do not count
+
+
+@dataclass(frozen=True, eq=False)
+class Growth:
+    """A statement ``x = torch.cat([x, y])`` in a loop that only collects."""
+
+    call: cst.Call
+    statement: cst.Assign
+    name: str  #: of the variable or attribute
+    item: cst.BaseExpression  #: what is added
+    loop: Loop
+    start: cst.BaseExpression | None  #: the value before the loop
+    first: cst.If | None  #: ``if x is None: x = y``, with the statement in its ``else``
+
+
+class Growing:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+
+    def all(self) -> Iterator[Growth]:
+        """The statements by which loops grow tensors that they do not read, in order."""
+        for call in self._module.own_calls(*_CATS):
+            found = self._growth(call.node)
+            if found is not None:
+                yield found
+
+    def _growth(self, call: cst.Call) -> Growth | None:
+        statement = self._tree.parent(call)
+        choice = statement if isinstance(statement, cst.IfExp) else None
+        if choice is not None:  # `x = y if x is None else torch.cat([x, y])`
+            statement = self._tree.parent(choice)
+        if not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
+            return None
+        name = dotted_name(statement.targets[0].target)
+        item = self._added(call, name)
+        loops = self._module.fact(Loops).around(call)
+        if name is None or item is None or not loops or self._module.fact(Purposes).is_self_test(call):
+            return None
+        loop = loops[0]
+        first = self._first(statement, name, loop)
+        if not self._is_collected(statement, name, loop, first) or self._is_rare(statement, loop, first):
+            return None
+        start = self._start(statement, name, loop)
+        begins = first is not None or choice is not None or self._is_empty(start)
+        if not self._is_long(loop) or not (begins or is_batch(loop.over) or self._counts_steps(loop)):
+            return None
+        return Growth(call, statement, name, item, loop, start, first)
+
+    def _added(self, call: cst.Call, name: str | None) -> cst.BaseExpression | None:
+        """What a ``cat`` of two tensors puts behind the first, if that is ``name``."""
+        if name is None or not call.args or not isinstance(call.args[0].value, (cst.List, cst.Tuple)):
+            return None
+        parts = [item.value for item in call.args[0].value.elements]
+        if len(parts) != 2 or dotted_name(parts[0]) != name:
+            return None
+        mentioned = (dotted_name(node) for node in self._tree.nodes_in(parts[1]))
+        return None if name in mentioned else parts[1]
+
+    # -- the loop
+
+    def _is_long(self, loop: Loop) -> bool:
+        """Whether there may be many iterations: batches, samples, steps; not layers or scales."""
+        if is_batch(loop.over):
+            return True
+        if isinstance(loop.node, cst.While):
+            return True
+        node = loop.node.iter
+        if self._module.value(node).kind is Kind.MODULE or loop.over.kind is Kind.MODULE:
+            return False
+        if isinstance(node, (cst.List, cst.Tuple)):
+            return False
+        text = self._module.code(node)
+        if _FEW.search(text):
+            return False
+        if isinstance(node, cst.Call) and self._module.name_of(node.func) == "builtins.range":
+            numbers = [self._module.value(item.value).constant for item in node.args]
+            known = [number for number in numbers[:2] if isinstance(number, int)]
+            return not (len(known) == len(numbers[:2]) and max(known, default=_MANY) < _MANY)
+        return True
+
+    def _counts_steps(self, loop: Loop) -> bool:
+        """Whether the loop counts up to a number of steps, samples or positions."""
+        node = loop.node.iter if isinstance(loop.node, cst.For) else None
+        while isinstance(node, cst.Call) and node.args and self._module.name_of(node.func) != "builtins.range":
+            node = node.args[0].value  # `tqdm(range(steps))`
+        return isinstance(node, cst.Call) and _STEPS.search(self._module.code(node)) is not None
+
+    def _is_rare(self, statement: cst.Assign, loop: Loop, first: cst.If | None) -> bool:
+        """Whether a condition lets most iterations pass by, or the loop ends there."""
+        for above, child in climb(self._tree, statement, loop.node):
+            if isinstance(above, (cst.ExceptHandler, cst.Match)):
+                return True
+            if isinstance(above, cst.If) and above is not first and child is not above.test:
+                text = self._module.code(above.test)
+                if "%" in text or "<" in text or (first is None and re.search(r"==", text)):
+                    return True
+        return False
+
+    # -- the variable
+
+    def _bindings(self, name: str, at: cst.CSTNode) -> list[Binding] | None:
+        """The bindings of a variable, or of an attribute of ``self`` in its class."""
+        if "." not in name:
+            home = self._tree.scope_of(at)
+            return home.bindings.get(name)
+        function = self._module.function_of(at)
+        owner = self._tree.class_of(function) if function is not None else None
+        if owner is None or name.count(".") != 1 or not name.startswith("self."):
+            return None
+        return self._tree.scopes[owner].attributes.get(name[5:])
+
+    def _first(self, statement: cst.Assign, name: str, loop: Loop) -> cst.If | None:
+        """The ``if`` that tells the first iteration, or an empty start, from the others."""
+        for above, child in climb(self._tree, statement, loop.node):
+            if not isinstance(above, cst.If):
+                continue
+            other = above.body if child is above.orelse else above.orelse
+            if other is None:
+                return None
+            assigned = [
+                node
+                for node in self._tree.nodes_in(other)
+                if isinstance(node, cst.AssignTarget) and dotted_name(node.target) == name
+            ]
+            test = self._module.code(above.test)
+            if assigned and (re.search(r"\bNone\b|\b0\b|first|not |len\(|numel", test) or name in test):
+                return above
+            return None
+        return None
+
+    def _is_collected(self, statement: cst.Assign, name: str, loop: Loop, first: cst.If | None) -> bool:
+        """Whether the loop neither reads the variable nor gives it another value, and something reads it behind."""
+        bindings = self._bindings(name, statement)
+        if bindings is None:
+            return False
+        for binding in bindings:
+            if binding.node is statement or not self._tree.within(binding.node, loop.node):
+                continue
+            if first is None or not self._tree.within(binding.node, first):
+                return False
+        last = name.rpartition(".")[2]
+        if "." in name and last in self._module.fact(Stores).containers:
+            return False
+        later = False
+        function = self._tree.function_of(statement)
+        for use in self._places(name, last):
+            if self._tree.function_of(use) is not function:
+                if "." in name:
+                    later = True
+                    continue
+                return False  # a closure
+            if not self._tree.within(use, loop.node):
+                later = later or self._tree.index(use) > self._tree.index(loop.node) or self._is_repeated(loop)
+            elif not self._tree.within(use, statement) and not self._only_asks(use, first):
+                return False
+        return later
+
+    def _places(self, name: str, last: str) -> list[cst.CSTNode]:
+        """The nodes that name the variable or the attribute."""
+        if "." not in name:
+            return list(self._tree.names.get(name, ()))
+        return [node for node in self._tree.attributes if node.attr.value == last and dotted_name(node) == name]
+
+    def _is_repeated(self, loop: Loop) -> bool:
+        return bool(self._module.fact(Loops).around(loop.node))
+
+    def _only_asks(self, use: cst.CSTNode, first: cst.If | None) -> bool:
+        """Whether a use is the target of the first value, or a part of the test for it."""
+        if isinstance(self._tree.parent(use), cst.AssignTarget):
+            return True
+        return first is not None and self._tree.within(use, first.test)
+
+    def _start(self, statement: cst.Assign, name: str, loop: Loop) -> cst.BaseExpression | None:
+        """The one value that the variable is given outside of the loop."""
+        outside = [
+            item
+            for item in self._bindings(name, statement) or ()
+            if not self._tree.within(item.node, loop.node) and item.kind == "assign"
+        ]
+        before = [item for item in outside if self._tree.index(item.node) < self._tree.index(loop.node)]
+        return before[-1].value if before and not before[-1].path else None
+
+    def _is_empty(self, start: cst.BaseExpression | None) -> bool:
+        """Whether the loop starts with nothing: ``None``, ``[]``, ``torch.tensor([])``, ``torch.empty(0, 3)``."""
+        while isinstance(start, cst.Call) and isinstance(start.func, cst.Attribute):
+            if self._module.name_of(start.func) in _EMPTY:
+                break
+            start = start.func.value
+        if isinstance(start, cst.Name):
+            return start.value == "None"
+        if isinstance(start, cst.List):
+            return not start.elements
+        if not isinstance(start, cst.Call) or self._module.name_of(start.func) not in _EMPTY:
+            return False
+        given = [item.value for item in start.args if item.keyword is None]
+        if not given:
+            return True
+        sizes = [item.value for item in given[0].elements] if isinstance(given[0], (cst.List, cst.Tuple)) else given
+        return not sizes or any(isinstance(item, cst.Integer) and item.value == "0" for item in sizes)

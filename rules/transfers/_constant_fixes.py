@@ -1,0 +1,205 @@
+"""Edits that make a constant on the device, or once in the constructor of its network."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torchlint import edits
+from torchlint.model.module import Module
+from torchlint.model.semantics.moves import keyword
+from torchlint.model.syntax.calls import changes_in_place
+from torchlint.model.syntax.dotted import dotted_name
+from torchlint.rule import Applicability, Fix
+
+from ._constants import ConstantUploads, Upload
+from ._known_devices import is_known_device
+
+
+def fix_of(module: Module, upload: Upload) -> Fix | None:
+    """What makes a number on the device, or keeps a list as a buffer."""
+    return _fill(module, upload) or _register(module, upload)
+
+
+# -- numbers
+
+
+def _fill(module: Module, upload: Upload) -> Fix | None:
+    """``torch.full((), 0.0, device=x.device)``, which launches a kernel instead of copying."""
+    factory, data = upload.factory, upload.data
+    shape = "()"
+    if isinstance(data, (cst.List, cst.Tuple)):
+        if len(data.elements) != 1:
+            return None
+        shape, data = "(1,)", data.elements[0].value
+    if not module.fact(ConstantUploads).is_python_number(data) or not isinstance(factory.func, cst.Attribute):
+        return None
+    if module.name_of(factory.func) not in ("torch.tensor", "torch.as_tensor"):
+        return None
+    changes = edits.replace(module, factory.func.attr, "full")
+    changes += edits.replace(module, upload.data, f"{shape}, {module.code(data)}")
+    caution = ""
+    if upload.node is not factory:
+        device = _device(module, upload.node)
+        if device is None:
+            return None
+        added = edits.add_keyword(module, factory, "device", device)
+        removed = edits.remove_method_call(module, upload.node)
+        if added is None or removed is None:
+            return None
+        changes += (*added, *removed)
+        given = upload.node.args[0].value if upload.node.args else None
+        if given is not None and upload.node.args[0].keyword is None and not is_known_device(module, given):
+            caution = f"it raises if `{device}` is a dtype or a tensor" if device == module.code(given) else ""
+    return Fix(
+        "fill the tensor on the device with `torch.full`",
+        changes,
+        Applicability.UNSAFE if caution else Applicability.SAFE,
+        caution,
+    )
+
+
+def _device(module: Module, move: cst.Call) -> str | None:
+    """What to pass as ``device`` in place of a move that does nothing else."""
+    assert isinstance(move.func, cst.Attribute)
+    if move.func.attr.value == "cuda":
+        return None if move.args else '"cuda"'
+    if move.func.attr.value != "to" or len(move.args) != 1 or move.args[0].star:
+        return None
+    argument = move.args[0]
+    if argument.keyword is not None and argument.keyword.value != "device":
+        return None
+    text = module.code(argument.value)
+    return None if "\n" in text or module.value(argument.value).kind.value in ("tensor", "batch") else text
+
+
+# -- lists
+
+
+def _register(module: Module, upload: Upload) -> Fix | None:
+    """A buffer that the constructor makes: ``self.register_buffer("mean", torch.tensor(...), persistent=False)``."""
+    statement = module.tree.statement_of(upload.node)
+    owner = module.tree.class_of(module.function_of(upload.node) or statement)
+    if owner is None or upload.repeated.is_loop or not isinstance(statement, cst.Assign):
+        return None
+    name = _target(statement)
+    constructor = _constructor(module, owner)
+    if name is None or constructor is None or not _is_literal(upload.data) or _is_changed(module, statement, name):
+        return None
+    if statement.value is not upload.node and not _is_chained(module, upload.node, statement.value):
+        return None
+    made = _made(module, upload)
+    if made is None or _is_taken(module, owner, name):
+        return None
+    line = f'self.register_buffer("{name}", {made}, persistent=False)'
+    last = constructor.body.body[-1]
+    if isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Return):
+        return None
+    added = edits.insert_after(module, last, line)
+    if added is None:
+        return None
+    return Fix(
+        f"register `{name}` as a buffer in `__init__`",
+        (*added, *edits.replace(module, upload.node, f"self.{name}")),
+        Applicability.UNSAFE,
+        "the buffer has the device and the number format of the network, and code must not change it in place",
+    )
+
+
+def _target(statement: cst.Assign) -> str | None:
+    target = statement.targets[0].target if len(statement.targets) == 1 else None
+    return target.value if isinstance(target, cst.Name) else None
+
+
+def _constructor(module: Module, owner: cst.ClassDef) -> cst.FunctionDef | None:
+    """The ``__init__`` that a class defines itself, if it runs ``super().__init__()``."""
+    for binding in module.tree.scopes[owner].bindings.get("__init__", ()):
+        node = binding.node
+        if isinstance(node, cst.FunctionDef) and isinstance(node.body, cst.IndentedBlock) and node.body.body:
+            calls = (item.func for item in module.tree.calls_in(node.body))
+            if any(isinstance(func, cst.Attribute) and func.attr.value == "__init__" for func in calls):
+                return node
+    return None
+
+
+def _is_literal(data: cst.BaseExpression) -> bool:
+    """Whether the data needs no name, so that it can be written in the constructor."""
+    if isinstance(data, (cst.List, cst.Tuple)):
+        return all(_is_literal(item.value) for item in data.elements)
+    if isinstance(data, cst.UnaryOperation):
+        return _is_literal(data.expression)
+    if isinstance(data, cst.BinaryOperation):
+        return _is_literal(data.left) and _is_literal(data.right)
+    return isinstance(data, (cst.Integer, cst.Float)) or (dotted_name(data) or "").startswith("self.")
+
+
+def _is_changed(module: Module, statement: cst.Assign, name: str) -> bool:
+    """Whether the function binds the name again, or writes to the tensor."""
+    function = module.function_of(statement)
+    if function is None or len(module.tree.scopes[function].bindings.get(name, ())) != 1:
+        return True
+    for use in module.tree.names.get(name, ()):
+        if not module.tree.within(use, function.body):
+            continue
+        above = module.tree.parent(use)
+        if isinstance(above, cst.Attribute) and changes_in_place(above.attr.value):
+            return True
+        if isinstance(above, (cst.AugAssign, cst.Return)):
+            return True
+        if isinstance(above, cst.Subscript) and isinstance(
+            module.tree.parent(above), (cst.AssignTarget, cst.AugAssign)
+        ):
+            return True
+    return False
+
+
+def _is_chained(module: Module, node: cst.CSTNode, whole: cst.BaseExpression) -> bool:
+    """Whether ``whole`` is ``node`` with methods and subscripts behind it."""
+    above = module.tree.parent(node)
+    while above is not None and node is not whole:
+        held = above.func if isinstance(above, cst.Call) else getattr(above, "value", None)
+        if held is not node:
+            return False
+        node, above = above, module.tree.parent(above)
+    return True
+
+
+def _made(module: Module, upload: Upload) -> str | None:
+    """The source of the tensor before its move, without the device."""
+    if upload.node is not upload.factory:
+        move = upload.node
+        assert isinstance(move.func, cst.Attribute)
+        if move.func.attr.value == "type_as" or len(move.args) > 1 or _device(module, move) is None:
+            return None
+        text = module.code(move.func.value)
+        return None if "\n" in text or "#" in text else text
+    given = [item for item in upload.factory.args if item.keyword is None or item.keyword.value != "device"]
+    if len(given) > 2 or keyword(upload.factory, "requires_grad", "pin_memory") is not None:
+        return None
+    if len(given) == 2 and not (module.name_of(given[1].value) or "").startswith("torch."):
+        return None  # `dtype=x.dtype`
+    parts = [
+        f"{item.keyword.value}={module.code(item.value)}" if item.keyword is not None else module.code(item.value)
+        for item in given
+    ]
+    text = f"{module.code(upload.factory.func)}({', '.join(parts)})"
+    return None if "\n" in text or "#" in text else text
+
+
+def _is_taken(module: Module, owner: cst.ClassDef, name: str) -> bool:
+    """Whether the class, or one that it derives from, has something else of this name."""
+    return any(
+        name in module.tree.scopes[item].attributes or name in module.tree.scopes[item].bindings
+        for item in (*module.definitions.lineage(owner), *module.definitions.derived(owner))
+    ) or hasattr_of_module(name)
+
+
+def hasattr_of_module(name: str) -> bool:
+    """Whether every ``torch.nn.Module`` has an attribute of this name that a buffer would hide."""
+    return name in _OF_MODULES or name.startswith("_")
+
+
+_OF_MODULES = frozenset(
+    "T apply bfloat16 buffers children compile cpu cuda double eval extra_repr float forward get_buffer half ipu "
+    "load_state_dict modules mtia name named_buffers parameters register_buffer share_memory state_dict to train "
+    "training type xpu zero_grad device dtype".split()
+)

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint.rule import Diagnostic, Note, Rule
+
+if TYPE_CHECKING:
+    from torchlint.model.module import Module
+
+
+class ConstantUploadPerStep(Rule):
+    """`torch.tensor` of constants copies the same values from the host to the device at every step.
+
+    ## What it does
+    Flags `torch.tensor(...)`, `torch.as_tensor(...)`, `torch.Tensor([...])` and its typed variants of numbers that
+    never change, where the result is made with `device=` or moved by `.to(device)`, `.cuda()` or `.type_as(x)`: in the
+    `forward` of a network or criterion, in a training or validation loop, or in a function that these call. Numbers
+    that never change are literals, constants of the file, and attributes that only the constructor sets.
+
+    Not reported are values that differ between calls, tensors that are kept after the first call (`if self.grid is
+    None:`), functions with a cache, branches for what is rare (no objects in a batch, an export), networks that the
+    file gives to `torch.compile`, which folds the constant into its graph, and classes that are not networks, such as
+    transforms of single images.
+
+    ## Why it is slow
+    The values are in pageable memory of the host. The copy is queued behind the kernels that are already there, and the
+    host waits until it is done: no further kernel is launched meanwhile. A scalar costs the same wait as a list.
+
+    ## Example
+    ```python
+    def forward(self, x):
+        mean = torch.tensor([0.485, 0.456, 0.406]).view(1, 3, 1, 1).to(x.device)
+        return self.backbone(x - mean)
+    ```
+
+    ## Use instead
+    ```python
+    def __init__(self, backbone):
+        super().__init__()
+        self.backbone = backbone
+        mean = torch.tensor([0.485, 0.456, 0.406]).view(1, 3, 1, 1)
+        self.register_buffer("mean", mean, persistent=False)
+
+    def forward(self, x):
+        return self.backbone(x - self.mean)
+    ```
+    A scalar can be filled on the device: `torch.full((), 0.0, device=x.device)` launches a kernel and copies nothing.
+    In a loop, create the tensor before the loop.
+
+    ## Fix safety
+    Safe or unsafe: safe for a single number, for which `torch.full` makes the same tensor on the device; unsafe there
+    if only the name of a variable says that it is a device. Unsafe for a list in a method of a network, which becomes
+    a buffer: `model.half()` converts a buffer, and it is where the network is, not where the input is. With
+    `persistent=False` the keys of `state_dict()` stay the same. No fix is offered where the tensor is written to or
+    returned, where the data uses other names, and in loops.
+
+    ## When to ignore
+    When the code runs on the CPU only, or a step takes so long that one wait does not matter.
+
+    ## References
+    - [Performance tuning guide: avoid unnecessary synchronization](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)
+    - [torch.nn.Module.register_buffer](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.register_buffer)
+    """
+
+    code = "TL207"
+    name = "constant-upload-per-step"
+    words = (
+        ("torch", "import *"),
+        re.compile(r"(?:tensor|Tensor|asarray)\([^#]{0,300}?(?:device|\.cuda\(|\.to\(|\.type_as\()"),
+    )
+    demo = ("GPU",)
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        from ._constant_fixes import fix_of
+        from ._constants import ConstantUploads
+
+        for upload in module.fact(ConstantUploads).all:
+            repeated = upload.repeated
+            notes = [Note.at(module, repeated.place, "the loop begins" if repeated.is_loop else "runs for every batch")]
+            if repeated.call is not None:
+                notes.append(Note.at(module, repeated.call, "called from there"))
+            yield self.diagnostic(
+                module,
+                upload.node,
+                f"`{module.code(upload.factory.func)}` copies a constant from the host to the device at every step",
+                label="the same values every time",
+                notes=tuple(notes),
+                fix=fix_of(module, upload),
+            )
