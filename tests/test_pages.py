@@ -90,6 +90,17 @@ def test_the_site_links_the_rules_that_a_page_names() -> None:
     assert text.startswith("# ZZ901 waits\n")
 
 
+def test_a_page_on_the_site_names_the_version_the_related_rules_and_the_files() -> None:
+    rules = (*load_rules(), Waits())
+    text = rule_page(Waits(), [MEASURED], rules).partition("## More about this rule\n\n")[2]
+    assert "- Since torchlint 0.1.0.\n" in text
+    assert "- Related rules: [TL401](TL401.md) missing-eval, [TL402](TL402.md) missing-no-grad.\n" in text
+    assert "`fixtures/waits/`" in text
+    assert "[Evidence](../evidence.md)" in text
+    other = next(rule for rule in rules if rule.code == "TL402")
+    assert "[ZZ901](ZZ901.md) waits" in rule_page(other, (), rules)
+
+
 def test_the_list_of_rules_has_each_once_in_its_family() -> None:
     rules = load_rules()
     text = rules_index(rules, {"TL402": [MEASURED]})
