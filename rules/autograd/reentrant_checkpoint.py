@@ -60,7 +60,7 @@ class ReentrantCheckpoint(Rule):
     demo = ("CPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.semantics.gates import Gates
+        from torchlint.model.semantics.version_checks import VersionChecks
         from torchlint.model.syntax.dotted import last_part
 
         for call in module.own_calls(_CHECKPOINT, _SEQUENTIAL):
@@ -75,7 +75,7 @@ class ReentrantCheckpoint(Rule):
                 edited = edits.replace(module, argument.node.value, "False")
             else:
                 continue
-            if module.fact(Gates).for_other_versions(call.node):
+            if module.fact(VersionChecks).for_other_versions(call.node):
                 continue
             yield self.diagnostic(
                 module,

@@ -9,9 +9,9 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.gates import Gates
 from torchlint.model.semantics.object_parts import Object, Objects
 from torchlint.model.semantics.objects import ObjectFlow
+from torchlint.model.semantics.version_checks import VersionChecks
 
 from ._sites import Compile, CompileSites
 
@@ -29,7 +29,7 @@ class Execution(ForestFact):
         self._definitions = module.definitions
         self._values = module.values
         self._objects = module.fact(ObjectFlow)
-        self._gates = module.fact(Gates)
+        self._version_checks = module.fact(VersionChecks)
         self.sites = module.fact(CompileSites).for_speed
 
     @cached_property
@@ -132,7 +132,7 @@ class Execution(ForestFact):
         if not self._checks_anywhere:
             return False
         tests = [above.test for above in self._tree.ancestors(node) if isinstance(above, (cst.If, cst.IfExp))]
-        for test in (*tests, *self._gates.left_before(node)):
+        for test in (*tests, *self._version_checks.left_before(node)):
             for part in self._tree.nodes_in(test):
                 name = part.attr if isinstance(part, cst.Attribute) else part
                 if isinstance(name, cst.Name) and name.value in _COMPILING:

@@ -7,8 +7,8 @@ import re
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.semantics.gates import Gates
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.version_checks import VersionChecks
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.training.loops import LoopKind, Loops
 
@@ -99,9 +99,11 @@ def _is_unconditional(module: Module, node: cst.CSTNode, outer: cst.CSTNode) -> 
         if isinstance(above, (cst.ExceptHandler, cst.Else, cst.MatchCase, cst.Lambda)):
             return False
         if isinstance(above, cst.If) and child is not above.test:
-            if not isinstance(above.test, (cst.Name, cst.Attribute)) and not module.fact(Gates).probes(above.test):
+            if not isinstance(above.test, (cst.Name, cst.Attribute)) and not module.fact(VersionChecks).probes(
+                above.test
+            ):
                 return False
-    return not any(True for _ in module.fact(Gates).left_before(node))
+    return not any(True for _ in module.fact(VersionChecks).left_before(node))
 
 
 def _is_invariant(module: Module, site: Compile, loop: cst.CSTNode) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.gates import Gates
+from torchlint.model.semantics.version_checks import VersionChecks
 from torchlint.model.syntax.climbing import climb
 
 from ._coverage import Coverage, Function
@@ -23,7 +23,7 @@ class Redundant(ForestFact):
         self._names = module.names
         self._definitions = module.definitions
         self._values = module.values
-        self._gates = module.fact(Gates)
+        self._version_checks = module.fact(VersionChecks)
         self._execution = module.fact(Execution)
         self._coverage = module.fact(Coverage)
 
@@ -65,7 +65,7 @@ class Redundant(ForestFact):
 
     def _always_with(self, inner: Compile, outer: Compile) -> bool:
         """Whether ``outer`` is active whenever ``inner`` is, as far as conditions in the file show."""
-        if self._gates.alternative(inner.node, outer.node) or not self._may_both_run(inner.node, outer.node):
+        if self._version_checks.alternative(inner.node, outer.node) or not self._may_both_run(inner.node, outer.node):
             return False
         return self._conditions(outer.node) <= self._conditions(inner.node)
 
@@ -103,7 +103,7 @@ class Redundant(ForestFact):
 
     def _platform(self, test: cst.BaseExpression) -> bool:
         """``if __name__ == "__main__"``, ``if hasattr(torch, "compile")``, ``if torch.cuda.is_available()``."""
-        if self._gates.probes(test):
+        if self._version_checks.probes(test):
             return True
         return any(
             (isinstance(node, cst.Name) and node.value == "__name__")

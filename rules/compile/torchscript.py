@@ -72,10 +72,10 @@ class Torchscript(Rule):
     since = (2, 0)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.semantics.gates import Gates
+        from torchlint.model.semantics.version_checks import VersionChecks
 
         for node, name in _uses(module):
-            if module.fact(Gates).for_other_versions(node) or _is_one_of_two(module, node):
+            if module.fact(VersionChecks).for_other_versions(node) or _is_one_of_two(module, node):
                 continue
             successor = "torch.export" if _is_saved(module, node) else _SUCCESSORS[name]
             yield self.diagnostic(

@@ -89,7 +89,7 @@ class DataParallel(Rule):
         if successor is not None:
             known = "start the script with `torchrun`; it already uses `DistributedDataParallel`"
             note = Note.at(module, successor.node, known)
-        for call in module.makers(_CLASS, _FUNCTION):
+        for call in module.constructor_calls(_CLASS, _FUNCTION):
             if _one_device(call) or _only_loads(module, call.node) or _only_renames(module, call.node):
                 continue
             if "parse_args" not in module.own_text and module.fact(Purposes).is_self_test(call.node):

@@ -15,7 +15,7 @@ from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import last_name
-from torchlint.model.training.rounds import Rounds
+from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
 _CACHES = frozenset(
@@ -179,7 +179,7 @@ class Flushes:
             if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
                 if not asks_for_device(self._module, above.test) and not self._has_work(above, child):
                     return False
-            if isinstance(above, cst.IndentedBlock) and self._module.fact(Rounds).is_behind_exit(above, child):
+            if isinstance(above, cst.IndentedBlock) and self._module.fact(Iterations).is_behind_exit(above, child):
                 return False
         return False
 

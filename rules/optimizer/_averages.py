@@ -12,7 +12,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.dotted import called_name
-from torchlint.model.training.rounds import Rounds
+from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
 #: What a loop over parameters iterates over.
@@ -89,8 +89,8 @@ class Averages:
 
     def _often(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
         """Whether ``node`` runs whenever ``outer`` does, or whenever that trains, if the average is wanted at all."""
-        rounds = self._module.fact(Rounds)
-        if rounds.at_every_round(node, outer, or_often=True):
+        rounds = self._module.fact(Iterations)
+        if rounds.at_every_iteration(node, outer, or_often=True):
             return True
         for above, child in climb(self._tree, node):
             if above is outer:
@@ -108,7 +108,7 @@ class Averages:
             return False
         owner = self._tree.class_of(function)
         names = (function.name.value, owner.name.value if owner is not None else "")
-        return any(map(_NAMES.search, names)) and not self._module.fact(Rounds).is_counted(loop, function)
+        return any(map(_NAMES.search, names)) and not self._module.fact(Iterations).is_counted(loop, function)
 
     # -- the blend
 

@@ -9,7 +9,7 @@ import libcst as cst
 from torchlint import edits
 from torchlint.edits import Edits
 from torchlint.model.module import Module
-from torchlint.model.semantics.gates import Gates
+from torchlint.model.semantics.version_checks import VersionChecks
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.scopes import Binding
@@ -54,10 +54,11 @@ def uses(module: Module) -> list[Use]:
 def is_current(module: Module, use: Use) -> bool:
     """Whether the name is imported, and neither the import nor the use is for older versions."""
     imports = module.names.imports_of(use.target)
-    if imports is None or module.fact(Gates).for_other_versions(use.node):
+    if imports is None or module.fact(VersionChecks).for_other_versions(use.node):
         return False
     return not any(
-        binding.imported != "torch" and module.fact(Gates).for_other_versions(binding.node) for binding in imports
+        binding.imported != "torch" and module.fact(VersionChecks).for_other_versions(binding.node)
+        for binding in imports
     )
 
 

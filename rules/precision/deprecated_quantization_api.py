@@ -75,11 +75,11 @@ class DeprecatedQuantizationApi(Rule):
     since = (2, 8)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.semantics.gates import Gates
+        from torchlint.model.semantics.version_checks import VersionChecks
         from torchlint.model.syntax.dotted import last_part
 
         for call in module.own_calls(*_NAMES):
-            if module.fact(Gates).for_other_versions(call.node):
+            if module.fact(VersionChecks).for_other_versions(call.node):
                 continue
             name = last_part(call.name)
             yield self.diagnostic(

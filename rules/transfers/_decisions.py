@@ -11,7 +11,7 @@ from torchlint.model.numerics.precision import Precision
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name, last_name
 from torchlint.model.syntax.scopes import COMPREHENSIONS
-from torchlint.model.training.rounds import Rounds
+from torchlint.model.training.iterations import Iterations
 
 #: Calls that check a number in order to act on it.
 _CHECKING = re.compile(r"(^|_)(isnan|isfinite|isinf|is_nan|early_?stop\w*|stopper|allclose)$|^(step|should_\w+)$")
@@ -41,7 +41,7 @@ class Decisions:
             return False
         if isinstance(statement, cst.AugAssign):  # a sum that is checked now and then can be read there
             asked = self._asked(statement.target, statement, step)
-            return any(self._module.fact(Rounds).at_every_round(use, step) for use in asked)
+            return any(self._module.fact(Iterations).at_every_iteration(use, step) for use in asked)
         targets = [item.target for item in statement.targets] if isinstance(statement, cst.Assign) else []
         return any(self._asked(target, statement, step) for target in targets)
 

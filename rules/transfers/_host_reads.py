@@ -19,9 +19,9 @@ from torchlint.model.semantics.moves import device_of
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.training.gradients import Gradients
+from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import is_backward
 from torchlint.model.training.outputs import Outputs
-from torchlint.model.training.rounds import Rounds
 
 from ._decisions import Decisions
 
@@ -98,7 +98,7 @@ class HostReads:
         if self._measures(self._module.path) or not self.on_gpu or not self._module.uses_torch:
             return []
         found: dict[cst.CSTNode, HostRead] = {}
-        for step in self._module.fact(Rounds).steps:
+        for step in self._module.fact(Iterations).steps:
             for call in self._calls_at_every_iteration(step, step, _DEPTH, set()):
                 tensor = self.read_by(call)
                 if tensor is None or call in found:
@@ -162,7 +162,7 @@ class HostReads:
         seen.add(body)
         inner = body.body if isinstance(body, (cst.For, cst.While, cst.FunctionDef)) else body
         for call in self._tree.calls_in(inner):
-            if not self._module.fact(Rounds).at_every_round(call, body, or_often=or_often):
+            if not self._module.fact(Iterations).at_every_iteration(call, body, or_often=or_often):
                 continue
             yield call
             if depth <= 0:

@@ -11,8 +11,8 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.value import Role
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.scopes import Binding, Scope, unpacked
+from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import Loops
-from torchlint.model.training.rounds import Rounds
 
 from ._host_reads import HostRead, HostReads
 
@@ -69,7 +69,7 @@ def _sum_of(module: Module, read: HostRead, loop: cst.For | cst.While, statement
     inside: list[cst.Name] = []
     for use in module.names.uses_in(scope, target.value):
         if module.tree.within(use, loop) and not module.tree.within(use, statement) and not _binds(use, bindings):
-            if not module.fact(Rounds).is_counted(use, loop):
+            if not module.fact(Iterations).is_counted(use, loop):
                 return None
             inside.append(use)
     if _outlives_exception(module, scope, target.value, loop):

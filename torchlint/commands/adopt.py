@@ -124,10 +124,10 @@ def _unchecked(file: File, result: Result) -> frozenset[str]:
     every = frozenset(rule.code for rule in all_rules(file.settings.plugins))
     if result.errors or any(diagnostic.code == INVALID_SYNTAX.code for diagnostic in result.diagnostics):
         return every
-    judged = {rule.code for rule in file.settings.rules(file.path)}
+    checked = {rule.code for rule in file.settings.rules(file.path)}
     if file.settings.enabled(UNUSED_SUPPRESSION.code, file.path):
-        judged.add(UNUSED_SUPPRESSION.code)
-    return every - judged
+        checked.add(UNUSED_SUPPRESSION.code)
+    return every - checked
 
 
 def _told(path: str, old: Baseline, new: Baseline) -> str:

@@ -73,7 +73,7 @@ def add_noqa(result: Result, reason: str = "", *, write: bool = True) -> tuple[R
             fixer.write(before, after)
         except fixer.WriteError as error:
             return replace(result, errors=(*result.errors, str(error))), 0
-    left = tuple(suppress(after, result.diagnostics, judged=(), report_unused=False))
+    left = tuple(suppress(after, result.diagnostics, checked=(), report_unused=False))
     diff = fixer.unified_diff(before, after)
     return replace(result, diagnostics=left, source=before if left else None, diff=diff), len(edits)
 

@@ -56,23 +56,23 @@ def check(
     *,
     syntax: bool = False,
     on_crash: Callable[[InternalError], None] = raise_crash,
-    on_gone: Callable[[int], None] = lambda count: None,
+    on_resolved: Callable[[int], None] = lambda count: None,
     is_cancelled: Callable[[], bool] = lambda: False,
 ) -> list[Diagnostic]:
     """The diagnostics of one file, sorted.
 
     A file without the words that the enabled rules look for is not parsed, unless ``syntax`` asks for a verdict on its
     syntax all the same. ``on_crash`` is told of a rule that raised, and the other rules are still heard; by default
-    the crash is raised. ``on_gone`` is told how many findings the baseline lists that are no longer there.
+    the crash is raised. ``on_resolved`` is told how many findings the baseline lists that are no longer there.
     ``is_cancelled`` is asked before the analysis and each rule, and ends the check by raising AbandonedError.
     """
     enabled = settings.rules(source.path, source.text)
-    judged = {rule.code for rule in enabled}
+    checked = {rule.code for rule in enabled}
     place = in_project(source.path)
     with phase("screen"):
         rules, code = _concerned(source, place, enabled)
     if rules and is_vendored(place):
-        rules, judged = [], set()
+        rules, checked = [], set()
     answers = _Answers(bool(rules))
     try:
         if rules:
@@ -81,7 +81,7 @@ def check(
             check_syntax(source.code)
         diagnostics = answers.diagnostics
     except ParseError as error:
-        diagnostics, judged = [], set()
+        diagnostics, checked = [], set()
         if settings.enabled(INVALID_SYNTAX.code, source.path):
             diagnostics = [_invalid_syntax(source, error)]
     except InternalError as crash:
@@ -89,17 +89,17 @@ def check(
         return []
     for crashed, reason in answers.crashes.items():
         on_crash(reason)
-        judged.discard(crashed)
+        checked.discard(crashed)
     if (answers.asked or syntax) and source.broken:
-        judged = set()
+        checked = set()
         if settings.enabled(INVALID_SYNTAX.code, source.path):
             diagnostics += [_invalid_syntax(source, error, "this cell") for error in source.broken]
     found = diagnostics
     if not settings.ignore_noqa:
         report_unused = settings.enabled(UNUSED_SUPPRESSION.code, source.path)
-        diagnostics = suppress(source, diagnostics, judged, report_unused)
-        if report_unused and judged:
-            judged.add(UNUSED_SUPPRESSION.code)
+        diagnostics = suppress(source, diagnostics, checked, report_unused)
+        if report_unused and checked:
+            checked.add(UNUSED_SUPPRESSION.code)
     diagnostics = joined(source, diagnostics, found)
     diagnostics = sorted(
         (_fitted(source, settings.with_fix_as_set(diagnostic)) for diagnostic in diagnostics),
@@ -107,8 +107,8 @@ def check(
     )
     if settings.baseline and not settings.ignore_baseline:
         try:
-            diagnostics, gone = unknown(load(settings.baseline), source, diagnostics, judged)
-            on_gone(gone)
+            diagnostics, gone = unknown(load(settings.baseline), source, diagnostics, checked)
+            on_resolved(gone)
         except BaselineError as error:
             on_crash(InternalError(f"{settings.baseline}: {error}"))
     return diagnostics

@@ -59,7 +59,7 @@ def run_source(source: Source, settings: Settings, mode: Mode, *, syntax: bool =
 
     if mode is Mode.CHECK:
         gone: list[int] = []
-        found = tuple(check(source, settings, syntax=syntax, on_crash=on_crash, on_gone=gone.append))
+        found = tuple(check(source, settings, syntax=syntax, on_crash=on_crash, on_resolved=gone.append))
         return Result(source.path, found, source if found else None, errors=tuple(errors), gone=sum(gone)), source
     fixed = fix(source, settings, syntax=syntax, on_crash=on_crash)
     result = Result(

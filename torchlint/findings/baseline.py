@@ -77,9 +77,9 @@ def load(path: str) -> Baseline:
 
 
 def unknown(
-    baseline: Baseline, source: Source, diagnostics: Sequence[Diagnostic], judged: Collection[str]
+    baseline: Baseline, source: Source, diagnostics: Sequence[Diagnostic], checked: Collection[str]
 ) -> tuple[list[Diagnostic], int]:
-    """The diagnostics of a file that its baseline does not list, and how many listed ones of ``judged`` rules are gone.
+    """Diagnostics of a file that its baseline does not list, and how many listed ones of ``checked`` rules are fixed.
 
     A syntax error is always reported: nobody knows what else is in such a file.
     """
@@ -90,7 +90,7 @@ def unknown(
     for diagnostic, fingerprint in zip(diagnostics, fingerprints(source, diagnostics), strict=True):
         if diagnostic.code == INVALID_SYNTAX.code or known.pop(fingerprint, None) is None:
             left.append(diagnostic)
-    return left, sum(code in judged for code in known.values())
+    return left, sum(code in checked for code in known.values())
 
 
 def entries(source: Source, diagnostics: Sequence[Diagnostic]) -> tuple[Entry, ...]:

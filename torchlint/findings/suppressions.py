@@ -100,13 +100,13 @@ class _Index:
 
 
 def suppress(
-    source: Source, diagnostics: Sequence[Diagnostic], judged: Collection[str], report_unused: bool
+    source: Source, diagnostics: Sequence[Diagnostic], checked: Collection[str], report_unused: bool
 ) -> list[Diagnostic]:
-    """What is left of ``diagnostics``, and, if asked for, the suppressions of ``judged`` codes that nothing needed."""
+    """What is left of ``diagnostics``, and, if asked for, the suppressions of ``checked`` codes that nothing needed."""
     text = source.text
     if "noqa" not in text.lower():
         return list(diagnostics)
-    if not diagnostics and not (report_unused and _names_one_of(text, judged)):
+    if not diagnostics and not (report_unused and _names_one_of(text, checked)):
         return []
     suppressions = list(find_suppressions(source))
     index = _Index(suppressions)
@@ -124,7 +124,7 @@ def suppress(
         if not covering and not of_file[diagnostic.code]:
             left.append(diagnostic)
     if report_unused:
-        unused = [found for entry in suppressions if (found := _unused(source, entry, judged)) is not None]
+        unused = [found for entry in suppressions if (found := _unused(source, entry, checked)) is not None]
         if not index.of_file(UNUSED_SUPPRESSION.code):
             # A bare suppression on a line is not meant to hide that another comment there is stale.
             silenced = {entry.row for entry in suppressions if UNUSED_SUPPRESSION.code in entry.codes}
@@ -158,9 +158,9 @@ def _names_one_of(text: str, codes: Collection[str]) -> bool:
     return any(code in folded for code in codes)
 
 
-def _unused(source: Source, suppression: Suppression, judged: Collection[str]) -> Diagnostic | None:
+def _unused(source: Source, suppression: Suppression, checked: Collection[str]) -> Diagnostic | None:
     """The report of the codes in a comment that silenced nothing."""
-    stale = [code for code in dict.fromkeys(suppression.codes) if code in judged and code not in suppression.used]
+    stale = [code for code in dict.fromkeys(suppression.codes) if code in checked and code not in suppression.used]
     if not stale:
         return None
     left = [index for index, code in enumerate(suppression.codes) if code not in stale]

@@ -200,7 +200,7 @@ class Forest:
         found = [call for name in dict.fromkeys(names) for call in self.tables.calls.get(name, ())]
         yield from found if len(names) == 1 else sorted(found, key=lambda call: self.tree.index(call.node))
 
-    def makers(self, *names: str) -> Iterator[Call]:
+    def constructor_calls(self, *names: str) -> Iterator[Call]:
         """The calls of a class with one of these canonical names, or of a class of the file derived from one."""
         derived = [item for item in self.tree.classes if not set(names).isdisjoint(self.definitions.base_names(item))]
         for node in self.tree.calls:

@@ -26,7 +26,7 @@ class Loaders(ForestFact):
     def calls(self) -> list[Call]:
         """The calls that make loaders, in order, with the parameters of ``DataLoader``."""
         found = [*self._module.calls(DATA_LOADER)]
-        for made in self._module.makers(DATA_LOADER) if self._derived else ():
+        for made in self._module.constructor_calls(DATA_LOADER) if self._derived else ():
             derived = self.of(made.node)
             if derived is not None and derived.is_of_derived_class:
                 found.append(derived)

@@ -12,10 +12,10 @@ from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.classes import Classes
 from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.families import Families
-from torchlint.model.semantics.handing import Handing
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.links import Links
 from torchlint.model.semantics.names import Names
+from torchlint.model.semantics.passed_functions import PassedFunctions
 from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.semantics.value import Value
 from torchlint.model.syntax.calls import is_super_call
@@ -44,7 +44,7 @@ class Definitions(Classes):
     def __init__(self, tree: Tree, names: Names, links: Links) -> None:
         super().__init__(tree, names)
         self._links = links
-        self._handing = Handing(tree, names, self)
+        self._passed_functions = PassedFunctions(tree, names, self)
         self._families = Families(tree, names, self)
         self._callers: dict[cst.CSTNode, Callers] = {}
         self._resolving: set[cst.CSTNode] = set()
@@ -151,7 +151,7 @@ class Definitions(Classes):
         if owner is not None and name == "__init__":
             made, overriding = self.made_with.get(function, ([], []))
             calls = [call for item in made for call in self.calls_of_class(item)]
-            calls += [call for item in made for call in self._handing.calls_of(self._homes_of(item), values)]
+            calls += [call for item in made for call in self._passed_functions.calls_of(self._homes_of(item), values)]
             calls += [
                 call
                 for init in overriding
@@ -167,7 +167,7 @@ class Definitions(Classes):
             found = self._function_callers(function)
             if found.complete:
                 return found
-            handed = self._handing.calls_of(self._homes_of(function), values)
+            handed = self._passed_functions.calls_of(self._homes_of(function), values)
             return Callers(tuple(dict.fromkeys((*found.calls, *handed))), False)
         return Callers(tuple(calls), complete)
 

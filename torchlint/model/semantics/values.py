@@ -15,7 +15,6 @@ from torchlint.model.semantics.compounds import compound_value
 from torchlint.model.semantics.contents import Contents
 from torchlint.model.semantics.definitions import Definitions
 from torchlint.model.semantics.engines import Engines
-from torchlint.model.semantics.given import Given
 from torchlint.model.semantics.guesses import Guesses
 from torchlint.model.semantics.items import Items
 from torchlint.model.semantics.knowledge import Kind
@@ -24,6 +23,7 @@ from torchlint.model.semantics.library_values import instance_by_base, instance_
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.moves import moved_to
 from torchlint.model.semantics.names import Names
+from torchlint.model.semantics.parameter_values import ParameterValues
 from torchlint.model.semantics.parsers import Parsers
 from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.semantics.records import Records
@@ -60,7 +60,7 @@ class Values:
         self.reaching = Reaching(tree, names)
         self.engines = Engines(tree, names, definitions, self)
         self._branches = Branches(tree, definitions)
-        self._given = Given(tree, names, definitions, self)
+        self._parameter_values = ParameterValues(tree, names, definitions, self)
         self.records = Records(tree, names, definitions, self)
 
     # -- entry points
@@ -99,7 +99,7 @@ class Values:
             function = owner_of(self._tree, binding.node)
             if function is None or function.params.star_arg is not binding.node:
                 return UNKNOWN
-            return self._once(binding, lambda: self._given.extra(function))
+            return self._once(binding, lambda: self._parameter_values.extra(function))
         if binding.kind == "annotation" and isinstance(binding.node, cst.AnnAssign):
             return self.annotated(binding.node.annotation)
         if binding.kind == "function" and isinstance(binding.node, cst.FunctionDef):
@@ -142,7 +142,7 @@ class Values:
                     return Value(Kind.CLASS, definition=owner, sure=not self._definitions.derived(owner))
                 if first_parameter(function) is param:
                     return self._instance_of(None, None, owner)
-            given = self._given.alternatives(function, param)
+            given = self._parameter_values.alternatives(function, param)
             if function.params.params[:1] == (param,) and self._definitions.is_spawned(function):
                 given.append(NUMBER)
             given += [iterated(self.of(data)) for data in self.engines.data_for(function, param)]
@@ -194,7 +194,7 @@ class Values:
         else:
             found = self._contents.filled(self._bound(node.value, reached), scope, node.value)
         param = reached[0].node if len(reached) == 1 and reached[0].kind == "param" else None
-        return self._given.narrowed(node, param, found) if isinstance(param, cst.Param) else found
+        return self._parameter_values.narrowed(node, param, found) if isinstance(param, cst.Param) else found
 
     def _bound(self, name: str, reached: list[Binding]) -> Value:
         """The value of a name that may be bound by any of ``reached``."""

@@ -10,9 +10,9 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import Loop, LoopKind, Loops, is_batch
 from torchlint.model.training.outputs import Outputs
-from torchlint.model.training.rounds import Rounds
 
 #: How many calls lie between a loop and a place in a function that it runs.
 _CALL_DEPTH = 4
@@ -45,7 +45,7 @@ class StepPlaces(ForestFact):
         ``passes`` says which conditions between a step and the node are true every time; without it, those count that
         depend on neither a counter nor a value of the step. With ``trained``, only training steps count.
         """
-        return self._of(node, passes or self._module.fact(Rounds).at_every_round, trained, _CALL_DEPTH, set())
+        return self._of(node, passes or self._module.fact(Iterations).at_every_iteration, trained, _CALL_DEPTH, set())
 
     def _of(
         self, node: cst.CSTNode, passes: Passes, trained: bool, depth: int, seen: set[cst.FunctionDef]
@@ -71,7 +71,7 @@ class StepPlaces(ForestFact):
 
     @cached_property
     def _steps(self) -> frozenset[cst.CSTNode]:
-        return frozenset(self._module.fact(Rounds).steps)
+        return frozenset(self._module.fact(Iterations).steps)
 
     def is_inference(self, loop: Loop) -> bool:
         """Whether ``loop`` runs a network over the batches of a loader, or over other data piece by piece."""

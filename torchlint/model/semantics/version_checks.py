@@ -17,7 +17,7 @@ _ASKS_FOR_ATTRIBUTE = frozenset({"builtins.hasattr", "builtins.getattr"})
 _LACKING = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "TypeError", "NameError"})
 
 
-class Gates(ForestFact):
+class VersionChecks(ForestFact):
     """Answers for one file."""
 
     def __init__(self, module: Forest) -> None:

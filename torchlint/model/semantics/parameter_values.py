@@ -31,7 +31,7 @@ _KINDS = {
 }
 
 
-class Given:
+class ParameterValues:
     """Answers for one forest."""
 
     def __init__(self, tree: Tree, names: Names, definitions: Definitions, values: Evaluator) -> None:

@@ -45,7 +45,7 @@ _OPTIMIZER = re.compile(r"opt|scaler|trainer|engine", re.IGNORECASE)
 _TYPE_QUESTIONS = frozenset({"isinstance", "hasattr", "callable", "len", "is_tensor"})
 
 
-class Rounds(ForestFact):
+class Iterations(ForestFact):
     """Answers for one file."""
 
     def __init__(self, module: Forest) -> None:
@@ -63,7 +63,7 @@ class Rounds(ForestFact):
         for call in self._tree.calls:
             if not (is_backward(call) or self._steps_optimizer(call)):
                 continue
-            for place in self._rounds(call):
+            for place in self._iterations(call):
                 found[place] = None
         return [*found, *(item for item in self._module.fact(LibrarySteps).methods if item not in found)]
 
@@ -75,7 +75,7 @@ class Rounds(ForestFact):
             _OPTIMIZER.search(dotted_name(owner) or "")
         )
 
-    def _rounds(self, call: cst.Call) -> list[cst.CSTNode]:
+    def _iterations(self, call: cst.Call) -> list[cst.CSTNode]:
         """The code that runs again for every ``call``: the loop around it, or its function if the loop is elsewhere."""
         loops = self._module.fact(Loops).repeating(call)
         innermost = self._module.function_of(call)
@@ -125,7 +125,7 @@ class Rounds(ForestFact):
         return any(
             self._module.name_of(call.func) == "builtins.next"
             and [item.node for item in self._module.fact(Loops).around(call)[:1]] == [loop]
-            and self.at_every_round(call, loop)
+            and self.at_every_iteration(call, loop)
             for call in self._tree.calls_in(loop.body)
         )
 
@@ -146,7 +146,7 @@ class Rounds(ForestFact):
 
     # -- at which iterations
 
-    def at_every_round(self, node: cst.CSTNode, step: cst.CSTNode, *, or_often: bool = False) -> bool:
+    def at_every_iteration(self, node: cst.CSTNode, step: cst.CSTNode, *, or_often: bool = False) -> bool:
         """Whether nothing between ``step`` and ``node`` skips some iterations.
 
         ``or_often``: also True for each iteration of one of several processes, and for code that some steps train with.
@@ -304,13 +304,15 @@ class Rounds(ForestFact):
             exits = (
                 statement
                 for statement in block.body
-                if isinstance(statement, cst.If) and self._ends_round(statement.body) and self._counts(statement.test)
+                if isinstance(statement, cst.If)
+                and self._ends_iteration(statement.body)
+                and self._counts(statement.test)
             )
             self._exits[block] = next(exits, None)
         first = self._exits[block]
         return first is not None and self._tree.index(first) < self._tree.index(child)
 
-    def _ends_round(self, block: cst.BaseSuite) -> bool:
+    def _ends_iteration(self, block: cst.BaseSuite) -> bool:
         last = block.body[-1] if block.body else None
         if isinstance(last, cst.SimpleStatementLine):
             last = last.body[-1]

@@ -35,7 +35,7 @@ class Calls(Protocol):
         """The calls of a function by its own name."""
 
 
-class Handing:
+class PassedFunctions:
     """Answers for one forest."""
 
     def __init__(self, tree: Tree, names: Names, calls: Calls) -> None:
