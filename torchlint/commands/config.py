@@ -134,7 +134,8 @@ def page(chosen: Sequence[Entry]) -> str:
     """All settings as a page of the site."""
     head = (
         "# Settings\n\nThe keys of `[tool.torchlint]` in `pyproject.toml`, and of `torchlint.toml`. "
-        "[Configuration](configuration.md) says which file holds. `torchlint config KEY` shows this in a terminal.\n"
+        "[Configuration](configuration.md) says which file takes precedence. "
+        "`torchlint config KEY` shows this in a terminal.\n"
     )
     return "\n".join([head, *map(_section, chosen)])
 
