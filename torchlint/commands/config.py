@@ -1,4 +1,4 @@
-"""``torchlint config``: explains the settings, validates a settings file, shows what is in force."""
+"""``torchlint config``: explains the settings, validates a settings file, shows the settings in effect."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def parser() -> Parser:
     """Its arguments."""
     parser = Parser(
         prog="torchlint config",
-        description="Explain the settings: all of them, or one. Validate a settings file. Show what is in force.",
+        description="Explain the settings: all of them, or one. Check a settings file. Show the settings in effect.",
     )
     parser.add_argument("key", nargs="?", metavar="KEY", help="a setting, such as select or rules.<name>.<option>")
     parser.add_argument(
@@ -134,7 +134,8 @@ def page(chosen: Sequence[Entry]) -> str:
     """All settings as a page of the site."""
     head = (
         "# Settings\n\nThe keys of `[tool.torchlint]` in `pyproject.toml`, and of `torchlint.toml`. "
-        "[Configuration](configuration.md) says which file holds. `torchlint config KEY` shows this in a terminal.\n"
+        "[Configuration](configuration.md) says which file takes precedence. `torchlint config KEY` shows "
+        "this in a terminal.\n"
     )
     return "\n".join([head, *map(_section, chosen)])
 
