@@ -101,7 +101,7 @@ def test_the_file_is_meant_for_reviewers_and_merges(project: Path, torchlint_in:
     (project / "sub" / "b.py").write_text("x = RISKY, LOUD\n")
     (project / "a.py").write_text("if x:\n    y = LOUD, '日" + "x" * 200 + "'\n")
     done = torchlint_in(project, "--baseline", "known.json", "--update-baseline")
-    assert (done.returncode, done.stderr) == (0, "known.json lists 3 findings now: 3 new, 0 gone.\n")
+    assert (done.returncode, done.stderr) == (0, "known.json lists 3 findings now: 3 added, 0 removed.\n")
     text = (project / "known.json").read_text()
     table = json.loads(text)
     assert json.dumps(table, indent=2, sort_keys=True) + "\n" == text
@@ -180,15 +180,15 @@ def test_what_is_gone_is_told_but_no_failure(adopted: Path, torchlint_in: RunTor
     assert done.returncode == 0
     assert done.stdout.splitlines() == [
         "No findings in 2 files.",
-        "1 finding of the baseline is gone; --update-baseline removes it.",
+        "1 finding of the baseline no longer occurs; --update-baseline removes it.",
     ]
     (adopted / "b.py").unlink()
     assert torchlint_in(adopted).stdout.splitlines()[1:] == [
-        "2 findings of the baseline are gone; --update-baseline removes them."
+        "2 findings of the baseline no longer occur; --update-baseline removes them."
     ]
     assert torchlint_in(adopted, "--quiet").stdout == ""
     assert torchlint_in(adopted, "--output-format", "json").stdout == "[]\n"
-    assert torchlint_in(adopted, "--update-baseline").stderr == "known.json lists 1 finding now: 0 new, 2 gone.\n"
+    assert torchlint_in(adopted, "--update-baseline").stderr == "known.json lists 1 finding now: 0 added, 2 removed.\n"
     assert torchlint_in(adopted).stdout == "No findings in 1 file.\n"
 
 
@@ -231,7 +231,7 @@ def test_an_update_leaves_what_could_not_be_judged(adopted: Path, torchlint_in: 
 def test_an_update_without_changes_does_not_touch_the_file(adopted: Path, torchlint_in: RunTorchlint) -> None:
     before = (adopted / "known.json").stat().st_mtime_ns
     (adopted / "a.py").write_text("\n\ny = RISKY\n\nx = LOUD\n")
-    assert torchlint_in(adopted, "--update-baseline").stderr == "known.json lists 3 findings now: 0 new, 0 gone.\n"
+    assert torchlint_in(adopted, "--update-baseline").stderr == "known.json lists 3 findings now: 0 added, 0 removed.\n"
     assert (adopted / "known.json").stat().st_mtime_ns == before
 
 

@@ -110,7 +110,7 @@ def test_the_hooks_on_the_page_exist() -> None:
 def test_commands_on_the_page_are_understood(project: Path, torchlint_in: RunTorchlint) -> None:
     (project / "a.py").write_text("x = LOUD\n")
     commands = re.findall(r"torchlint (--output-format \w+(?: --output-file [\w.]+)?)", PAGE.split("## GitLab")[1])
-    assert len(commands) == 4
+    assert len(commands) == 5
     for command in commands:
         assert torchlint_in(project, *command.split()).returncode == 1
 

@@ -93,7 +93,7 @@ def project(tmp_path: Path) -> Path:
         ("torchlint check a.py >/dev/full", 2, "error: the output: No space left on device"),
         ("torchlint rules >/dev/full", 2, "error: the output: No space left on device"),
         ("torchlint check --output-format json a.py >/dev/full", 2, "error: the output: No space left on device"),
-        ("mkdir gone && cd gone && rmdir ../gone && torchlint", 2, "error: the current folder does not exist any more"),
+        ("mkdir gone && cd gone && rmdir ../gone && torchlint", 2, "error: the current folder no longer exists"),
     ],
 )
 def test_a_stream_or_folder_that_is_not_there(project: Path, line: str, status: int, error: str) -> None:

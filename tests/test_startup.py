@@ -79,3 +79,13 @@ def test_a_run_that_parses_imports_the_parser_but_nothing_of_torch(tmp_path: Pat
     modules, _ = imported(tmp_path, "--exit-zero", ".")
     assert "libcst" in modules
     assert not modules & {"torch", "pygls", "watchfiles", "shtab"}
+
+
+def test_a_run_in_which_nothing_has_changed_parses_neither_files_nor_requirements(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("torch>=2.4\n")
+    (tmp_path / "a.py").write_text("import torch\nscaler = torch.cuda.amp.GradScaler()\n")
+    cold, first = imported(tmp_path, "--exit-zero", ".")
+    warm, second = imported(tmp_path, "--exit-zero", ".")
+    assert {"libcst", "packaging"} <= cold
+    assert not warm & {*HEAVY, "packaging"}
+    assert "TL303" in first and first == second

@@ -38,7 +38,7 @@ def _run(arguments: list[str]) -> int:
     try:
         os.getcwd()
     except OSError:
-        report_error("the current folder does not exist any more")
+        report_error("the current folder no longer exists")
         return FAULT
     try:
         status = _dispatch(arguments)
@@ -47,7 +47,7 @@ def _run(arguments: list[str]) -> int:
     except UsageError as error:
         error.report()
         return FAULT
-    except BrokenPipeError:  # the reader has seen enough, as in `torchlint | head`
+    except BrokenPipeError:  # the reader has closed the pipe, as in `torchlint | head`
         _drop_output()
         return CLEAN
     except OSError as error:  # the disk is full
@@ -60,7 +60,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _open_output() -> None:
-    """Have a standard output and a standard error that take any character, also where the caller has closed them."""
+    """Make standard output and standard error accept any character, even if the caller has closed them."""
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     if sys.stderr is None:
@@ -71,7 +71,7 @@ def _open_output() -> None:
 
 
 def _drop_output() -> None:
-    """Let what is still to be written to standard output go nowhere: it cannot be written."""
+    """Discard what remains to be written to standard output: it cannot be written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -87,7 +87,7 @@ def _dispatch(arguments: list[str]) -> int:
         arguments = arguments[:begin] + arguments[begin + 1 :]
     else:
         command = "check"
-        _refuse_misspelt_command(word)
+        _check_spelling(word)
     status: int = importlib.import_module(f"torchlint.commands.{COMMANDS[command]}").run(arguments)
     return status
 
@@ -105,7 +105,7 @@ def _behind_global_options(arguments: list[str]) -> int:
     return index
 
 
-def _refuse_misspelt_command(word: str) -> None:
+def _check_spelling(word: str) -> None:
     """Raise UsageError if the first word is not an option or a path, but resembles a command."""
     from torchlint.commands import COMMANDS, UsageError
 

@@ -1,4 +1,4 @@
-"""What ``check`` does, if asked, with findings that stay: ``--add-noqa`` and ``--update-baseline``."""
+"""Accepting findings: ``--add-noqa`` and ``--update-baseline``."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from torchlint.settings.resolver import Resolver
 from torchlint.settings.settings import Settings, all_rules
 
 
-def refuse_contradictions(options: argparse.Namespace, resolver: Resolver) -> None:
-    """Raise UsageError if ``--add-noqa`` or ``--update-baseline`` is given with what leaves it no meaning."""
+def check_combinations(options: argparse.Namespace, resolver: Resolver) -> None:
+    """Raise UsageError if ``--add-noqa`` or ``--update-baseline`` is given with an option that contradicts it."""
     adding = options.add_noqa is not None
     for name, given, others in (
         ("--add-noqa", adding, ("update_baseline", "fix", "fix_only", "ignore_noqa", "watch")),
@@ -54,10 +54,10 @@ def adopt(
     return results
 
 
-def tell_what_is_gone(
+def report_outdated_entries(
     options: argparse.Namespace, settings: Settings, found: Found, results: Sequence[Result], out: TextIO
 ) -> None:
-    """Say how many findings of the baselines are no longer there, if some are."""
+    """Print how many findings of the baselines no longer occur, if there are any."""
     if options.quiet or options.update_baseline or settings.output_format not in FOR_PEOPLE:
         return
     count = sum(result.gone for result in results)
@@ -65,8 +65,12 @@ def tell_what_is_gone(
         baseline = load(path)
         count += sum(len(baseline.files[name]) for name in baseline.gone())
     if count:
-        them = "is gone; --update-baseline removes it" if count == 1 else "are gone; --update-baseline removes them"
-        print(f"{plural(count, 'finding')} of the baseline {them}.", file=out)
+        end = (
+            "no longer occurs; --update-baseline removes it"
+            if count == 1
+            else "no longer occur; --update-baseline removes them"
+        )
+        print(f"{plural(count, 'finding')} of the baseline {end}.", file=out)
 
 
 def _add_noqa(options: argparse.Namespace, results: Sequence[Result], out: TextIO) -> list[Result]:
@@ -86,7 +90,7 @@ def _add_noqa(options: argparse.Namespace, results: Sequence[Result], out: TextI
 def _update_baseline(
     options: argparse.Namespace, settings: Settings, files: Sequence[File], results: Sequence[Result]
 ) -> list[Result]:
-    """Write the findings to the baselines that the settings name; what is left, which no baseline can hold."""
+    """Write the findings to the baselines that the settings name; the rest, which no baseline can contain."""
     left = list(results)
     by_baseline: dict[str, list[int]] = {settings.baseline: []}
     for index, file in enumerate(files):
@@ -111,7 +115,7 @@ def _update_baseline(
                     results[index], diagnostics=tuple(remaining), source=source if remaining else None
                 )
         if not options.quiet:
-            print(_told(path, old, new), file=sys.stderr)
+            print(_changes(path, old, new), file=sys.stderr)
     return left
 
 
@@ -120,7 +124,7 @@ def _checked(file: File, result: Result) -> CheckedFile:
 
 
 def _unchecked(file: File, result: Result) -> frozenset[str]:
-    """The codes of which this run can say nothing in a file: their rules did not run, or broke off."""
+    """The codes that this run does not know about in a file: their rules did not run, or raised."""
     every = frozenset(rule.code for rule in all_rules(file.settings.plugins))
     if result.errors or any(diagnostic.code == INVALID_SYNTAX.code for diagnostic in result.diagnostics):
         return every
@@ -130,9 +134,9 @@ def _unchecked(file: File, result: Result) -> frozenset[str]:
     return every - checked
 
 
-def _told(path: str, old: Baseline, new: Baseline) -> str:
+def _changes(path: str, old: Baseline, new: Baseline) -> str:
     before, after = _all(old), _all(new)
-    changes = f"{len(after - before)} new, {len(before - after)} gone"
+    changes = f"{len(after - before)} added, {len(before - after)} removed"
     return f"{display_path(path)} lists {plural(len(after), 'finding')} now: {changes}."
 
 

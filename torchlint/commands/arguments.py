@@ -1,4 +1,4 @@
-"""The arguments of ``torchlint check``, and the settings they stand for."""
+"""The arguments of ``torchlint check``, and the settings that they set."""
 
 from __future__ import annotations
 

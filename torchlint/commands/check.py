@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Check, and if asked for fix, files and folders; report; and tell by the status whether findings remain."""
+    """Check and fix files and folders, print the report, and return the exit status."""
     options = parser().parse_intermixed_args(_with_own_reason(arguments))
     if options.stdin_filename is not None:
         _read_standard_input(options)
@@ -43,7 +43,7 @@ def run(arguments: Sequence[str]) -> int:
     options.no_cache = options.no_cache or environment.is_cache_off()
     options.output_file = options.output_file or environment.output_file()
     resolver = make_resolver(options)
-    adopt.refuse_contradictions(options, resolver)
+    adopt.check_combinations(options, resolver)
     if options.show_settings or options.show_files:
         return _show(options, resolver)
     settings = settings_for(resolver, "")

@@ -14,7 +14,7 @@ def parser() -> Parser:
     """Its arguments."""
     parser = Parser(
         prog="torchlint clean",
-        description="Delete the caches of torchlint in folders and below them, and the one that the settings name.",
+        description="Delete torchlint's caches in folders and below them, and the cache that the settings name.",
     )
     parser.add_argument("paths", nargs="*", metavar="FOLDER", help="where to look (default: .)")
     parser.add_argument("-q", "--quiet", action="store_true", help="do not name what is deleted")
@@ -44,7 +44,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _caches(path: str) -> Iterator[str]:
-    """The absolute paths of the caches below a folder, and of the one that holds for it."""
+    """The absolute paths of the caches below a folder, and of the one that its settings name."""
     from torchlint.cache.folder import NAME, is_cache
     from torchlint.settings.layers import SettingsError
     from torchlint.settings.resolver import Resolver

@@ -1,4 +1,4 @@
-"""What follows a run of ``torchlint check``: the report, and the exit status."""
+"""The report of ``torchlint check``, and its exit status."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def conclude(
     options: argparse.Namespace, settings: Settings, found: Found, results: Sequence[Result], out: TextIO
 ) -> int:
-    """Print what failed, report the results of the files that were found, and return the exit status."""
+    """Print errors, report the results, and return the exit status."""
     from torchlint.commands import adopt
     from torchlint.engine.results import Mode
 
@@ -27,7 +27,7 @@ def conclude(
     if not found.files and not found.errors and not options.quiet:
         report_warning("no Python files or notebooks found under the given paths")
     if found.errors and adopt.is_asked_for(options):
-        return FAULT  # a path that was meant otherwise: nothing is written yet
+        return FAULT  # a path is probably misspelt: nothing is written
     results = adopt.adopt(options, settings, found, results, out)
     failed = report_errors(results) or bool(found.errors)
     mode = mode_of(options, settings)
@@ -35,12 +35,12 @@ def conclude(
         mode = Mode.DIFF
     else:
         report(options, settings, mode, results, out)
-        adopt.tell_what_is_gone(options, settings, found, results, out)
+        adopt.report_outdated_entries(options, settings, found, results, out)
     return FAULT if failed else status(options, settings, mode, results)
 
 
 def mode_of(options: argparse.Namespace, settings: Settings) -> Mode:
-    """What is to be done with fixes."""
+    """How fixes are handled."""
     from torchlint.engine.results import Mode
 
     if options.add_noqa is not None:
@@ -51,7 +51,7 @@ def mode_of(options: argparse.Namespace, settings: Settings) -> Mode:
 
 
 def report(options: argparse.Namespace, settings: Settings, mode: Mode, results: Sequence[Result], out: TextIO) -> None:
-    """Write the report, the diff or the statistics, and where a person reads it, a summary."""
+    """Write the report, the diff or the statistics, and in formats for people a summary."""
     from torchlint import output
     from torchlint.engine.results import Mode
     from torchlint.output import text
@@ -81,7 +81,7 @@ def report(options: argparse.Namespace, settings: Settings, mode: Mode, results:
 
 
 def check_statistics(options: argparse.Namespace, settings: Settings) -> None:
-    """Raise UsageError if there are no statistics in the format."""
+    """Raise UsageError if the format has no statistics."""
     from torchlint.settings.formats import STATISTICS
 
     if options.statistics and settings.output_format not in STATISTICS:
@@ -90,7 +90,7 @@ def check_statistics(options: argparse.Namespace, settings: Settings) -> None:
 
 
 def _by_gain(results: Sequence[Result], settings: Settings) -> list[Result]:
-    """One result per finding: those that were measured to bring most first, those without a figure last."""
+    """One result per finding: those with the largest measured speed-up first, those without a figure last."""
     from dataclasses import replace
 
     from torchlint.rule.evidence import gain
@@ -127,7 +127,7 @@ def status(options: argparse.Namespace, settings: Settings, mode: Mode, results:
 
 
 def report_errors(results: Sequence[Result]) -> bool:
-    """Print what went wrong in single files; whether anything did."""
+    """Print the errors of single files; whether there are any."""
     errors = [error for result in results for error in result.errors]
     for error in errors:
         report_error(error)

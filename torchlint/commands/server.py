@@ -11,7 +11,7 @@ def parser() -> Parser:
     """Its arguments: none."""
     return Parser(
         prog="torchlint server",
-        description="Run the language server: it speaks LSP over standard input and output, and editors start it.",
+        description="Run the language server, which editors start: LSP over standard input and output.",
     )
 
 

@@ -1,4 +1,4 @@
-"""``--watch``: check, and check again what has changed whenever a file or a setting does, until Ctrl-C."""
+"""``--watch``: check, and check again when a file or a setting changes, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from torchlint.cache.folder import CacheFolder
 
-#: Milliseconds between two looks at what lies outside the watched folders: named files, settings above.
+#: Milliseconds between two checks of what is outside the watched folders: named files, settings above.
 _INTERVAL = 1000
 #: What the names of files end in that are checked, or that settings are read from.
 _ENDINGS = (".py", ".ipynb", ".toml", ".cfg", ".txt", ".yml", ".yaml", ".gitignore")
@@ -67,7 +67,7 @@ def watch(options: argparse.Namespace, out: TextIO) -> int:
 
 
 def _events(paths: Sequence[str], concerns: Callable[[Change, str], bool]) -> Iterator[object]:
-    """What happens in the folders among ``paths``, or else around the files; nothing every second."""
+    """Changes in the folders among ``paths``, or around the files; an empty set every second."""
     from watchfiles import watch
 
     folders = [path for path in paths if os.path.isdir(path)]
@@ -85,7 +85,7 @@ def _events(paths: Sequence[str], concerns: Callable[[Change, str], bool]) -> It
 
 
 def _elsewhere(options: argparse.Namespace, paths: Sequence[str]) -> list[object]:
-    """The state of what may lie outside the watched folders: the settings of each path, and files that are named."""
+    """The state of what may be outside the watched folders: the settings of each path, and files that are named."""
     resolver = make_resolver(options)
     state: list[object] = []
     for path in (".", *paths):
@@ -118,7 +118,7 @@ class _View:
         self._settings: Settings | None = None
 
     def update(self) -> None:
-        """Check what has changed; show the findings unless nothing has. Raises UsageError for faulty settings."""
+        """Check what has changed; show the findings unless nothing has. Raises UsageError for invalid settings."""
         options = self._options
         resolver = make_resolver(options)
         settings = self._settings = settings_for(resolver, "")

@@ -11,14 +11,14 @@
 _shtab_torchlint_commands() {
   local _commands=(
     check:'Find and fix PyTorch performance anti-patterns.'
-    clean:'Delete the caches of torchlint in folders and below them, and the one that the settings name.'
-    config:'Explain the settings: all of them, or one. Validate a settings file. Show what is in force.'
+    clean:'Delete torchlint'"'"'s caches in folders and below them, and the cache that the settings name.'
+    config:'Explain the settings: all of them, or one. Check a settings file. Show the settings in effect.'
     explain:'Show the pages of rules.'
     families:'List the families of rules.'
     generate-shell-completion:'Print a script that completes the arguments of torchlint.'
     help:'Print the help of torchlint or of a command.'
     rules:'List the rules.'
-    server:'Run the language server: it speaks LSP over standard input and output, and editors start it.'
+    server:'Run the language server, which editors start: LSP over standard input and output.'
     version:'Print the version of torchlint.'
   )
   _describe 'torchlint commands' _commands

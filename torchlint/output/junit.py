@@ -29,7 +29,7 @@ def write(results: Sequence[Result], out: TextIO, *, unsafe: bool = False) -> No
             suite = _suite(root, absolute(result.path), len(result.diagnostics))
             for diagnostic in result.diagnostics:
                 _case(suite, result.source, diagnostic)
-    if not total:  # some servers take a report without any test for a failure
+    if not total:  # some servers treat a report without any test as a failure
         ElementTree.SubElement(_suite(root, "torchlint", 0), "testcase", name="No findings", classname="torchlint")
     ElementTree.indent(root, "    ")
     # Other characters than ASCII are written as references: right in whatever encoding the stream has.

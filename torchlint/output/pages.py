@@ -15,7 +15,7 @@ from torchlint.output.colour import console
 from torchlint.rule.evidence import Evidence, measurements, ratio
 from torchlint.rule.rule import HEADINGS, Rule
 
-#: The sections of a page: those of the docstring, and what torchlint knows beside it.
+#: The sections of a page: those of the docstring, and what torchlint adds.
 _ORDER = (*HEADINGS[: HEADINGS.index("Fix safety")], "Evidence", *HEADINGS[HEADINGS.index("Fix safety") :], "Options")
 
 
@@ -100,7 +100,7 @@ def write_pages(rules: Sequence[Rule], out: TextIO) -> None:
 def write_table(rules: Sequence[Rule], out: TextIO) -> None:
     """Write one line per rule: code, name, default, fix, measured speed-up, what it finds.
 
-    On a terminal, the last column is wrapped, or left out where the terminal is too narrow for it.
+    On a terminal, the last column is wrapped, or omitted if the terminal is too narrow for it.
     """
     rows = [("code", "name", "default", "fix", "measured", "finds")]
     for rule in rules:
@@ -119,7 +119,7 @@ def write_table(rules: Sequence[Rule], out: TextIO) -> None:
             out.write((head + f"\n{' ' * indent}".join(wrapped)).rstrip() + "\n")
 
 
-#: The last column is left out where it would have fewer characters.
+#: The last column is omitted if it would have fewer characters.
 _NARROWEST_COLUMN = 24
 
 

@@ -1,4 +1,4 @@
-"""Where findings lie, as programs want it told: paths, spans in the columns of a format, notebooks."""
+"""Places of findings in formats for programs: paths, spans in the columns of a format, notebooks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def absolute(path: str) -> str:
 
 
 def relative(path: str, folder: str) -> str | None:
-    """The path from ``folder`` with slashes, on Windows too; None where it does not lie there."""
+    """The path from ``folder`` with slashes, on Windows too; None if it is not below it."""
     try:
         found = os.path.relpath(path, folder)
     except ValueError:  # another drive

@@ -42,7 +42,7 @@ def _item(source: Source, diagnostic: Diagnostic) -> dict[str, Any]:
 
 
 def _suggestion(source: Source, edits: Sequence[Edit]) -> dict[str, Any] | None:
-    """One replacement for all edits and what lies between them: suggestions are taken one by one, edits are not."""
+    """One replacement for all edits and the text between them, as users accept suggestions one by one."""
     if not edits:
         return None
     start, end = edits[0].start, max(edit.end for edit in edits)

@@ -52,7 +52,7 @@ def write(results: Sequence[Result], out: TextIO, *, unsafe: bool = False) -> No
             }
         ],
         "originalUriBaseIds": {_ROOT: {"uri": Path.cwd().as_uri().rstrip("/") + "/"}},
-        # Many readers take columns for these, whatever is said here.
+        # Many readers assume these units, whatever this says.
         "columnKind": "utf16CodeUnits",
         "results": [item for result in results for item in _items(result, indices)],
     }
@@ -135,7 +135,7 @@ def _related(source: Source, note: Note, identity: int) -> dict[str, Any] | None
 
 
 def _unlinked(text: str) -> str:
-    """A text in which nothing is taken for a link."""
+    """A text in which nothing reads as a link."""
     return _LINK.sub(r"\\[\1\\]", text)
 
 

@@ -39,7 +39,7 @@ def _picture(match: re.Match[str]) -> str:
 
 
 def display_path(path: str) -> str:
-    """A path as short as it can be said from here."""
+    """A path, relative to the current folder if it is below it."""
     if os.path.isabs(path):
         relative = os.path.relpath(path)
         path = path if relative.startswith("..") else relative

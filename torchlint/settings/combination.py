@@ -33,7 +33,7 @@ def combine(
     *,
     allow_plugins: bool = False,
 ) -> Settings:
-    """The settings that ``layers`` make, the weakest first. ``target`` is the torch version that the project asks for.
+    """The settings of ``layers``, the weakest first. ``target`` is the oldest torch that the requirements allow.
 
     ``root`` is the folder to which the default excludes are relative. Raises SettingsError, also for plugins of a
     settings file unless ``allow_plugins`` or the environment allows them.
@@ -85,7 +85,7 @@ def combine(
 
 
 def _plugins(layers: Sequence[Layer], allowed: bool) -> tuple[str, ...]:
-    """The plugins of all layers. Raises SettingsError for those that a checked repository asks for without leave."""
+    """The plugins of all layers. Raises SettingsError for those of a checked repository that nobody has allowed."""
     for layer in layers:
         if layer.values.get("plugins") and not (allowed or layer.trusted):
             names = ", ".join(repr(name) for name in layer.values["plugins"])
@@ -108,15 +108,15 @@ def check_baseline(settings: Settings) -> None:
 def _select(layers: Sequence[Layer], rules: Sequence[Rule], errors: list[SettingsError]) -> frozenset[str]:
     """The rules that are on. Within a layer the more specific selector wins, and at a tie ``ignore``.
 
-    A layer that has ``select`` starts anew, but what the layer before it ignored stays ignored, unless it is selected
-    more specifically.
+    A layer with ``select`` starts with no rules, but what the layer before it ignored stays ignored, unless it is
+    selected more specifically.
     """
     default = frozenset(rule.code for rule in rules if rule.default is not Default.OPT_IN)
     chosen = _chosen(layers, rules, default, _SELECTED, errors)
     ignored_syntax = any(
         INVALID_SYNTAX.code in codes for layer in layers for _, codes in _expanded(layer, "ignore", rules, [])
     )
-    # A run that cannot read a file must say so, whatever it was asked to look for.
+    # A file that cannot be read is reported, whatever rules are selected.
     return chosen - {INVALID_SYNTAX.code} if ignored_syntax else chosen | {INVALID_SYNTAX.code}
 
 
@@ -202,7 +202,7 @@ def _device(layers: Sequence[Layer]) -> str:
 
 
 def _fast_enough(codes: frozenset[str], layers: Sequence[Layer], device: str, warnings: list[str]) -> frozenset[str]:
-    """Those of ``codes`` that ``min-speedup`` lets pass. What the engine itself reports is no matter of speed."""
+    """Those of ``codes`` that ``min-speedup`` lets pass. What the engine itself reports does not count."""
     set_by = {key: layer for layer in layers for key in ("min-speedup", "device") if key in layer.values}
     factor = set_by["min-speedup"].values["min-speedup"] if "min-speedup" in set_by else 0
     if not factor and device.upper() in KINDS:
@@ -217,12 +217,12 @@ def _fast_enough(codes: frozenset[str], layers: Sequence[Layer], device: str, wa
     return frozenset(code for code in codes if not factor or code in engine or reaches(code, factor, device))
 
 
-#: How specific a selector is, and the codes it stands for.
+#: How specific a selector is, and the codes that it selects.
 Selected = tuple[int, frozenset[str]]
 
 
 def _expanded(layer: Layer, key: str, rules: Sequence[Rule], errors: list[SettingsError]) -> list[Selected]:
-    """The selectors of a setting; unknown ones are left out, with an error."""
+    """The selectors of a setting; unknown ones are skipped, with an error."""
     given = layer.values.get(key, ())
     return [_expand(text, rules, layer, (key, index), errors) for index, text in enumerate(given)]
 

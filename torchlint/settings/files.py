@@ -26,14 +26,14 @@ class File:
 
 @dataclass
 class Found:
-    """What a walk brought: files in order, and one line per path that could not be followed."""
+    """The result of a walk: files in order, and one line per path that could not be read."""
 
     files: list[File] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
 
 def find_files(paths: Iterable[str], settings_for: Callable[[str], Settings]) -> Found:
-    """The files that ``paths`` stand for, sorted, each once. ``settings_for`` gives the settings of a folder.
+    """The files at and below ``paths``, sorted, each once. ``settings_for`` gives the settings of a folder.
 
     A file that is named is checked whatever its ending, and even if it is excluded, unless ``force-exclude`` is set.
     In folders only ``*.py`` and ``*.ipynb`` are taken.
@@ -41,7 +41,7 @@ def find_files(paths: Iterable[str], settings_for: Callable[[str], Settings]) ->
     found = Found()
     named: dict[str, File] = {}
     walked: dict[str, File] = {}
-    broken: dict[str, str] = {}  # folder -> what is wrong with its settings; each is said once
+    broken: dict[str, str] = {}  # folder -> the error in its settings; each is reported once
 
     def settings_of(folder: str) -> Settings | None:
         try:
@@ -66,7 +66,7 @@ def find_files(paths: Iterable[str], settings_for: Callable[[str], Settings]) ->
 
 
 def is_excluded(path: str, settings: Settings) -> bool:
-    """Whether a path, or a folder it lies in, is excluded by the settings."""
+    """Whether the settings exclude a path, or a folder that contains it."""
     absolute = os.path.abspath(path)
     return matches_parents(settings.exclude, absolute)
 
@@ -142,13 +142,13 @@ def read_ignore(folder: str, file: str) -> tuple[Ignore, ...]:
 
 
 def ignores_above(root: str) -> tuple[Ignore, ...]:
-    """What the repository that holds a folder ignores from above it, outermost first."""
+    """The patterns of the repository above a folder that apply to it, outermost first."""
     ignores: tuple[Ignore, ...] = ()
     top = root
     while not os.path.exists(os.path.join(top, ".git")):
         parent = os.path.dirname(top)
         if parent == top:
-            return ()  # not in a repository: what lies above is no business of this project
+            return ()  # not in a repository: the folders above do not belong to this project
         top = parent
         ignores = (*read_ignore(top, os.path.join(top, ".gitignore")), *ignores)
     ignores = (*read_ignore(top, os.path.join(top, ".git", "info", "exclude")), *ignores)

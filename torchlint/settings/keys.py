@@ -1,4 +1,4 @@
-"""What can be set: the keys of ``[tool.torchlint]``, each with its kind, default and meaning.
+"""The settings: the keys of ``[tool.torchlint]``, each with its kind, default and meaning.
 
 The settings check values against this table, and ``torchlint config`` explains it.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 from torchlint.settings.formats import FORMATS
 
-#: Folders that hold no code of the project's own; the list is ruff's.
+#: Folders that contain no code of the project itself; the list is ruff's.
 DEFAULT_EXCLUDE = (
     ".bzr",
     ".direnv",
@@ -120,28 +120,26 @@ KEYS: Mapping[str, Key] = {
     "baseline": Key(
         Kind.STRING,
         "none",
-        "A file of findings that are known and not reported, relative to this file; `--update-baseline` writes it.",
+        "A file of known findings, which are not reported, relative to this file; `--update-baseline` writes it.",
         'baseline = "torchlint-baseline.json"',
     ),
     "cache-dir": Key(
         Kind.STRING,
         '".torchlint_cache"',
-        "The folder where results are kept from one run to the next, relative to this file; without a settings file, "
-        "to the current folder.",
+        "The folder of the cache, relative to this file; without a settings file, to the current folder.",
         'cache-dir = ".cache/torchlint"',
     ),
     "device": Key(
         Kind.STRING,
         "a GPU, or a CPU while there are no measurements on a GPU",
-        'Where `min-speedup` and `--sort speedup` look: "GPU", "CPU", or a part of a device\'s name. Of several '
-        "devices that match, the one on which a rule brought most counts.",
+        'Whose measurements `min-speedup` and `--sort speedup` use: "GPU", "CPU", or a part of a device\'s name. Of '
+        "several devices that match, the one with the largest speed-up counts.",
         'device = "CPU"',
     ),
     "exclude": Key(
         Kind.STRINGS,
         "folders of tools, such as .git, .venv and node_modules",
-        "Paths to leave out, instead of the default ones: names of files or folders, or patterns relative to this "
-        "file.",
+        "Paths to skip, instead of the default ones: names of files or folders, or patterns relative to this file.",
         'exclude = [".venv", "third_party"]',
     ),
     "extend": Key(
@@ -153,7 +151,7 @@ KEYS: Mapping[str, Key] = {
     "extend-exclude": Key(
         Kind.STRINGS,
         "[]",
-        "Paths to leave out beside those of `exclude`.",
+        "Paths to skip, in addition to those of `exclude`.",
         'extend-exclude = ["third_party"]',
     ),
     "extend-fixable": Key(
@@ -178,7 +176,7 @@ KEYS: Mapping[str, Key] = {
     "extend-select": Key(
         Kind.CODES,
         "[]",
-        "Rules to run beside those of `select`.",
+        "Rules to run, in addition to those of `select`.",
         'extend-select = ["TL403"]',
     ),
     "extend-unsafe-fixes": Key(
@@ -208,7 +206,7 @@ KEYS: Mapping[str, Key] = {
     "force-exclude": Key(
         Kind.BOOL,
         "false",
-        "Leave out excluded files even if they are named on the command line, as pre-commit does.",
+        "Skip excluded files even if they are named on the command line, as pre-commit does.",
         "force-exclude = true",
     ),
     "ignore": Key(
@@ -247,8 +245,8 @@ KEYS: Mapping[str, Key] = {
     "plugins": Key(
         Kind.STRINGS,
         "[]",
-        "Packages with further rules. Importing them runs their code, so those of a settings file are refused unless "
-        "`--allow-plugins` or the environment variable `TORCHLINT_ALLOW_PLUGINS=1` allows it.",
+        "Packages with further rules. Importing them runs their code, so those of a settings file are not loaded "
+        "unless `--allow-plugins` or the environment variable `TORCHLINT_ALLOW_PLUGINS=1` allows it.",
         'plugins = ["my_rules"]',
     ),
     "preview": Key(
@@ -261,7 +259,7 @@ KEYS: Mapping[str, Key] = {
     "respect-gitignore": Key(
         Kind.BOOL,
         "true",
-        "Leave out what git ignores.",
+        "Skip what git ignores.",
         "respect-gitignore = false",
     ),
     "rules": Key(
@@ -273,13 +271,13 @@ KEYS: Mapping[str, Key] = {
     "select": Key(
         Kind.CODES,
         "the rules that are on by default",
-        "Rules to run: codes, prefixes, names or ALL. The more specific of `select` and `ignore` wins.",
+        "Rules to run: codes, prefixes, names or ALL. The more specific of `select` and `ignore` takes precedence.",
         'select = ["TL1", "missing-eval"]',
     ),
     "show-fixes": Key(
         Kind.BOOL,
         "false",
-        "List the fixes that were made.",
+        "List the applied fixes.",
         "show-fixes = true",
     ),
     "src": Key(
@@ -291,15 +289,15 @@ KEYS: Mapping[str, Key] = {
     ),
     "target-torch": Key(
         Kind.VERSION,
-        "the oldest torch that the project's requirements admit; an open lower bound counts as 1.11 at least",
-        "Oldest version of torch that the project supports; advice that needs a newer one is left out.",
+        "the oldest torch that the project's requirements allow; an open lower bound counts as 1.11 at least",
+        "Oldest version of torch that the project supports; rules that need a newer one do not run.",
         'target-torch = "2.4"',
     ),
     "timeout": Key(
         Kind.NUMBER,
         "10",
         "How many seconds of CPU time the analysis of a file may take, and one more for every 20,000 characters of the "
-        "files that are analysed with it. A file that takes longer is left out with an error. 0 means no limit.",
+        "files that are analysed with it. A file that takes longer is skipped with an error. 0 means no limit.",
         "timeout = 60",
     ),
     "unfixable": Key(
@@ -311,7 +309,7 @@ KEYS: Mapping[str, Key] = {
     "unsafe-fixes": Key(
         Kind.BOOL,
         "false",
-        "Take fixes that may change numerics, random state or behaviour as well.",
+        "Include fixes that may change numerics, random state or behaviour.",
         "unsafe-fixes = true",
     ),
 }

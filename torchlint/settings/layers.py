@@ -210,7 +210,7 @@ def table_in(value: object) -> dict[str, Any]:
 
 
 def displayed(path: str) -> str:
-    """A path as short as it can be said from here."""
+    """A path, relative to the current folder if it is below it."""
     if not os.path.isabs(path):
         return path
     relative = os.path.relpath(path)

@@ -84,7 +84,7 @@ def _lists(value: object) -> list[list[object]]:
 
 
 def _alternatives(lists: Iterable[Iterable[object]]) -> Iterator[str]:
-    """Requirements of lists that need not hold together: each is marked, as those for one platform are."""
+    """Requirements of alternative lists: each gets a marker, as those for a platform have one."""
     for items in lists:
         for item in items:
             if isinstance(item, str):

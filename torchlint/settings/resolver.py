@@ -62,7 +62,7 @@ class Resolver:
         return [*(chain(file) if file is not None else ()), *self._overrides]
 
     def _source(self, folder: str) -> Found:
-        """The settings file that holds for a folder, and the torch requirements of its project."""
+        """The settings file of a folder, and the torch requirements of its project."""
         file, requirements = (None, ()) if self._isolated else self._find(folder)
         return (file if self._config is None else self._config), requirements
 

@@ -1,4 +1,4 @@
-"""``Settings``: what holds for the files of one folder."""
+"""``Settings``: the settings of the files of one folder."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PerFileTarget:
 
 @dataclass(frozen=True)
 class Settings:
-    """What holds for the files of one folder. It can be pickled."""
+    """The settings of the files of one folder. They can be pickled."""
 
     codes: frozenset[str]  #: rules that are on
     plugins: tuple[str, ...] = ()
@@ -51,8 +51,8 @@ class Settings:
     output_format: str = "full"
     fail_on: str = "warning"  #: the lowest severity of findings with which a run fails
     unfixable: frozenset[str] = frozenset()  #: rules whose fixes are not offered
-    treated_as_safe: frozenset[str] = frozenset()  #: rules whose unsafe fixes are taken for safe ones
-    treated_as_unsafe: frozenset[str] = frozenset()  #: rules whose safe fixes are taken for unsafe ones
+    treated_as_safe: frozenset[str] = frozenset()  #: rules whose unsafe fixes count as safe
+    treated_as_unsafe: frozenset[str] = frozenset()  #: rules whose safe fixes count as unsafe
     fix: bool = False
     unsafe_fixes: bool = False
     show_fixes: bool = False

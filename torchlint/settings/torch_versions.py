@@ -1,4 +1,4 @@
-"""The oldest torch that requirements install, and the torch that code needs by itself."""
+"""The oldest torch that requirements allow, and the torch that code needs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _NEWEST = (999, 0)
 
 
 def oldest_torch(requirements: Sequence[str]) -> Version | None:
-    """The oldest torch that all of ``requirements`` admit, None if any will do.
+    """The oldest torch that all of ``requirements`` allow; None if they allow any.
 
     Of requirements with markers, such as those of single platforms, the lowest counts. A lower bound counts as
-    `_OLDEST` at least, unless the requirement admits only older releases: a pin, or an upper bound.
+    `_OLDEST` at least, unless the requirement allows only older releases: a pin, or an upper bound.
     """
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
@@ -84,7 +84,7 @@ _PROOFS: tuple[tuple[Version, str], ...] = (
     ((2, 0), r"\btorch\.(?:compile|set_default_device)\b|\btorch\.func\.\w|\.scaled_dot_product_attention\b"),
 )
 _PATTERNS = tuple((version, re.compile(pattern)) for version, pattern in _PROOFS)
-#: Where code asks for the version, or goes on without a name, its use of the name proves nothing.
+#: Code that checks the version, or handles a missing name, may run with an older torch as well.
 _GUARD = re.compile(
     r"hasattr\(|getattr\(torch|version|except\s*\(?[^\n:]*(?:Attribute|Import|ModuleNotFound)Error", re.IGNORECASE
 )
