@@ -45,7 +45,9 @@ class Bypasses:
 
     def all(self) -> Iterator[Bypass]:
         """The calls of a file that run a compiled network by another method than its forward, in order."""
-        sites = {site.node: site for site in self._module.fact(CompileSites).for_speed if not site.in_place}
+        sites: dict[cst.CSTNode, Compile] = {
+            site.node: site for site in self._module.fact(CompileSites).for_speed if not site.in_place
+        }
         if not sites:
             return
         for call in self._tree.calls_in(self._module.root):
