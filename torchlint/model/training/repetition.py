@@ -10,6 +10,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.training.library_steps import LibrarySteps
 from torchlint.model.training.loops import Loops
+from torchlint.model.training.purpose import Purposes
 
 #: How many calls lie between the code and the `forward` or the loop at most.
 _DEPTH = 3
@@ -64,7 +65,7 @@ class Repetition(ForestFact):
     def _find(self, function: cst.FunctionDef, depth: int) -> Repeated | None:
         if self.is_forward(function):
             return Repeated(function)
-        if depth <= 0:
+        if depth <= 0 or self._module.fact(Purposes).is_constructor(function):
             return None
         calls = self._module.callers(function).calls
         if len(calls) > _MAX_CALLERS:
