@@ -29,7 +29,7 @@ _DEPTH = 12
 
 @dataclass(frozen=True, eq=False)
 class Retained:
-    """A backward pass that is told to keep its graph."""
+    """A backward pass that retains its graph."""
 
     call: cst.Call
     argument: cst.Arg  #: ``retain_graph=True``

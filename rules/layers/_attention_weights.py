@@ -1,4 +1,4 @@
-"""Calls of ``nn.MultiheadAttention`` whose second result nobody reads."""
+"""Calls of ``nn.MultiheadAttention`` whose second result is not used."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class AttentionWeights:
         self._tree = module.tree
 
     def unused(self) -> Iterator[tuple[cst.Call, cst.CSTNode | None]]:
-        """The calls that compute weights for nothing, each with where its layer is made, in order."""
+        """The calls that compute unused weights, each with where its layer is made, in order."""
         if "register_forward_hook" in self._module.own_text:
             return
         for call in self._tree.calls_in(self._module.root):
@@ -62,7 +62,7 @@ class AttentionWeights:
         return isinstance(second, cst.Name) and not self._uses(second)
 
     def _uses(self, target: cst.Name) -> list[cst.Name]:
-        """Where anything that a name of this function holds is read; of a global name, anywhere."""
+        """Where the value of a name of this function is read; of a global name, anywhere."""
         home = self._module.names.home_of(target)
         return [
             use

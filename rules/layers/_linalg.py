@@ -1,4 +1,4 @@
-"""Products, traces, inverses and sorts of which most of the result is thrown away."""
+"""Products, traces, inverses and sorts of which most of the result is discarded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention that is computed by a product, a softmax and another product, with the weights used for nothing else."""
+"""Attention that is computed by a product, a softmax and another product, whose weights have no other use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchlint.model.module import Module
 from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.syntax.scopes import Binding
 
-#: Libraries and functions beside which a handwritten attention is the fallback.
+#: Libraries and functions next to which a handwritten attention is the fallback.
 _KERNELS = re.compile(r"scaled_dot_product_attention|flash_attn|memory_efficient_attention|flex_attention|xformers")
 _SOFTMAX = ("torch.softmax", "torch.nn.functional.softmax", "torch.special.softmax")
 _PRODUCTS = frozenset({"torch.matmul", "torch.bmm"})
@@ -293,7 +293,7 @@ def _is_swap(text: str) -> bool:
 
 
 def _dim(call: cst.Call, position: int) -> str | None:
-    """The dimension that a softmax is told, as it is written."""
+    """The dimension argument of a softmax, as it is written."""
     for index, item in enumerate(call.args):
         if item.star:
             return None

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class UnusedAttentionWeights(Rule):
-    """`nn.MultiheadAttention` computes and averages attention weights that nobody reads.
+    """`nn.MultiheadAttention` computes and averages attention weights that are not used.
 
     ## What it does
     Flags calls of an `nn.MultiheadAttention` without `need_weights`, of whose two results only the first is read:

@@ -22,7 +22,7 @@ _CACHES = frozenset(
     f"torch.{name}.empty_cache" for name in ("cuda", "cuda.memory", "mps", "xpu", "npu", "mlu", "accelerator.memory")
 ) | {"torch.accelerator.empty_cache"}
 COLLECTOR = "gc.collect"
-#: What a function may do besides, and still be there for nothing else.
+#: What else a function may do that only flushes.
 _ALONGSIDE = re.compile(r"torch\.\w+\.(synchronize|ipc_collect|reset_\w*stats)|builtins\.print|gc\.(collect|get_count)")
 #: Functions that want an empty cache: they measure memory, or bring in and take out networks.
 _PURPOSES = re.compile(

@@ -22,7 +22,7 @@ class CatInLoop(Rule):
 
     ## Why it is slow
     A tensor cannot grow: each call allocates a new one and copies all of the old one into it. After `n` iterations
-    about `n * n / 2` items were copied instead of `n`, and both tensors are in memory at once. A list holds
+    about `n * n / 2` items were copied instead of `n`, and both tensors are in memory at once. A list contains
     references, and one `torch.cat` copies every item once.
 
     ## Example

@@ -10,7 +10,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
-from torchlint.model.syntax.climbing import climb, nearest
+from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import called_name
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.step_places import StepPlace, StepPlaces
@@ -62,7 +62,8 @@ class Averages:
             blend = self._blend(loop)
             if blend is None or self._has_other_purpose(loop):
                 continue
-            step = self._module.fact(StepPlaces).of(loop, self._often, trained=True)
+            places = self._module.fact(StepPlaces)
+            step = places.of(loop, places.usually, trained=True)
             if step is not None or self._is_called_elsewhere(loop):
                 yield AverageLoop(loop, blend, step)
 
@@ -86,20 +87,6 @@ class Averages:
         function = self._module.function_of(loop)
         calls = () if function is None else self._tree.calls_in(function.body)
         return any(called_name(call).startswith("_foreach_") for call in calls)
-
-    def _often(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
-        """Whether ``node`` runs whenever ``outer`` does, or whenever that trains, if the average is wanted at all."""
-        rounds = self._module.fact(Iterations)
-        if rounds.at_every_iteration(node, outer, or_often=True):
-            return True
-        for above, child in climb(self._tree, node):
-            if above is outer:
-                break
-            if isinstance(above, cst.ExceptHandler):
-                return False
-            if isinstance(above, cst.IndentedBlock) and rounds.is_behind_exit(above, child):
-                return False
-        return not rounds.is_counted(node, outer)
 
     def _is_called_elsewhere(self, loop: cst.For) -> bool:
         """Whether no call of the function around ``loop`` is seen, and its name says what it is there for."""

@@ -140,7 +140,7 @@ def _is_all(module: Module, loop: cst.For, statement: cst.CSTNode) -> bool:
 
 
 def _zipped(module: Module, loop: cst.For) -> dict[str, str] | None:
-    """By name what it goes through, of ``for p, e in zip(model.parameters(), ema.parameters())``."""
+    """By name what a loop iterates over, of ``for p, e in zip(model.parameters(), ema.parameters())``."""
     import libcst as cst
 
     target, over = loop.target, loop.iter

@@ -249,7 +249,7 @@ class ConstantUploads:
     # -- how often
 
     def _is_seldom(self, node: cst.Call) -> bool:
-        """Whether ``node`` is kept for later, or stands in a branch that is seldom taken."""
+        """Whether ``node`` is kept for later, or is in a branch that is seldom taken."""
         if self._module.fact(Purposes).is_self_test(node):
             return True
         for above, child in climb(self._tree, node):

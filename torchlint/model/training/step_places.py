@@ -10,6 +10,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.syntax.climbing import climb
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import Loop, LoopKind, Loops, is_batch
 from torchlint.model.training.outputs import Outputs
@@ -46,6 +47,23 @@ class StepPlaces(ForestFact):
         depend on neither a counter nor a value of the step. With ``trained``, only training steps count.
         """
         return self._of(node, passes or self._module.fact(Iterations).at_every_iteration, trained, _CALL_DEPTH, set())
+
+    def usually(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
+        """Whether ``node`` runs whenever ``outer`` does, or whenever that trains, if it is wanted at all.
+
+        An option may turn it off, but no counter, exception or early exit.
+        """
+        rounds = self._module.fact(Iterations)
+        if rounds.at_every_iteration(node, outer, or_often=True):
+            return True
+        for above, child in climb(self._module.tree, node):
+            if above is outer:
+                break
+            if isinstance(above, cst.ExceptHandler):
+                return False
+            if isinstance(above, cst.IndentedBlock) and rounds.is_behind_exit(above, child):
+                return False
+        return not rounds.is_counted(node, outer)
 
     def _of(
         self, node: cst.CSTNode, passes: Passes, trained: bool, depth: int, seen: set[cst.FunctionDef]

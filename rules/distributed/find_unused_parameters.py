@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint import edits
+from torchlint.rule import Applicability, Default, Diagnostic, Fix, Note, Rule
+
+if TYPE_CHECKING:
+    from torchlint.model.module import Module
+    from torchlint.model.syntax.calls import Call
+
+_WRAPPER = "torch.nn.parallel.DistributedDataParallel"
+_KEYWORD = "find_unused_parameters"
+_CALLS = {
+    _WRAPPER: _KEYWORD,
+    "accelerate.DistributedDataParallelKwargs": _KEYWORD,
+    "accelerate.utils.DistributedDataParallelKwargs": _KEYWORD,
+    "lightning.pytorch.strategies.DDPStrategy": _KEYWORD,
+    "pytorch_lightning.strategies.DDPStrategy": _KEYWORD,
+    "transformers.TrainingArguments": f"ddp_{_KEYWORD}",
+}
+#: Words of programs whose steps leave out parameters: chosen experts, layers or tasks, two networks in turn.
+_LEAVES_OUT = re.compile(
+    r"\bMoE|mixture.of.experts|[Ll]ayer_?[Dd]rop|supernet|sample_active|multi_?task|[Dd]iscriminator|\bnetD\b|adversarial"
+)
+
+
+class FindUnusedParameters(Rule):
+    """`DistributedDataParallel` searches for unused parameters at every step.
+
+    ## What it does
+    Flags `find_unused_parameters=True` of `DistributedDataParallel`, of Accelerate's `DistributedDataParallelKwargs`
+    and of Lightning's `DDPStrategy`, and `ddp_find_unused_parameters=True` of `transformers.TrainingArguments`.
+
+    Not reported: calls with a comment, which may give the reason; with `static_graph=True`; and files in whose words
+    there are signs that some steps leave out parameters: mixtures of experts, dropped layers, several tasks,
+    discriminators.
+
+    ## Why it is slow
+    After each forward pass the wrapper walks the autograd graph on the CPU to find the parameters that the loss does
+    not depend on, and the processes exchange which parameters were used. Without the option, a parameter that takes
+    no part in the loss makes the next step raise an error.
+
+    ## Example
+    ```python
+    model = DistributedDataParallel(model, device_ids=[rank], find_unused_parameters=True)
+    ```
+
+    ## Use instead
+    ```python
+    model = DistributedDataParallel(model, device_ids=[rank])
+    ```
+    If the same parameters are unused at every step, freeze them (`requires_grad_(False)`) or remove them. If the graph
+    is the same at every step, `static_graph=True` searches only once.
+
+    ## Fix safety
+    Unsafe: training raises an error if a parameter takes no part in the loss of a step. torch warns at run time if the
+    option is on and no parameter is unused.
+
+    ## When to ignore
+    When the parameters that take part differ from step to step.
+
+    ## References
+    - [DistributedDataParallel](https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html)
+    - [DDP internal design](https://docs.pytorch.org/docs/stable/notes/ddp.html)
+    """
+
+    code = "TL812"
+    name = "find-unused-parameters"
+    default = Default.INFO
+    words = (("find_unused_parameters=True", "find_unused_parameters = True"),)
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        if _LEAVES_OUT.search(module.own_text):
+            return
+        for call in module.own_calls(*_CALLS):
+            keyword = _CALLS[call.name]
+            argument = call.argument(keyword)
+            if argument.literal() != "True" or call.argument("static_graph").literal() == "True":
+                continue
+            if argument.node is None or module.comment_on(call.node):
+                continue
+            yield self.diagnostic(
+                module,
+                argument.node,
+                f"`{keyword}=True` searches the graph for unused parameters at every step",
+                label="walks the autograd graph on the CPU",
+                notes=(Note("torch warns at run time if no parameter is unused"),),
+                fix=_fix(module, call, keyword),
+            )
+
+
+def _fix(module: Module, call: Call, keyword: str) -> Fix | None:
+    argument = call.argument(keyword)
+    if keyword == _KEYWORD and argument.node is not None:
+        message, edited = f"remove `{keyword}=True`", edits.remove_argument(module, call.node, argument.node)
+    else:
+        message, edited = f"pass `{keyword}=False`", edits.set_argument(module, call.node, keyword, argument, "False")
+    caution = "training raises an error if a parameter takes no part in the loss of a step"
+    return None if edited is None else Fix(message, edited, Applicability.UNSAFE, caution)

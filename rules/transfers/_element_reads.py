@@ -1,0 +1,158 @@
+"""Tensors that are read element by element: ``[x.item() for x in tensor]``, ``tensor[i].item()`` in a loop over i."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.tensor_forms import TensorForms
+from torchlint.model.semantics.value import Role
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.dotted import called_name
+from torchlint.model.training.purpose import Purposes
+
+#: Functions and methods that give tuples, at least without further arguments.
+_TUPLES = frozenset({"unbind", "split", "chunk", "tensor_split", "meshgrid", "where", "nonzero", "broadcast_tensors"})
+_CONVERTING = ("builtins.float", "builtins.int")
+
+
+@dataclass(frozen=True, eq=False)
+class ElementRead:
+    """Reads of all elements of a tensor, one by one."""
+
+    node: cst.BaseExpression  #: the comprehension, or the read in a loop
+    loop: cst.CSTNode  #: what repeats it
+    tensor: cst.BaseExpression
+    is_whole: bool  #: whether ``node`` is the list of all elements, so that ``tensor.tolist()`` is the same
+    is_line: bool  #: whether the tensor has one dimension for certain
+
+
+class ElementReads:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+
+    def all(self) -> Iterator[ElementRead]:
+        """The reads in the file, in order."""
+        for call in self._tree.calls_in(self._module.root):
+            element = self._read_by(call)
+            if element is None:
+                continue
+            found = self._repeated(call, element)
+            if found is None or self._is_once(found.loop):
+                continue
+            if self._is_tensor(found.tensor):
+                yield found
+
+    def _is_once(self, loop: cst.CSTNode) -> bool:
+        """Whether a constructor or the top level of a file runs the loop."""
+        function = self._module.function_of(loop)
+        return function is None or self._module.fact(Purposes).is_constructor(function)
+
+    def _read_by(self, call: cst.Call) -> cst.BaseExpression | None:
+        """What a call takes a number off."""
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "item" and not call.args:
+            return call.func.value
+        if self._module.name_of(call.func) in _CONVERTING and len(call.args) == 1:
+            given = call.args[0]
+            return given.value if given.keyword is None and not given.star else None
+        return None
+
+    def _repeated(self, call: cst.Call, element: cst.BaseExpression) -> ElementRead | None:
+        for above, child in climb(self._tree, call):
+            if isinstance(above, (cst.ListComp, cst.GeneratorExp, cst.SetComp)):
+                if self._is_unpacked(above):
+                    return None
+                return self._in_comprehension(call, element, above)
+            if isinstance(above, cst.For) and child is above.body:
+                return self._in_loop(call, element, above)
+            if isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef, cst.While, cst.DictComp)):
+                return None
+        return None
+
+    def _is_unpacked(self, made: cst.BaseExpression) -> bool:
+        """``a, b = (x.item() for x in pair)``: a few numbers."""
+        statement = self._tree.parent(made)
+        return isinstance(statement, cst.Assign) and any(
+            isinstance(item.target, (cst.Tuple, cst.List)) for item in statement.targets
+        )
+
+    def _in_comprehension(
+        self, call: cst.Call, element: cst.BaseExpression, made: cst.ListComp | cst.GeneratorExp | cst.SetComp
+    ) -> ElementRead | None:
+        source = made.for_in
+        if source.inner_for_in is not None or not isinstance(source.target, cst.Name):
+            return None
+        tensor = self._tensor_of(element, source.target.value, source.iter)
+        if tensor is None:
+            return None
+        is_item = isinstance(call.func, cst.Attribute)
+        is_whole = made.elt is call and is_item and not source.ifs and self._covers(source.iter, tensor)
+        line = is_whole and self._module.fact(TensorForms).is_line(tensor)
+        return ElementRead(made, made, tensor, is_whole and not isinstance(made, cst.SetComp), line)
+
+    def _in_loop(self, call: cst.Call, element: cst.BaseExpression, loop: cst.For) -> ElementRead | None:
+        target: cst.BaseExpression = loop.target
+        if isinstance(target, cst.Tuple) and self._module.name_of(self._called(loop.iter)) == "builtins.enumerate":
+            target = target.elements[0].value
+        if not isinstance(target, cst.Name):
+            return None
+        tensor = self._tensor_of(element, target.value, loop.iter)
+        if tensor is None or self._is_bound_in(tensor, loop):
+            return None
+        return ElementRead(call, loop, tensor, False, False)
+
+    def _called(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        return node.func if isinstance(node, cst.Call) else node
+
+    def _tensor_of(self, element: cst.BaseExpression, name: str, over: cst.BaseExpression) -> cst.BaseExpression | None:
+        """The tensor of whose elements ``element`` is one: ``v`` of ``v[i]``, or what ``x`` goes through."""
+        if isinstance(element, cst.Name) and element.value == name:
+            return None if isinstance(over, cst.Call) and self._is_counting(over) else over
+        if not isinstance(element, cst.Subscript) or len(element.slice) != 1:
+            return None
+        index = element.slice[0].slice
+        counted = isinstance(index, cst.Index) and isinstance(index.value, cst.Name) and index.value.value == name
+        counting = isinstance(over, cst.Call) and self._is_counting(over)
+        return element.value if counted and counting and isinstance(element.value, cst.Name) else None
+
+    def _is_counting(self, call: cst.Call) -> bool:
+        return self._module.name_of(call.func) in ("builtins.range", "builtins.enumerate")
+
+    def _covers(self, over: cst.BaseExpression, tensor: cst.BaseExpression) -> bool:
+        """Whether ``over`` goes through all of ``tensor``: it is it, or ``range(len(tensor))``."""
+        if over is tensor:
+            return True
+        text = self._module.code(tensor)
+        sizes = (f"len({text})", f"{text}.shape[0]", f"{text}.size(0)", f"{text}.numel()")
+        return self._module.code(over) in [f"range({size})" for size in sizes]
+
+    def _is_bound_in(self, tensor: cst.BaseExpression, loop: cst.For) -> bool:
+        """Whether an iteration makes the tensor: each reads another one."""
+        names = [node for node in self._tree.nodes_in(tensor) if isinstance(node, cst.Name)]
+        return any(
+            self._tree.within(binding.node, loop) for name in names for binding in self._module.values.reaching.of(name)
+        )
+
+    def _is_tensor(self, node: cst.BaseExpression) -> bool:
+        if self._is_tuple(node) or self._module.name_of(self._called(node)) == "torch.linspace":
+            return False  # the drop rates of layers are read once
+        value = self._module.value(node)
+        if value.kind is Kind.TENSOR and value.sure and value.role is not Role.BATCH:
+            return True
+        return self._module.fact(TensorForms).is_tensor(node)
+
+    def _is_tuple(self, node: cst.CSTNode | None) -> bool:
+        """Whether ``node`` may be several tensors: ``torch.unbind(x)``, ``torch.where(mask)``."""
+        if isinstance(node, cst.Name):
+            reached = self._module.values.reaching.of(node)
+            return any(
+                not item.path and isinstance(item.value, cst.Call) and self._is_tuple(item.value) for item in reached
+            )
+        return isinstance(node, cst.Call) and called_name(node) in _TUPLES

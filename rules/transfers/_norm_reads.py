@@ -1,0 +1,92 @@
+"""Norms of gradients that are read on the host parameter by parameter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.dotted import called_name
+from torchlint.model.training.step_places import StepPlace, StepPlaces
+
+_PARAMETERS = re.compile(r"parameters\(|param(eter)?s|weights", re.IGNORECASE)
+#: What a function is called that a step runs, where no call of it is seen.
+_NAMES = re.compile(r"grad\w*norm|norm\w*grad|clip|optimize|step", re.IGNORECASE)
+_NORMS = frozenset({"norm", "vector_norm", "sum", "square", "pow"})
+
+
+@dataclass(frozen=True, eq=False)
+class NormRead:
+    """``p.grad.norm().item()`` in a loop over parameters, whose results are added up or collected."""
+
+    call: cst.Call
+    loop: cst.For
+    step: StepPlace | None  #: None if no call of its function is seen
+
+
+class NormReads:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+
+    def all(self) -> Iterator[NormRead]:
+        """The reads of the file that run at every training step, in order."""
+        for call in self._tree.calls_in(self._module.root):
+            norm = self._read_by(call)
+            if norm is None or not self._is_norm_of_gradient(norm):
+                continue
+            loop = self._loop(call)
+            if loop is None or not self._is_total(call):
+                continue
+            places = self._module.fact(StepPlaces)
+            step = places.of(loop, places.usually, trained=True)
+            if step is not None or self._is_called_elsewhere(loop):
+                yield NormRead(call, loop, step)
+
+    def _read_by(self, call: cst.Call) -> cst.BaseExpression | None:
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "item" and not call.args:
+            return call.func.value
+        is_float = self._module.name_of(call.func) == "builtins.float" and len(call.args) == 1
+        return call.args[0].value if is_float else None
+
+    def _is_norm_of_gradient(self, node: cst.BaseExpression) -> bool:
+        """``p.grad.data.norm(2)``, ``torch.norm(p.grad)``, ``(p.grad ** 2).sum()``, or a name for one."""
+        if isinstance(node, cst.Name):
+            reached = self._module.values.reaching.of(node)
+            return len(reached) == 1 and isinstance(reached[0].value, cst.Call) and self._is_norm(reached[0].value)
+        return isinstance(node, cst.Call) and self._is_norm(node)
+
+    def _is_norm(self, call: cst.Call) -> bool:
+        return called_name(call) in _NORMS and any(
+            isinstance(node, cst.Attribute) and node.attr.value == "grad" for node in self._tree.nodes_in(call)
+        )
+
+    def _loop(self, call: cst.Call) -> cst.For | None:
+        """The loop over parameters around ``call``."""
+        for above, child in climb(self._tree, call):
+            if isinstance(above, cst.For) and child is above.body:
+                return above if _PARAMETERS.search(self._module.code(above.iter)) else None
+            if isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef, cst.While)):
+                return None
+        return None
+
+    def _is_total(self, call: cst.Call) -> bool:
+        """Whether the number is added up or put in a list; with a name for each, it is a record of layers."""
+        statement = self._tree.statement_of(call)
+        if isinstance(statement, cst.AugAssign):
+            return isinstance(statement.target, (cst.Name, cst.Attribute))
+        made = statement.value if isinstance(statement, cst.Expr) else None
+        return isinstance(made, cst.Call) and called_name(made) == "append" and made.args[0].value is call
+
+    def _is_called_elsewhere(self, loop: cst.For) -> bool:
+        function = self._module.function_of(loop)
+        if function is None or self._module.fact(Dispatch).callers(function):
+            return False
+        return _NAMES.search(function.name.value) is not None

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint import edits
+from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
+
+if TYPE_CHECKING:
+    from torchlint.model.module import Module
+
+    from ._element_reads import ElementRead
+
+#: A read in a comprehension, or of an item by a name.
+_READS = re.compile(
+    r"(\.item\(\)|\b(float|int)\([^\n]*\))[^\n]*\sfor\s|\w\[\w+\]\.item\(\)|\b(float|int)\(\w+\[\w+\]\)|\w\.item\(\)"
+)
+
+
+class ItemPerElement(Rule):
+    """A tensor is read element by element where one `.tolist()` reads all of it.
+
+    ## What it does
+    Flags `[x.item() for x in tensor]`, `[float(x) for x in tensor]` and `tensor[i].item()` in a loop over `i`, where
+    the tensor is seen to be one tensor and is the same in all iterations.
+
+    Not reported: lists of tensors, tensors that an iteration makes, constructors, and `torch.linspace(...)`, by which
+    networks choose the drop rates of their layers.
+
+    ## Why it is slow
+    Each iteration makes a tensor for one element, through the dispatcher, and copies one number. On a GPU each copy
+    waits until all kernels before it have finished. `.tolist()` copies all elements at once.
+
+    ## Example
+    ```python
+    lengths = mask.sum(1)
+    return [length.item() for length in lengths]
+    ```
+
+    ## Use instead
+    ```python
+    lengths = mask.sum(1)
+    return lengths.tolist()
+    ```
+    In a loop over indices, call `.tolist()` in front of the loop and index the list.
+
+    ## Fix safety
+    Safe or unsafe: safe where the tensor is seen to have one dimension. Otherwise unsafe: of a tensor with one column,
+    `.tolist()` gives a list of lists. A fix is offered for a comprehension that lists all elements by `.item()`.
+
+    ## When to ignore
+    When the tensor has a few elements and is on the CPU.
+
+    ## References
+    - [torch.Tensor.tolist](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.tolist.html)
+    - [torch.Tensor.item](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.item.html)
+    """
+
+    code = "TL209"
+    name = "item-per-element"
+    words = (("torch", "transformers"), "for ", _READS)
+    demo = ("GPU", "CPU")
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        from ._element_reads import ElementReads
+
+        for read in module.fact(ElementReads).all():
+            name = module.code(read.tensor)
+            short = f"`{name}`" if len(name) <= 40 else "the tensor"
+            notes = (
+                () if read.loop is read.node else (Note.at(module, read.loop, "one element per iteration of the loop"),)
+            )
+            yield self.diagnostic(
+                module,
+                read.node,
+                f"{short} is read element by element; `.tolist()` reads all elements at once",
+                label="copies one number per iteration",
+                notes=notes,
+                fix=_fix(module, read),
+            )
+
+
+def _fix(module: Module, read: ElementRead) -> Fix | None:
+    import libcst as cst
+
+    if not read.is_whole:
+        return None
+    text = module.code(read.tensor)
+    if not isinstance(read.tensor, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)):
+        text = f"({text})"
+    if module.comment_on(read.node):
+        return None
+    edited = edits.replace(module, read.node, f"{text}.tolist()")
+    if read.is_line:
+        return Fix("use `.tolist()`", edited, Applicability.SAFE)
+    caution = "gives a list of lists if the tensor has more than one dimension"
+    return Fix("use `.tolist()`", edited, Applicability.UNSAFE, caution)

@@ -1,0 +1,134 @@
+"""Expressions that can only be tensors, by how they are written: ``torch.clamp(...)``, ``x.topk(5)[0] > y``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import libcst as cst
+
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.knowledge import Kind
+
+#: Methods of a tensor that give a tensor of one element, or one to compare.
+REDUCING = frozenset("all any sum max min mean norm prod amax amin isnan isinf isfinite std var count_nonzero".split())
+#: Methods of a tensor that give a tensor.
+_KEEPING = frozenset(
+    "abs argmax argmin argsort bool clamp clone contiguous cpu cuda cumsum detach double eq exp flatten float gather "
+    "ge gt half int le log long lt ne permute pow reshape round sigmoid softmax square sqrt squeeze t to transpose "
+    "unsqueeze view".split()
+)
+#: Functions and methods that give several tensors.
+_SEVERAL = frozenset({"topk", "max", "min", "sort", "kthvalue", "mode", "median", "cummax", "cummin"})
+#: Functions of torch that give no tensor.
+_PLAIN = frozenset(
+    "torch." + name
+    for name in "is_tensor numel typename is_floating_point is_grad_enabled load device equal allclose where nonzero "
+    "Size dtype Generator get_default_dtype initial_seed split chunk unbind meshgrid manual_seed".split()
+)
+#: Functions that make a tensor of one dimension.
+_LINES = frozenset({"torch.linspace", "torch.logspace", "torch.randperm", "torch.arange", "torch.bincount"})
+ORDER = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual, cst.Equal, cst.NotEqual)
+_DEPTH = 8
+
+#: Whether a name is known to be a tensor for another reason.
+Known = Callable[[cst.Name], bool]
+
+
+class TensorForms(ForestFact):
+    """Answers for one forest."""
+
+    def __init__(self, module: Forest) -> None:
+        self._module = module
+
+    def is_tensor(self, node: cst.BaseExpression, known: Known = lambda name: False) -> bool:
+        """Whether ``node`` can only be a tensor; ``known`` tells more of the names in it."""
+        return self._is_tensor(node, known, _DEPTH)
+
+    def _is_tensor(self, node: cst.BaseExpression, known: Known, depth: int) -> bool:
+        if depth <= 0:
+            return False
+        if isinstance(node, cst.Name):
+            return known(node) or self._is_bound_to_tensor(node, known, depth)
+        if isinstance(node, cst.BinaryOperation):
+            return any(self._is_tensor(side, known, depth - 1) for side in (node.left, node.right))
+        if isinstance(node, cst.UnaryOperation) and not isinstance(node.operator, cst.Not):
+            return self._is_tensor(node.expression, known, depth - 1)
+        if isinstance(node, cst.Comparison):
+            return any(self._is_tensor(side, known, depth - 1) for side in compared(node))
+        if isinstance(node, cst.Subscript):
+            return self._is_tensor(node.value, known, depth - 1) or self._is_one_of_several(node.value, known, depth)
+        if isinstance(node, cst.Attribute):
+            return node.attr.value in ("data", "T") and self._is_tensor(node.value, known, depth - 1)
+        return isinstance(node, cst.Call) and self._gives_tensor(node, known, depth)
+
+    def _gives_tensor(self, call: cst.Call, known: Known, depth: int) -> bool:
+        name = self._module.name_of(call.func)
+        if name is not None:
+            parts = name.split(".")
+            if parts[0] != "torch" or name in _PLAIN or not parts[-1].islower():
+                return False
+            several = (
+                len(parts) == 2 and parts[-1] in _SEVERAL and (len(call.args) > 1 or parts[-1] not in ("max", "min"))
+            )
+            return (len(parts) == 2 and not several) or name.startswith("torch.nn.functional.")
+        value = self._module.value(call)
+        if value.kind is Kind.TENSOR and value.sure:
+            return True
+        func = call.func
+        if not isinstance(func, cst.Attribute) or self._module.definitions.called(call, self._module.values):
+            return False
+        if func.attr.value not in REDUCING | _KEEPING or (func.attr.value in ("max", "min") and call.args):
+            return False
+        return self._is_tensor(func.value, known, depth - 1)
+
+    def _is_bound_to_tensor(self, node: cst.Name, known: Known, depth: int) -> bool:
+        reached = self._module.values.reaching.of(node)
+        return bool(reached) and all(
+            item.kind == "assign"
+            and item.value is not None
+            and (
+                self._is_one_of_several(item.value, known, depth)
+                if item.path
+                else self._is_tensor(item.value, known, depth - 1)
+            )
+            for item in reached
+        )
+
+    def _is_one_of_several(self, node: cst.CSTNode | None, known: Known, depth: int) -> bool:
+        """``x.topk(5)``, ``torch.max(x, 1)``."""
+        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+            return False
+        if node.func.attr.value not in _SEVERAL:
+            return False
+        if self._module.name_of(node.func) == f"torch.{node.func.attr.value}":
+            return True
+        return self._is_tensor(node.func.value, known, depth - 1)
+
+    def is_line(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is a tensor of one dimension for certain: ``torch.arange(n)``, ``x.flatten()``."""
+        if isinstance(node, cst.Name):
+            reached = self._module.values.reaching.of(node)
+            return bool(reached) and all(
+                item.kind == "assign" and not item.path and item.value is not None and self.is_line(item.value)
+                for item in reached
+                if isinstance(item.value, cst.BaseExpression) or item.value is None
+            )
+        if not isinstance(node, cst.Call):
+            return False
+        name = self._module.name_of(node.func)
+        if name is not None:
+            return name in _LINES or (name == "torch.flatten" and len(node.args) == 1)
+        func = node.func
+        if not isinstance(func, cst.Attribute) or not self.is_tensor(func.value):
+            return False
+        if func.attr.value == "flatten":
+            return not node.args
+        shape = [self._module.code(item.value) for item in node.args]
+        return func.attr.value in ("view", "reshape") and shape in (["-1"], ["(-1,)"])
+
+
+def compared(node: cst.Comparison) -> list[cst.BaseExpression]:
+    """Both sides of ``a < b``; nothing of ``a is b`` and ``a in b``."""
+    if len(node.comparisons) != 1 or not isinstance(node.comparisons[0].operator, ORDER):
+        return []
+    return [node.left, node.comparisons[0].comparator]
