@@ -12,8 +12,6 @@ from torchlint.model.module import Module
 from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.syntax.scopes import Binding
 
-#: Libraries and functions next to which a handwritten attention is the fallback.
-_KERNELS = re.compile(r"scaled_dot_product_attention|flash_attn|memory_efficient_attention|flex_attention|xformers")
 _SOFTMAX = ("torch.softmax", "torch.nn.functional.softmax", "torch.special.softmax")
 _PRODUCTS = frozenset({"torch.matmul", "torch.bmm"})
 #: Methods that give the same numbers in another format.
@@ -47,9 +45,7 @@ class ManualAttention:
         self._tree = module.tree
 
     def all(self) -> Iterator[Attention]:
-        """The attentions of a file that uses none of the kernels for it, in order."""
-        if _KERNELS.search(self._module.own_text):
-            return
+        """The attentions of a file, in order."""
         for call in self._tree.calls_in(self._module.root):
             scores = self._softmax_of(call)
             if scores is not None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -7,6 +8,12 @@ from torchlint.rule import Diagnostic, Note, Rule
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
+
+#: Libraries and functions next to which a handwritten attention is the fallback.
+_KERNELS = re.compile(r"scaled_dot_product_attention|flash_attn|memory_efficient_attention|flex_attention|xformers")
+_SOFTMAX = re.compile(r"softmax\(|[sS]oftmax\b")
+_PRODUCT = re.compile(r"matmul|bmm|einsum| @ |@ ")
+_NEAR = 1500  #: characters between a product and the softmax
 
 
 class ManualAttention(Rule):
@@ -61,6 +68,11 @@ class ManualAttention(Rule):
     since = (2, 0)
     demo = ("GPU", "CPU")
 
+    @classmethod
+    def may_concern(cls, text: str) -> bool:
+        """Whether a file computes attention, and uses none of the kernels for it."""
+        return super().may_concern(text) and _KERNELS.search(text) is None and _is_between_products(text)
+
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._attention_fix import fix_of
         from ._manual_attention import ManualAttention as Finder
@@ -77,3 +89,12 @@ class ManualAttention(Rule):
                 ),
                 fix=fix_of(module, found),
             )
+
+
+def _is_between_products(text: str) -> bool:
+    """Whether a softmax has a matrix product closely before it and closely after it."""
+    return any(
+        _PRODUCT.search(text, max(0, found.start() - _NEAR), found.start())
+        and _PRODUCT.search(text, found.end(), found.end() + _NEAR)
+        for found in _SOFTMAX.finditer(text)
+    )

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 from torchlint.rule import Diagnostic, Note, Rule
 
+from ._growth_words import grows_by_cat
+
 if TYPE_CHECKING:
     from torchlint.model.module import Module
 
@@ -56,8 +58,13 @@ class CatInLoop(Rule):
 
     code = "TL602"
     name = "cat-in-loop"
-    words = (("torch", "import *"), ("cat(", "stack(", "concat", "concatenate("))
+    words = (("torch", "import *"), ("for ", "while "), ("cat(", "stack(", "concat(", "concatenate("))
     demo = ("GPU", "CPU")
+
+    @classmethod
+    def may_concern(cls, text: str) -> bool:
+        """Whether the result of `torch.cat` is assigned to one of its arguments."""
+        return super().may_concern(text) and grows_by_cat(text)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._collecting import fix_of

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Note, Rule
 
+from ._average_words import averages_in_loop
+
 if TYPE_CHECKING:
     import libcst as cst
 
@@ -77,6 +79,11 @@ class ParameterLoopEma(Rule):
     project_words = ("torch",)
     since = (2, 0)
     demo = ("GPU", "CPU")
+
+    @classmethod
+    def may_concern(cls, text: str) -> bool:
+        """Whether a loop over parameters may update an average of them."""
+        return super().may_concern(text) and averages_in_loop(text)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._averages import Averages

@@ -112,7 +112,7 @@ class ElementReads:
         return node.func if isinstance(node, cst.Call) else node
 
     def _tensor_of(self, element: cst.BaseExpression, name: str, over: cst.BaseExpression) -> cst.BaseExpression | None:
-        """The tensor of whose elements ``element`` is one: ``v`` of ``v[i]``, or what ``x`` goes through."""
+        """The tensor of whose elements ``element`` is one: ``v`` of ``v[i]``, or what ``x`` iterates over."""
         if isinstance(element, cst.Name) and element.value == name:
             return None if isinstance(over, cst.Call) and self._is_counting(over) else over
         if not isinstance(element, cst.Subscript) or len(element.slice) != 1:
@@ -126,7 +126,7 @@ class ElementReads:
         return self._module.name_of(call.func) in ("builtins.range", "builtins.enumerate")
 
     def _covers(self, over: cst.BaseExpression, tensor: cst.BaseExpression) -> bool:
-        """Whether ``over`` goes through all of ``tensor``: it is it, or ``range(len(tensor))``."""
+        """Whether ``over`` iterates over all of ``tensor``: it is it, or ``range(len(tensor))``."""
         if over is tensor:
             return True
         text = self._module.code(tensor)

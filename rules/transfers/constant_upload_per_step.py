@@ -1,10 +1,11 @@
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint.rule import Diagnostic, Note, Rule
+
+from ._upload_words import uploads_data
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
@@ -66,11 +67,13 @@ class ConstantUploadPerStep(Rule):
 
     code = "TL207"
     name = "constant-upload-per-step"
-    words = (
-        ("torch", "import *"),
-        re.compile(r"(?:tensor|Tensor|asarray)\([^#]{0,300}?(?:device|\.cuda\(|\.to\(|\.type_as\()"),
-    )
+    words = (("torch", "import *"), ("tensor(", "Tensor(", "asarray("), ("device", ".cuda(", ".to(", ".type_as("))
     demo = ("GPU",)
+
+    @classmethod
+    def may_concern(cls, text: str) -> bool:
+        """Whether a tensor of given data may be copied to a device."""
+        return super().may_concern(text) and uploads_data(text)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._constant_fixes import fix_of

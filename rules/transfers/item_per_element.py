@@ -1,11 +1,12 @@
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
+
+from ._element_words import reads_elements
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
@@ -13,9 +14,6 @@ if TYPE_CHECKING:
     from ._element_reads import ElementRead
 
 #: A read in a comprehension, or of an item by a name.
-_READS = re.compile(
-    r"(\.item\(\)|\b(float|int)\([^\n]*\))[^\n]*\sfor\s|\w\[\w+\]\.item\(\)|\b(float|int)\(\w+\[\w+\]\)|\w\.item\(\)"
-)
 
 
 class ItemPerElement(Rule):
@@ -59,8 +57,13 @@ class ItemPerElement(Rule):
 
     code = "TL209"
     name = "item-per-element"
-    words = (("torch", "transformers"), "for ", _READS)
+    words = (("torch", "transformers"), "for ", (".item()", "float(", "int("))
     demo = ("GPU", "CPU")
+
+    @classmethod
+    def may_concern(cls, text: str) -> bool:
+        """Whether a loop may read elements of a tensor."""
+        return super().may_concern(text) and reads_elements(text)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._element_reads import ElementReads

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -7,6 +8,9 @@ from torchlint.rule import Diagnostic, Note, Rule
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
+
+#: A norm or a sum of squares of a gradient, in one row.
+_NORM = re.compile(r"\.grad\b[^\n]{0,80}(?:norm|sum)\(|norm\([^\n]{0,80}\.grad\b|sum\([^\n]{0,80}\.grad\b")
 
 
 class PerParameterNorm(Rule):
@@ -23,7 +27,7 @@ class PerParameterNorm(Rule):
     ## Why it is slow
     Each parameter takes one small kernel and one copy to the host, which waits until the GPU has finished all kernels
     before it. A network has hundreds of parameters. `torch.nn.utils.get_total_norm` computes all norms with a few
-    kernels and waits for nothing.
+    kernels and does not wait.
 
     ## Example
     ```python
@@ -53,7 +57,7 @@ class PerParameterNorm(Rule):
 
     code = "TL212"
     name = "per-parameter-norm"
-    words = (".grad", ("norm(", ".sum("), (".item()", "float("), "for ")
+    words = ("for ", _NORM, (".item()", "float("))
     demo = ("GPU", "CPU")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from torchlint.model.module import Module
 
 #: A test that may ask for the value of a tensor: it compares, or calls something.
-_TESTS = re.compile(r"\b(if|elif|while|assert)\b[^\n]*[<>(=]")
+_TESTS = re.compile(
+    r"\b(?:if|elif|while|assert|and|or|not)\b[^\n]*?"
+    r"(?:\.(?:any|all|sum|max|min|mean|norm|abs|item|nonzero|eq|ne|gt|lt|ge|le)\(|is(?:nan|inf|finite)|allclose|equal\(|loss)"
+)
 
 
 class TensorTruthTest(Rule):

@@ -52,3 +52,19 @@ def code_of(text: str) -> str:
         return string if string and not string.startswith(('"""', "'''")) else ""
 
     return _NO_CODE.sub(kept, text)
+
+
+_BRACKETS = re.compile(r"[()\[\]{}]")
+
+
+def closing_bracket(text: str, start: int, limit: int) -> int | None:
+    """Where the bracket is closed that is opened before ``start``; None if not within ``limit`` characters.
+
+    Brackets in strings count, too: it is for screens.
+    """
+    depth = 1
+    for bracket in _BRACKETS.finditer(text, start, start + limit):
+        depth += 1 if bracket.group() in "([{" else -1
+        if depth == 0:
+            return bracket.start()
+    return None
