@@ -71,7 +71,7 @@ class ManualAttention(Rule):
     @classmethod
     def may_concern(cls, text: str) -> bool:
         """Whether a file computes attention, and uses none of the kernels for it."""
-        return super().may_concern(text) and _KERNELS.search(text) is None and _is_between_products(text)
+        return super().may_concern(text) and _KERNELS.search(text) is None and _is_near_products(text)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._attention_fix import fix_of
@@ -91,10 +91,9 @@ class ManualAttention(Rule):
             )
 
 
-def _is_between_products(text: str) -> bool:
-    """Whether a softmax has a matrix product closely before it and closely after it."""
+def _is_near_products(text: str) -> bool:
+    """Whether two matrix products are close to a softmax: that of the scores and that of the weights."""
     return any(
-        _PRODUCT.search(text, max(0, found.start() - _NEAR), found.start())
-        and _PRODUCT.search(text, found.end(), found.end() + _NEAR)
+        len(_PRODUCT.findall(text, max(0, found.start() - _NEAR), found.end() + _NEAR)) > 1
         for found in _SOFTMAX.finditer(text)
     )
