@@ -142,10 +142,13 @@ def test_each_cuda_size_has_an_expectation(pair: Pair) -> None:
     assert set(pair.expected) == set(pair.sizes["cuda"])
 
 
-def test_the_main_sizes_fit_into_one_command() -> None:
-    """A command on a borrowed GPU ends after ten minutes; one is for the start and the transfer of the results."""
+def test_the_main_sizes_fit_into_two_commands() -> None:
+    """A command on a borrowed GPU ends after ten minutes; one is for the start and the transfer of the results.
+
+    A second command goes on where the first has ended.
+    """
     tasks = [Task(pair, label, size, "cuda") for pair in PAIRS for label, size in pair.sizes["cuda"].items()]
-    assert sum(likely_seconds(task) for task in tasks if task.is_main) <= 540
+    assert sum(likely_seconds(task) for task in tasks if task.is_main) <= 2 * 540
 
 
 TEXT = """One line.

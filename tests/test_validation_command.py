@@ -214,7 +214,7 @@ def test_other_sizes_do_not_overwrite_the_results(
 def test_the_list_measures_nothing_and_tells_what_is_stale(
     quick: list[tuple[str, float]], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("COLUMNS", "3000")
     output = tmp_path / "cpu.json"
     pair = next(pair for pair in find_pairs() if pair.name == "missing-eval")
     save(a_device(result(pair, digest="another"), name="a CPU", kind="cpu"), output)

@@ -187,7 +187,7 @@ complete -c torchlint -n '_shtab_torchlint_using; and test $_shtab_torchlint_npo
 complete -c torchlint -n '_shtab_torchlint_using families' -s h -l help -d 'show this help message and exit'
 complete -c torchlint -n '_shtab_torchlint_using families' -l color -xka "auto\t always\t never\t" -d 'when to colour output (default: auto)'
 complete -c torchlint -n '_shtab_torchlint_using families' -l output-format -xka "text\t json\t" -d 'default: text'
-complete -c torchlint -n '_shtab_torchlint_using; and test $_shtab_torchlint_npos -ge 0' -a config -d 'Explain the settings: all of them, or one. Check a settings file. Show the settings in effect.'
+complete -c torchlint -n '_shtab_torchlint_using; and test $_shtab_torchlint_npos -ge 0' -a config -d 'Explain the settings: all of them, or one. Validate a settings file. Show what is in force.'
 complete -c torchlint -n '_shtab_torchlint_using config' -s h -l help -d 'show this help message and exit'
 complete -c torchlint -n '_shtab_torchlint_using config' -l color -xka "auto\t always\t never\t" -d 'when to colour output (default: auto)'
 complete -c torchlint -n '_shtab_torchlint_using config' -l check -xka "(_torchlint_file)" -d 'validate FILE, or the settings file of this folder'

@@ -12,7 +12,7 @@ _shtab_torchlint_commands() {
   local _commands=(
     check:'Find and fix PyTorch performance anti-patterns.'
     clean:'Delete torchlint'"'"'s caches in folders and below them, and the cache that the settings name.'
-    config:'Explain the settings: all of them, or one. Check a settings file. Show the settings in effect.'
+    config:'Explain the settings: all of them, or one. Validate a settings file. Show what is in force.'
     explain:'Show the pages of rules.'
     families:'List the families of rules.'
     generate-shell-completion:'Print a script that completes the arguments of torchlint.'
