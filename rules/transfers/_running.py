@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.value import Role
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.exits import ends_with
 from torchlint.model.syntax.scopes import Binding, Scope, unpacked
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import Loops
@@ -117,7 +118,7 @@ def _outlives_exception(module: Module, scope: Scope, name: str, loop: cst.For |
         if isinstance(above, cst.With) and child is above.body:
             goes_on = any(module.name_of(module.callee(item.item)) == "contextlib.suppress" for item in above.items)
         elif isinstance(above, (cst.Try, cst.TryStar)) and child is above.body:
-            goes_on = not all(_leaves(handler.body) for handler in above.handlers)
+            goes_on = not all(ends_with(handler.body, cst.Raise, cst.Return) for handler in above.handlers)
         else:
             continue
         for use in module.names.uses_in(scope, name):
@@ -130,14 +131,6 @@ def _outlives_exception(module: Module, scope: Scope, name: str, loop: cst.For |
             elif above.orelse is None or not module.tree.within(use, above.orelse):
                 return True
     return False
-
-
-def _leaves(block: cst.BaseSuite) -> bool:
-    """Whether ``block`` ends with ``raise`` or ``return``."""
-    last = block.body[-1] if block.body else None
-    if isinstance(last, cst.SimpleStatementLine):
-        last = last.body[-1]
-    return isinstance(last, (cst.Raise, cst.Return))
 
 
 def _is_empty_list(binding: Binding) -> bool:

@@ -9,13 +9,13 @@ import libcst as cst
 
 from torchlint.model.semantics.definitions import Definitions
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.exits import ends_with
 from torchlint.model.syntax.tree import Tree
 
 #: Returned expressions; None for a bare ``return``.
 Returned = tuple[cst.BaseExpression | None, ...]
 #: A test, and whether it holds where a return is reached.
 _Condition = tuple[cst.BaseExpression, bool]
-_BLOCKS = (cst.IndentedBlock, cst.SimpleStatementSuite)
 _EQUAL = (cst.Equal, cst.Is)
 _CONSTANTS: dict[str, object] = {"True": True, "False": False, "None": None}
 
@@ -63,7 +63,11 @@ class Branches:
                 for statement in above.body:
                     if statement is child:
                         break
-                    if isinstance(statement, cst.If) and statement.orelse is None and _leaves(statement.body):
+                    if (
+                        isinstance(statement, cst.If)
+                        and statement.orelse is None
+                        and ends_with(statement.body, cst.Return, cst.Raise)
+                    ):
                         yield statement.test, False
 
     def _truth(self, test: cst.BaseExpression, call: cst.Call, function: cst.FunctionDef) -> bool | None:
@@ -103,14 +107,6 @@ class Branches:
             return None
         param = bindings[0].node
         return self._definitions.argument_of(call, function, param) or param.default
-
-
-def _leaves(body: cst.BaseSuite) -> bool:
-    """Whether a block always ends the function."""
-    last = body.body[-1] if isinstance(body, _BLOCKS) and body.body else None
-    if isinstance(last, cst.SimpleStatementLine):
-        last = last.body[-1]
-    return isinstance(last, (cst.Return, cst.Raise))
 
 
 def _literal(node: cst.BaseExpression | None) -> _Literal | None:

@@ -9,10 +9,13 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.exits import ends_with
 
 #: Words of a test that asks for a version.
 _PROBE = re.compile(r"(^|_)version|find_spec|torch_?(\d|greater|less|[gl][et]_?\d)", re.IGNORECASE)
 _ASKS_FOR_ATTRIBUTE = frozenset({"builtins.hasattr", "builtins.getattr"})
+#: What ends a block that is left.
+_EXITS = (cst.Return, cst.Raise, cst.Continue, cst.Break)
 #: What an attempt raises where the library lacks something.
 _LACKING = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "TypeError", "NameError"})
 
@@ -66,7 +69,7 @@ class VersionChecks(ForestFact):
                     whole = tree.parent(above)
                     if whole is not None and tree.within(other, whole) and not tree.within(other, above):
                         return True
-                if isinstance(above, cst.If) and child is above.body and _leaves(above.body):
+                if isinstance(above, cst.If) and child is above.body and ends_with(above.body, *_EXITS):
                     home = tree.parent(above)
                     if home is not None and tree.within(other, home) and tree.index(other) > tree.last(above.body):
                         return True
@@ -80,7 +83,7 @@ class VersionChecks(ForestFact):
                     self._leaving[block] = [
                         (index, statement.test)
                         for index, statement in enumerate(block.body)
-                        if isinstance(statement, cst.If) and _leaves(statement.body)
+                        if isinstance(statement, cst.If) and ends_with(statement.body, *_EXITS)
                     ]
                 yield from (test for index, test in self._leaving[block] if index < position)
 
@@ -89,10 +92,3 @@ def _catches_lack(handler: cst.ExceptHandler) -> bool:
     kinds = handler.type
     names = [element.value for element in kinds.elements] if isinstance(kinds, cst.Tuple) else [kinds]
     return any(isinstance(name, cst.Name) and name.value in _LACKING for name in names)
-
-
-def _leaves(block: cst.BaseSuite) -> bool:
-    last = block.body[-1] if block.body else None
-    if isinstance(last, cst.SimpleStatementLine):
-        last = last.body[-1]
-    return isinstance(last, (cst.Return, cst.Raise, cst.Continue, cst.Break))

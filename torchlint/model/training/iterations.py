@@ -15,6 +15,7 @@ from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
+from torchlint.model.syntax.exits import ends_with
 from torchlint.model.training.library_steps import LibrarySteps
 from torchlint.model.training.loops import Loop, Loops, is_backward, is_batch, is_step
 from torchlint.model.training.purpose import Purposes
@@ -305,18 +306,12 @@ class Iterations(ForestFact):
                 statement
                 for statement in block.body
                 if isinstance(statement, cst.If)
-                and self._ends_iteration(statement.body)
+                and ends_with(statement.body, cst.Continue, cst.Return)
                 and self._counts(statement.test)
             )
             self._exits[block] = next(exits, None)
         first = self._exits[block]
         return first is not None and self._tree.index(first) < self._tree.index(child)
-
-    def _ends_iteration(self, block: cst.BaseSuite) -> bool:
-        last = block.body[-1] if block.body else None
-        if isinstance(last, cst.SimpleStatementLine):
-            last = last.body[-1]
-        return isinstance(last, (cst.Continue, cst.Return))
 
 
 def _names_epoch(name: str) -> bool:

@@ -11,6 +11,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.exits import ends_with
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import is_step
@@ -133,7 +134,7 @@ class Phases(ForestFact):
                 for statement in above.body:
                     if statement is child:
                         break
-                    if isinstance(statement, cst.If) and _leaves(statement.body):
+                    if isinstance(statement, cst.If) and ends_with(statement.body, cst.Return, cst.Continue, cst.Raise):
                         if self._holds(statement.test, function, name, value):
                             return False
         return True
@@ -174,13 +175,3 @@ class Phases(ForestFact):
         if constant is _UNKNOWN or not isinstance(operator, (cst.Equal, cst.NotEqual, cst.Is, cst.IsNot)):
             return None
         return (value == constant) is isinstance(operator, (cst.Equal, cst.Is))
-
-
-def _leaves(body: cst.BaseSuite) -> bool:
-    """Whether a block ends by leaving the function or the round."""
-    if not isinstance(body, cst.IndentedBlock) or not body.body:
-        return False
-    last = body.body[-1]
-    return isinstance(last, cst.SimpleStatementLine) and isinstance(
-        last.body[-1], (cst.Return, cst.Continue, cst.Raise)
-    )
