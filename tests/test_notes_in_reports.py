@@ -14,6 +14,7 @@ import sample_findings
 from report_readers import fingerprints, junit_suites, sarif_cut, sarif_run, workflow_command
 from sample_findings import FILE_NAME, SHORT, TEXT, finding, report, results
 
+import torchlint
 from torchlint.engine.results import Result
 from torchlint.rule import Diagnostic, Note, Place
 from torchlint.source.notebook import Notebook
@@ -143,3 +144,20 @@ def test_notes_of_a_notebook_name_row_and_cell(folder: Path, sarif_schema: jsons
 @pytest.mark.parametrize("name", ["gitlab", "sarif"])
 def test_fingerprints_do_not_depend_on_notes(folder: Path, noted: list[Result], name: str) -> None:
     assert fingerprints(name, noted) == fingerprints(name, results(finding(SHORT)))
+
+
+def test_notes_of_many_places_are_in_the_order_of_the_file() -> None:
+    loaders = "".join(
+        f"    if kind == {n}:\n        loader = DataLoader(datasets.CIFAR10('a{n}'), num_workers=4, pin_memory=True)\n"
+        for n in range(12)
+    )
+    text = (
+        "import torch\nfrom torch.utils.data import DataLoader\nfrom torchvision import datasets\n\n\n"
+        f"def main(kind):\n{loaders}    model = torch.nn.Linear(3072, 10).cuda()\n    for images, labels in loader:\n"
+        "        loss = model(images.cuda()).sum()\n        loss.backward()\n        optimizer.step()\n"
+    )
+    settings = torchlint.load_settings(None, {"select": ["TL204"]})
+    (found,) = torchlint.check_text(text, settings=settings)
+    starts = [note.place.start for note in found.notes if note.place is not None and "pins" in note.message]
+    assert starts == sorted(starts)
+    assert len(starts) >= 8

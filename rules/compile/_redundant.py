@@ -19,6 +19,7 @@ class Redundant(ForestFact):
     """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
+        self._module = module
         self._tree = module.tree
         self._names = module.names
         self._definitions = module.definitions
@@ -98,7 +99,7 @@ class Redundant(ForestFact):
             if isinstance(above, (cst.FunctionDef, cst.Lambda)):
                 break
             if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test and not self._platform(above.test):
-                found.add((self._tree.roots[0].code_for_node(above.test), child is above.body))
+                found.add((self._module.code(above.test), child is above.body))
         return frozenset(found)
 
     def _platform(self, test: cst.BaseExpression) -> bool:

@@ -70,7 +70,7 @@ def count(module: Module, node: cst.BaseExpression | None, depth: int = _DEPTH) 
     constant = module.value(node).constant
     if isinstance(node, cst.Integer):
         return Workers.SOME if isinstance(constant, int) and constant > 0 else Workers.UNKNOWN
-    divided = _divided_up(node)
+    divided = _divided_up(module, node)
     if divided is not None:
         return count(module, divided, depth - 1)
     if isinstance(node, cst.BinaryOperation):  # `os.cpu_count() // 2`
@@ -88,7 +88,7 @@ def _counted(module: Module, node: cst.Call, depth: int) -> Workers:
     if len(given) == 1 and isinstance(given[0], (cst.List, cst.Tuple)):  # `min([os.cpu_count(), 8])`
         given = [element.value for element in given[0].elements]
     if name in ("builtins.int", "math.ceil") and len(given) == 1:
-        divided = _divided_up(given[0])
+        divided = _divided_up(module, given[0])
         if divided is not None:
             return count(module, divided, depth - 1)
     found = [count(module, item, depth - 1) for item in given]
@@ -106,7 +106,7 @@ def _counted(module: Module, node: cst.Call, depth: int) -> Workers:
     return Workers.UNKNOWN
 
 
-def _divided_up(node: cst.BaseExpression) -> cst.BaseExpression | None:
+def _divided_up(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:
     """``workers`` of ``(workers + gpus - 1) / gpus``, which is at least 1 if ``workers`` is."""
     if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, (cst.Divide, cst.FloorDivide)):
         return None
@@ -117,7 +117,7 @@ def _divided_up(node: cst.BaseExpression) -> cst.BaseExpression | None:
     is_one = isinstance(less.right, cst.Integer) and less.right.value == "1"
     if not is_one or not isinstance(both, cst.BinaryOperation) or not isinstance(both.operator, cst.Add):
         return None
-    return both.left if both.right.deep_equals(node.right) else None
+    return both.left if module.code(both.right) == module.code(node.right) else None
 
 
 def _held(module: Module, node: cst.Name | cst.Attribute | cst.Subscript, depth: int) -> Workers:

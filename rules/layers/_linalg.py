@@ -10,6 +10,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.dotted import dotted_name
 
 _PRODUCTS = frozenset({"torch.matmul", "torch.mm", "torch.bmm"})
 _INVERSES = frozenset({"torch.inverse", "torch.linalg.inv"})
@@ -148,7 +149,7 @@ class WastefulProducts:
         source: cst.BaseExpression = node.value
         is_pair = isinstance(source, cst.Subscript)
         if isinstance(source, cst.Subscript):
-            if self._module.code(source.slice[0]) not in ("0", "1") or len(source.slice) != 1:
+            if not _takes_item(source):
                 return None
             source = source.value
         if not isinstance(source, cst.Call) or self._sorts(source) != ("sort" if is_pair else "argsort"):
@@ -178,14 +179,13 @@ class WastefulProducts:
         """How many leading items are taken along the last index; None where it is not few."""
         last = node.slice[-1].slice
         if isinstance(last, cst.Index):
-            return "1" if self._module.code(last.value) in ("0", "-1") and len(node.slice) > 1 else None
+            return "1" if len(node.slice) > 1 and self._module.code(last.value) in ("0", "-1") else None
         if not isinstance(last, cst.Slice) or last.upper is None or last.lower is not None or last.step is not None:
             return None
-        text = self._module.code(last.upper)
         if isinstance(last.upper, cst.Integer):
-            return text if int(text) <= _FEW else None
-        plain = isinstance(last.upper, (cst.Name, cst.Attribute))
-        return f"`{text}`" if plain and not _BOUNDS.search(text) else None
+            return last.upper.value if int(last.upper.value) <= _FEW else None
+        name = dotted_name(last.upper)
+        return f"`{name}`" if name is not None and not _BOUNDS.search(name) else None
 
     # -- text
 
@@ -194,7 +194,8 @@ class WastefulProducts:
 
     def _is_simple(self, node: cst.BaseExpression) -> bool:
         """Whether an expression needs no parentheses before a method or an operator."""
-        return isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) and not node.lpar
+        plain = isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
+        return plain and not self._module.is_parenthesized(node)
 
     def _plain(self, text: str, at: cst.BaseExpression) -> str:
         """``text``, if it is on one row and the file calls torch by its name; in parentheses where it needs them."""
@@ -211,6 +212,13 @@ class WastefulProducts:
 def _is_turned(text: str) -> bool:
     """Whether an expression, by its source, is a transposed matrix, or one of singular vectors."""
     return re.search(r"\.(t\(\)|T|mT|mH|transpose\([^()]*\))$|^(U|V|Vh|Vt|vh|vt|Uh)$", text) is not None
+
+
+def _takes_item(node: cst.Subscript) -> bool:
+    """``pair[0]`` or ``pair[1]``."""
+    index = node.slice[0].slice
+    is_item = isinstance(index, cst.Index) and isinstance(index.value, cst.Integer) and index.value.value in ("0", "1")
+    return is_item and len(node.slice) == 1
 
 
 def _is_method(node: cst.BaseExpression, name: str) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.syntax.dotted import called_name, dotted_name, last_part
 from torchlint.model.syntax.scopes import Binding
 
 _SOFTMAX = ("torch.softmax", "torch.nn.functional.softmax", "torch.special.softmax")
@@ -68,7 +68,8 @@ class ManualAttention:
             return None
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "softmax" and _dim(call, 0) is not None:
             return call.func.value
-        if "softmax" in self._module.code(call.func).lower() and len(call.args) == 1 and self._layers(call):
+        called = dotted_name(call.func) or called_name(call)
+        if "softmax" in called.lower() and len(call.args) == 1 and self._layers(call):
             return call.args[0].value
         return None
 

@@ -88,17 +88,18 @@ class Clocks:
         target = kept.targets[0].target
         if not isinstance(target, cst.Name):
             return set()
-        return self._subtracted_from.get((self._module.function_of(end), target.value), set()) - {self._name(kept)}
+        subtracted = self._subtracted_from.get((self._module.function_of(end), target.value), ())
+        return {self._module.code(node) for node in subtracted} - {self._name(kept)}
 
     @cached_property
-    def _subtracted_from(self) -> dict[tuple[cst.FunctionDef | None, str], set[str]]:
-        """By function and name, the code of what is subtracted from the name there."""
-        found: dict[tuple[cst.FunctionDef | None, str], set[str]] = {}
+    def _subtracted_from(self) -> dict[tuple[cst.FunctionDef | None, str], list[cst.BaseExpression]]:
+        """By function and name, what is subtracted from the name there."""
+        found: dict[tuple[cst.FunctionDef | None, str], list[cst.BaseExpression]] = {}
         for part in self._module.tree.nodes:
             if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.Subtract):
                 if isinstance(part.left, cst.Name):
                     key = (self._module.function_of(part.left), part.left.value)
-                    found.setdefault(key, set()).add(self._module.code(part.right))
+                    found.setdefault(key, []).append(part.right)
         return found
 
     # -- objects that read the clock: ``timer.tic()`` and ``timer.toc()``

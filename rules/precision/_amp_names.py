@@ -149,7 +149,7 @@ def _arguments(module: Module, use: Use) -> Edits | None:
         end = module.span(use.target)[1]
         return (Edit(end, end, f'(device_type="{use.device}")'),)
     arguments = use.node.args
-    if use.target.lpar or any(
+    if module.is_parenthesized(use.target) or any(
         a.keyword is not None and a.keyword.value in ("device", "device_type") for a in arguments
     ):
         return None

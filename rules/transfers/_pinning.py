@@ -147,9 +147,10 @@ class Pinning:
 
     # -- batches
 
-    def _origins(self, node: cst.BaseExpression) -> frozenset[cst.CSTNode]:
-        """The loaders whose batch, or part of one, ``node`` is; empty if it was computed on the CPU."""
+    def _origins(self, node: cst.BaseExpression) -> list[cst.CSTNode]:
+        """The loaders whose batch, or part of one, ``node`` is, in order; empty if it was computed on the CPU."""
         value = self._module.value(node)
         if value.kind not in (Kind.BATCH, Kind.TENSOR) or value.device:
-            return frozenset()
-        return batch_origins(value) if self._module.fact(BatchParts).is_part(node) else frozenset()
+            return []
+        origins = batch_origins(value) if self._module.fact(BatchParts).is_part(node) else ()
+        return sorted(origins, key=self._module.tree.index)

@@ -38,11 +38,11 @@ def add_keyword(module: Module, call: cst.Call, name: str, value: str) -> Edits 
         return (Edit(opening, opening, text),)
     close = module.span(call)[1] - 1
     last = call.args[-1]
-    if last.star == "**" or (isinstance(last.value, cst.GeneratorExp) and not last.value.lpar):
+    if last.star == "**" or (isinstance(last.value, cst.GeneratorExp) and not module.is_parenthesized(last.value)):
         return None
     end = _argument_end(module, last)
     tail = module.text[end:close]
-    comma = isinstance(last.comma, cst.Comma)
+    comma = isinstance(module.full(last).comma, cst.Comma)
     after = next_token(module, end) + 1 if comma else end
     own_row = module.row_at(_argument_start(module, last)) != module.row_at(
         _argument_start(module, call.args[-2]) if len(call.args) > 1 else module.span(call)[0]
@@ -124,7 +124,7 @@ def remove_method_call(module: Module, call: cst.Call) -> Edits | None:
     """Leave ``x`` of ``x.method(...)``; None where a comment would go with the rest."""
     import libcst as cst
 
-    if not isinstance(call.func, cst.Attribute) or call.func.lpar:
+    if not isinstance(call.func, cst.Attribute) or module.is_parenthesized(call.func):
         return None
     start, end = end_with_parentheses(module, call.func.value), module.span(call)[1]
     after = blanks_around(module, start, end, module.text[start - 1])[1]

@@ -55,7 +55,7 @@ def insert_above_comments(module: Module, statement: cst.CSTNode, *lines: str) -
     if indent.strip():
         return None
     if isinstance(statement, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
-        for line in reversed(statement.leading_lines):
+        for line in reversed(module.full(statement).leading_lines):
             if line.comment is None:
                 break
             row -= 1
@@ -108,7 +108,7 @@ def start_of_next_row(module: Module, offset: int) -> int:
 def end_with_parentheses(module: Module, node: cst.BaseExpression) -> int:
     """The offset behind ``node`` and the parentheses around it."""
     end = module.span(node)[1]
-    for _ in node.rpar:
+    for _ in module.full(node).rpar:
         end = next_token(module, end) + 1
     return end
 

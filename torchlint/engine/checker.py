@@ -332,7 +332,7 @@ def _ask(rule: Rule, module: Module, source: Source) -> list[Diagnostic]:
                 for item in dict.fromkeys(rule.check(module))
                 if module.begin <= item.start <= module.end and not module.fact(Purposes).is_dead_at(item.start)
             ]
-    except (RecursionError, deadline.DeadlineError):
+    except (ParseError, RecursionError, deadline.DeadlineError):
         raise
     except Exception as error:
         raise _internal_error(source, rule.code, error) from error

@@ -19,6 +19,7 @@ from torchlint.model.semantics.values import Value, Values
 from torchlint.model.semantics.written import Written
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.context import Configured
+from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.main_guard import is_main_guard
 from torchlint.model.syntax.pieces import Piece
 from torchlint.model.syntax.positions import Positions
@@ -26,6 +27,7 @@ from torchlint.model.syntax.tree import Tree
 from torchlint.source.lexemes import NEWLINE, without_suppressions
 
 _Fact = TypeVar("_Fact", bound="ForestFact")
+_Node = TypeVar("_Node", bound=cst.CSTNode)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +88,6 @@ class Forest:
         self.keywords = Keywords(self.tree, self.names, self.definitions, self.values, self.written)
         self.tables = Tables(self.text, self.tree, self.names, self.keywords)
         self._facts: dict[object, Any] = {}
-        self._rendering = cst.Module([])
 
     def fact(self, kind: Callable[[Forest], _Fact]) -> _Fact:
         """The fact of this class; made when it is first asked for."""
@@ -132,12 +133,25 @@ class Forest:
 
     def code(self, node: cst.CSTNode) -> str:
         """The source text of ``node``, without the parentheses and white space around it."""
-        if isinstance(node, cst.BaseExpression):  # where it stands would cost the text of its whole piece
-            is_empty = isinstance(node, cst.Tuple) and not node.elements
-            bare = node.with_changes(lpar=(), rpar=()) if node.lpar and not is_empty else node
-            return self._rendering.code_for_node(bare)
+        if isinstance(node, (cst.SimpleString, cst.Integer, cst.Float)):
+            return node.value
+        name = dotted_name(node)
+        if name is not None:  # where it stands would cost another look at the text of its piece
+            return name
         start, end = self.span(node)
-        return self.text[start:end]
+        return self.text[start:end] or "()"
+
+    def full(self, node: _Node) -> _Node:
+        """``node`` as libcst parses it, with white space, punctuation and comments: trees are made without them."""
+        statement = self.tree.top_level(node)
+        assert statement is not None
+        found = self.positions.full(node, statement)
+        assert isinstance(found, type(node))
+        return found
+
+    def is_parenthesized(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` has parentheses around it."""
+        return bool(self.full(node).lpar)
 
     def row(self, node: cst.CSTNode) -> int:
         """The row, from 1, on which ``node`` begins in its file."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.source.lexemes import NEWLINE
 from torchlint.source.stack import NoRoomError, with_room
-from torchlint.source.timing import count, phase
+from torchlint.source.timing import phase
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -68,9 +68,6 @@ def parse_texts(texts: Sequence[str]) -> list[cst.Module]:
     if not texts:
         return []
     import libcst as cst  # not needed, so not imported, for most files
-
-    count("pieces parsed", len(texts))
-    count("characters parsed", sum(map(len, texts)))
 
     def parse() -> list[cst.Module]:
         with _unvalidated(), phase("libcst's parser"):

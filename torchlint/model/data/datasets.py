@@ -97,7 +97,7 @@ class Datasets(ForestFact):
         """The calls that make the dataset, through ``random_split`` and the like; also of classes of other files."""
         found = [origin for origin in self._module.value(dataset).origins if isinstance(origin, cst.Call)]
         if found:
-            return found
+            return sorted(found, key=self._module.tree.index)
         if isinstance(dataset, cst.Name):
             values = [item.value for item in self._module.names.bindings(dataset) if not item.path]
             return [value for value in values if isinstance(value, cst.Call)]

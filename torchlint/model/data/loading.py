@@ -238,7 +238,7 @@ class Loading(ForestFact):
 
     def _trainer_of(self, func: cst.Attribute) -> cst.Call | None:
         """The Lightning Trainer on which ``fit`` is called."""
-        for origin in self._module.value(func.value).origins:
+        for origin in sorted(self._module.value(func.value).origins, key=self._module.tree.index):
             if isinstance(origin, cst.Call) and self._module.name_of(origin.func) == "pytorch_lightning.Trainer":
                 return origin
         return None

@@ -33,6 +33,7 @@ class Switches(ForestFact):
     """Answers for one file."""
 
     def __init__(self, module: Forest) -> None:
+        self._module = module
         self._tree = module.tree
         self._names = module.names
 
@@ -63,7 +64,7 @@ class Switches(ForestFact):
             name = self._names.resolve(target) if isinstance(target, cst.Attribute) else None
             if name is not None:
                 literal = isinstance(value, (cst.Name, cst.Integer, cst.SimpleString))
-                text = self._tree.roots[0].code_for_node(value) if literal and value is not None else None
+                text = self._module.code(value) if literal and value is not None else None
                 found.append(Switch(statement, name, text, self.conditional(statement)))
         return found
 
@@ -97,7 +98,7 @@ class Switches(ForestFact):
 
     def _asks_for_device(self, test: cst.BaseExpression) -> bool:
         """``torch.cuda.is_available()``, ``args.cuda``: a condition that holds wherever it matters."""
-        words = re.findall(r"[A-Za-z_]\w*", self._tree.roots[0].code_for_node(test))
+        words = re.findall(r"[A-Za-z_]\w*", self._module.code(test))
         return any("cuda" in word or word == "cudnn" for word in words) and set(words) <= _DEVICE_WORDS
 
     def conditional(self, node: cst.CSTNode) -> bool:

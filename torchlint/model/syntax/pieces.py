@@ -9,11 +9,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from torchlint.source.parsing import TOO_DEEP, ParseError, is_too_deep, parse_texts, piece_starts, python_tree
+from torchlint.source.stack import NoRoomError, with_room
+from torchlint.source.timing import count, phase
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from torchlint.model.syntax.places import Places
+    from torchlint.model.syntax.places import ConvertedPlaces, Places
 
 
 @dataclass(eq=False)
@@ -22,13 +24,14 @@ class Parsed:
 
     text: str
     tree: cst.Module
+    by_libcst: bool  #: False: made from Python's own tree, without white space, punctuation and comments
 
     @cached_property
-    def places(self) -> Places:
+    def places(self) -> Places | ConvertedPlaces:
         """The offsets of its nodes."""
-        from torchlint.model.syntax.places import Places  # not needed, so not imported, for most files
+        from torchlint.model.syntax import places  # not needed, so not imported, for most files
 
-        return Places(self.tree, self.text)
+        return (places.Places if self.by_libcst else places.ConvertedPlaces)(self.tree, self.text)
 
 
 @dataclass(frozen=True)
@@ -82,15 +85,37 @@ def parse_spans(text: str, spans: Sequence[tuple[int, int]], name: str) -> list[
     texts = [text[start:end] for start, end in spans]
     known = dict(_parsed.get(name, ()))  # each tree serves one piece: nodes are told apart by identity
     kept = [known.pop(piece, None) for piece in texts]
-    trees = iter(parse_texts([piece for piece, parsed in zip(texts, kept, strict=True) if parsed is None]))
-    pieces = [
-        Piece(start, parsed or Parsed(piece, next(trees)))
-        for (start, _), piece, parsed in zip(spans, texts, kept, strict=True)
-    ]
+    new = iter(_parse([piece for piece, parsed in zip(texts, kept, strict=True) if parsed is None]))
+    pieces = [Piece(start, parsed or next(new)) for (start, _), parsed in zip(spans, kept, strict=True)]
     if len(_parsed) > _MAX_NAMES:
         _parsed.clear()
     _parsed.setdefault(name, {}).update((piece.text, piece.parsed) for piece in pieces)
     return pieces
+
+
+def _parse(texts: Sequence[str]) -> list[Parsed]:
+    """The trees of texts. Raises ParseError."""
+    if not texts:
+        return []
+    count("pieces parsed", len(texts))
+    count("characters parsed", sum(map(len, texts)))
+    with phase("syntax trees"):
+        trees = [_converted(text) for text in texts]
+    rest = iter(parse_texts([text for text, tree in zip(texts, trees, strict=True) if tree is None]))
+    return [Parsed(text, tree or next(rest), tree is None) for text, tree in zip(texts, trees, strict=True)]
+
+
+def _converted(text: str) -> cst.Module | None:
+    """The tree of a text, made from Python's own; None if libcst has to parse it."""
+    from torchlint.model.syntax.conversion import UnconvertibleError, converted
+
+    try:
+        try:
+            return converted(text)
+        except RecursionError:
+            return with_room(lambda: converted(text))
+    except (UnconvertibleError, NoRoomError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 #: By name what was parsed of a text.

@@ -1,15 +1,60 @@
-"""The offsets of the nodes of one piece, by libcst's position provider."""
+"""The offsets of the nodes of one piece: by Python's parser where that is enough, else by libcst's."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 
 import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, CodeSpan, MetadataWrapper
 
+from torchlint.model.syntax.conversion import converted, pairs
+from torchlint.source.parsing import parse_texts
+from torchlint.source.stack import with_room
+
+
+class ConvertedPlaces:
+    """The offsets of the nodes of one piece, from its beginning, whose tree was made from Python's own.
+
+    Python knows them for most nodes. For the others libcst parses the piece.
+    """
+
+    def __init__(self, tree: cst.Module, text: str) -> None:
+        self._tree = tree
+        self._text = text
+        spans: dict[int, tuple[int, int]] = {}
+        try:
+            again = converted(text, spans)
+        except RecursionError:
+            again = with_room(lambda: converted(text, spans))
+        self._spans = {node: spans[id(twin)] for node, twin in pairs(tree, again) if id(twin) in spans}
+
+    def get(self, node: cst.CSTNode) -> tuple[int, int] | None:
+        """The offsets of a node of this piece; None of others."""
+        known = self._spans.get(node)
+        if known is None and node in self._twins:
+            known = self._exact.get(self._twins[node])
+        return known
+
+    def full(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        """A node of this piece as libcst parses it, with white space, punctuation and comments; None of others."""
+        return self._twins.get(node)
+
+    @cached_property
+    def _parsed(self) -> cst.Module:
+        return parse_texts([self._text])[0]
+
+    @cached_property
+    def _twins(self) -> Mapping[cst.CSTNode, cst.CSTNode]:
+        return dict(pairs(self._tree, self._parsed))
+
+    @cached_property
+    def _exact(self) -> Places:
+        return Places(self._parsed, self._text)
+
 
 class Places:
-    """The offsets of the nodes of one piece, from its beginning."""
+    """The offsets of the nodes of one piece, from its beginning, which libcst parsed."""
 
     def __init__(self, tree: cst.Module, text: str) -> None:
         self._spans: Mapping[cst.CSTNode, CodeSpan] = _Wrapper(tree, unsafe_skip_copy=True).resolve(
@@ -29,6 +74,10 @@ class Places:
             last = len(self._offsets) - 1  # libcst counts a newline at the end of the text even where there is none
             start, end = self._offsets[start], self._offsets[min(end, last)]
         return start, end
+
+    def full(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        """A node of this piece; None of others."""
+        return node if node in self._spans else None
 
 
 class _Wrapper(MetadataWrapper):

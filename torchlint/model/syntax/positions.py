@@ -40,6 +40,13 @@ class Positions:
                 return piece.start + span[0], piece.start + span[1]
         raise KeyError(type(node).__name__)  # not the node, whose name would be a whole tree
 
+    def full(self, node: cst.CSTNode, statement: cst.CSTNode) -> cst.CSTNode:
+        """A node of a top-level statement as libcst parses it, with white space, punctuation and comments."""
+        found = self._piece_of[statement].parsed.places.full(node)
+        if found is None:
+            raise KeyError(type(node).__name__)
+        return found
+
     def _most_likely(self) -> Iterator[Piece]:
         """All pieces, first the one that was asked about before: it most often holds the next node too."""
         yield self._latest
