@@ -241,6 +241,10 @@ _HOSTILE = {
     "a dictionary on one row": "d = {" + "'k': 12345, " * 40_000 + "}\n",
     "blanks": "a" + " " * 80_000 + "=\n",
     "open brackets": "torch.zeros(" * 10_000,
+    "keywords on one row": "x = " + "not " * 60_000 + "1\n",
+    "conditions on one row": "x = " + "1 if a else " * 20_000 + "2\n",
+    "open imports": "from transformers import (a,\n" * 10_000,
+    "loops on one row": "x = [" + "a for b in c for " * 10_000,
 }
 
 

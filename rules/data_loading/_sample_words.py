@@ -14,7 +14,7 @@ _READING = ("Image.open(", "imread(")
 #: `pipeline` of transformers
 _PIPELINE = re.compile(
     r"transformers\.pipeline\(|import transformers +as\b"
-    r"|from transformers(?:\.\w+)* import *(?:\([^)]*\bpipeline\b|[^\n(]*\bpipeline\b|\*)"
+    r"|from transformers(?:\.\w+)* import *(?:\([^)]{0,1000}\bpipeline\b|[^\n(]*\bpipeline\b|\*)"
 )
 
 

@@ -7,7 +7,7 @@ import re
 from torchlint.source.lexemes import closing_bracket
 
 _CAT = re.compile(r"\b(?:cat|concat|concatenate|vstack|hstack)\(")
-_TARGET = re.compile(r"([\w.]+)(?:\[[^\]\n]*\])?\s*(?::[^=\n]*)?=(?!=)")
+_TARGET = re.compile(r"(?<![\w.])([\w.]+)(?:\[[^\]\n]*\])?\s*(?::[^=\n]*)?=(?!=)")
 _BEFORE = 200  #: characters between the target of an assignment and the call
 _AFTER = 300  #: characters of the arguments in which the target is repeated
 _NEAR = 160  #: characters before the call with a test of the first iteration

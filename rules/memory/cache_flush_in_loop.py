@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 #: A call that may flush, or that may run a function that does nothing else.
 _CALLS = re.compile(
-    r"empty_cache|gc\.collect|import collect|_(cache|memory|mem|gpu|cuda|vram|ram)\w*\(|"
-    r"(clean|clear|collect|empty|flush|free|garbage|release|reset|purge)\w*\("
+    r"empty_cache|gc\.collect|import collect|_(?:cache|memory|mem|gpu|cuda|vram|ram)\w*\(|"
+    r"(?:clean|clear|collect|empty|flush|free|garbage|release|purge)(?:_?up|_?all|_garbage|[A-Z]\w*)?\("
 )
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-_READ = re.compile(r"\.item\(\)|\b(?:float|int)\(")
+_READ = re.compile(r"\.item\(\)|(?:float|int)\(")
 #: The variable of ``v.item()`` and ``t[v].item()``, before the method, and of ``float(v)`` and ``float(t[v])``.
-_BEFORE = re.compile(r"(\w+)\]?$")
+_BEFORE = re.compile(r"(?<!\w)(\w+)\]?$")
 _AFTER = re.compile(r"(?:\w+\[)?(\w+)\]?\)")
-_BOUND = re.compile(r"\bfor\s([^:\n]{1,120}?)\sin\b")
+_BOUND = re.compile(r"for\s([^:\n]{1,120}?)\sin\b")  # a pattern that begins with a literal is quick
 _WORD = re.compile(r"\w+")
 
 
@@ -21,6 +21,8 @@ def reads_elements(text: str) -> bool:
 def _variable(text: str, read: re.Match[str]) -> str:
     if read[0].startswith("."):
         found = _BEFORE.search(text, max(0, read.start() - 60), read.start())
+    elif read.start() and _WORD.match(text, read.start() - 1):  # `print(`
+        return ""
     else:
         found = _AFTER.match(text, read.end())
     return found[1] if found is not None else ""

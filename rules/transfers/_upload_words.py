@@ -6,7 +6,9 @@ import re
 
 from torchlint.source.lexemes import closing_bracket
 
-_FACTORY = re.compile(r"(?<!\w)(?:as_)?tensor\(|Tensor\(|asarray\(")
+_FACTORY = re.compile(r"[tT]ensor\(|asarray\(")
+#: The part of a name before ``tensor(``.
+_BEGINNING = re.compile(r"\w*\Z")
 #: Methods behind a factory, up to one that moves.
 _MOVED = re.compile(
     r"(?:\s*\)|\s*\.\w+(?:\([^()]{0,80}(?:\([^()]{0,80}\)[^()]{0,80}){0,3}\))?|\[[^\]\n]{0,40}\]){0,6}?"
@@ -18,6 +20,7 @@ _NAME = re.compile(r"(?<![\w.\"'])[a-z_]\w*(?![\w\"'])")
 _KNOWN = frozenset(
     "self float int bool complex list tuple range len sum min max round abs sorted math np numpy torch for in".split()
 )
+_LETTER = re.compile(r"\w")
 _PART = re.compile(r"[,()\[\]{}]")
 _LITERAL = r"(?:[-\[(\d.]|(?:float|math|np|numpy|torch|True|False|list|tuple|range)\b)"
 _ARGUMENTS = 600  #: characters of the arguments of a factory
@@ -25,7 +28,15 @@ _ARGUMENTS = 600  #: characters of the arguments of a factory
 
 def uploads_data(text: str) -> bool:
     """Whether a tensor of given data gets a device, or is moved in the same expression."""
-    return any(_is_uploaded(text, factory.end()) for factory in _FACTORY.finditer(text))
+    return any(_is_factory(text, found) and _is_uploaded(text, found.end()) for found in _FACTORY.finditer(text))
+
+
+def _is_factory(text: str, found: re.Match[str]) -> bool:
+    """Whether ``tensor(`` is not the end of another name, such as ``to_tensor(``."""
+    if not found[0].startswith("t"):
+        return True
+    beginning = _BEGINNING.search(text[max(0, found.start() - 4) : found.start()])
+    return beginning is None or beginning[0] in ("", "as_")
 
 
 def _is_uploaded(text: str, start: int) -> bool:
@@ -43,7 +54,13 @@ def _may_be_constant(text: str, given: str) -> bool:
     if _ATTRIBUTE.search(data):
         return False
     names = set(_NAME.findall(data)) - _KNOWN
-    return all(re.search(rf"\b{name}\b[^=\n]{{0,40}}=\s*{_LITERAL}|\bfor {name} in", text) for name in names)
+    return all(f"for {name} in" in text or _is_set_to_literal(text, name) for name in names)
+
+
+def _is_set_to_literal(text: str, name: str) -> bool:
+    """Whether a name is assigned a literal, or what is computed from literals."""
+    found = re.finditer(rf"{name}\b[^=\n]{{0,40}}=\s*{_LITERAL}", text)  # begins with a literal, which is quick
+    return any(match.start() == 0 or not _LETTER.match(text, match.start() - 1) for match in found)
 
 
 def _first(given: str) -> str:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 #: A test that may ask for the value of a tensor: it compares, or calls something.
 _TESTS = re.compile(
-    r"\b(?:if|elif|while|assert|and|or|not)\b[^\n]*?"
+    r"\b(?:if|elif|while|assert|and|or|not)\b[^\n]{0,200}?"
     r"(?:\.(?:any|all|sum|max|min|mean|norm|abs|item|nonzero|eq|ne|gt|lt|ge|le)\(|is(?:nan|inf|finite)|allclose|equal\(|loss)"
 )
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
+from torchlint.cache.folder import digest
 from torchlint.engine.results import Basis, digest_of
 from torchlint.findings.baseline import BaselineError, load, unknown
 from torchlint.findings.causes import joined
@@ -70,13 +71,13 @@ def check(
     checked = {rule.code for rule in enabled}
     place = in_project(source.path)
     with phase("screen"):
-        rules, code = _concerned(source, place, enabled)
+        rules = _concerned(source, place, enabled, settings)
     if rules and is_vendored(place):
         rules, checked = [], set()
     answers = _Answers(bool(rules))
     try:
         if rules:
-            answers = _answers(source, settings, rules, code, is_cancelled)
+            answers = _answers(source, settings, rules, is_cancelled)
         if not answers.asked and syntax and settings.enabled(INVALID_SYNTAX.code, source.path):
             check_syntax(source.code)
         diagnostics = answers.diagnostics
@@ -120,7 +121,7 @@ def texts_around(source: Source, settings: Settings) -> Mapping[str, str]:
     Of configuration files those count that a check has read.
     """
     place = in_project(source.path)
-    rules, _ = _concerned(source, place, settings.rules(source.path, source.text))
+    rules = _concerned(source, place, settings.rules(source.path, source.text), settings)
     around = _context(source, settings) if rules and not is_vendored(place) else None
     return {**around[0].texts, **around[0].read_configs()} if around is not None else {}
 
@@ -132,7 +133,7 @@ def basis(source: Source, settings: Settings, found: Sequence[Diagnostic]) -> Ba
 
     place = in_project(source.path)
     enabled, every = settings.rules(source.path, source.text), settings.possible_rules()
-    rules, _ = _concerned(source, place, enabled)
+    rules = _concerned(source, place, enabled, settings)
     around = None
     if rules and not is_vendored(place) and not settings.isolated_files:
         fixes = any(one.fix is not None for one in found)
@@ -158,25 +159,34 @@ def is_concerned(place: str, code: str, settings: Settings) -> bool:
     return _screen(settings.possible_rules())(place, code)
 
 
-def _concerned(source: Source, place: str, enabled: Sequence[Rule]) -> tuple[list[Rule], str]:
-    """The rules that may report something in a file at a place of its project, and its code if there are any."""
-    rules, code = _concerned_by(source.text, place, tuple(enabled))
-    return list(rules), code
+def _concerned(source: Source, place: str, enabled: Collection[Rule], settings: Settings) -> list[Rule]:
+    """The enabled rules that may report something in a file at a place of its project."""
+    return [rule for rule in _screened(source.text, place, settings.possible_rules()) if rule in enabled]
 
 
-@lru_cache(maxsize=1)  # the server asks before a check
-def _concerned_by(text: str, place: str, enabled: tuple[Rule, ...]) -> tuple[tuple[Rule, ...], str]:
-    rules = _with_words_in(text, place, enabled)
-    code = code_of(text) if rules else ""
-    return tuple(rule for rule in rules if rule.may_concern(code)), code
+def _screened(text: str, place: str, rules: tuple[Rule, ...]) -> Sequence[Rule]:
+    """Those of some rules that may report something in the file at a place of its project, with this text.
+
+    The answers are kept: a project asks about the files that a run checks later.
+    """
+    if len(_answers_of_screens) > _MAX_ANSWERS:
+        _answers_of_screens.clear()
+    key = (digest(text), rules)
+    found = _answers_of_screens.get(key)
+    if found is None:
+        found = [rule for rule in rules if rule.has_words(text)]
+        if found:
+            code = code_of(text)
+            found = [rule for rule in found if rule.may_concern(code)]
+        _answers_of_screens[key] = found
+    if not all(rule.in_tests for rule in found) and is_test(place, text):
+        return [rule for rule in found if rule.in_tests]
+    return found
 
 
-def _with_words_in(text: str, place: str, enabled: Sequence[Rule]) -> list[Rule]:
-    """The rules that may report something in a file, by its text with comments and strings."""
-    rules = [rule for rule in enabled if rule.may_concern(text)]
-    if not all(rule.in_tests for rule in rules) and is_test(place, text):
-        rules = [rule for rule in rules if rule.in_tests]
-    return rules
+#: By the digest of a text and the rules that were asked for, those that may report something in the text.
+_answers_of_screens: dict[tuple[str, tuple[Rule, ...]], list[Rule]] = {}
+_MAX_ANSWERS = 50_000
 
 
 def unreadable(path: str, error: SourceError, settings: Settings) -> list[Diagnostic]:
@@ -195,11 +205,9 @@ class _Answers:
     crashes: dict[str, InternalError] = field(default_factory=dict)  #: by code of the rule that raised
 
 
-def _answers(
-    source: Source, settings: Settings, rules: Sequence[Rule], code: str, is_cancelled: Callable[[], bool]
-) -> _Answers:
+def _answers(source: Source, settings: Settings, rules: Sequence[Rule], is_cancelled: Callable[[], bool]) -> _Answers:
     """What rules say of a file, whose trees may be deep. Raises ParseError, InternalError and AbandonedError."""
-    ask = partial(_ask_all, source, settings, rules, code, is_cancelled)
+    ask = partial(_ask_all, source, settings, rules, is_cancelled)
     try:
         try:
             return ask()
@@ -224,13 +232,11 @@ def _forget_forests() -> None:
     forests.forget()
 
 
-def _ask_all(
-    source: Source, settings: Settings, rules: Sequence[Rule], code: str, is_cancelled: Callable[[], bool]
-) -> _Answers:
+def _ask_all(source: Source, settings: Settings, rules: Sequence[Rule], is_cancelled: Callable[[], bool]) -> _Answers:
     """The same. Raises RecursionError too."""
     with phase("project"):
         around = _context(source, settings)
-    known = around[0].known_text if around else code
+    known = around[0].known_text if around else code_of(source.text)
     rules = [rule for rule in rules if rule.may_apply(known)]
     answers = _Answers(bool(rules))
     if not rules:
@@ -276,9 +282,7 @@ def _screen(rules: tuple[Rule, ...]) -> Callable[[str, str], bool]:
     """Whether any of the rules may report something in the file at a place of its project, with a text."""
 
     def concerns(place: str, text: str) -> bool:
-        selected = [] if is_vendored(place) else _with_words_in(text, place, rules)
-        code = code_of(text) if selected else ""
-        return any(rule.may_concern(code) for rule in selected)
+        return not is_vendored(place) and bool(_screened(text, place, rules))
 
     return concerns
 

@@ -10,7 +10,6 @@ import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -28,8 +27,8 @@ UNREAD = "Python can read it, but torchlint's parser cannot"
 #: CPython itself refuses more than 200 nested brackets.
 _MAX_BRACKETS = 200
 _DEEP_LINE = 20_000
-#: Characters of a text whose tree is kept.
-_MAX_KEPT = 200_000
+#: Characters of the texts whose trees are kept: a tree takes about a hundred bytes for each.
+_MAX_KEPT = 600_000
 _BRACKETS = re.compile(r"[\[\](){}]")
 _NEWLINE = re.compile(NEWLINE)
 _building = threading.Lock()
@@ -145,14 +144,22 @@ def garbage_collection_paused() -> Iterator[None]:
 def python_tree(text: str) -> ast.Module:
     """What this interpreter reads in the text. Raises ParseError, in words that users know.
 
-    The tree of the last text is kept: several ask for that of a text that is being typed.
+    The trees of the last texts are kept: what a file imports and what its statements are is asked one after the other.
     """
-    return _kept_tree(text) if len(text) <= _MAX_KEPT else _tree(text)
+    tree = _trees.pop(text, None) or _tree(text)
+    _trees[text] = tree
+    while sum(map(len, _trees)) > _MAX_KEPT and len(_trees) > 1:
+        del _trees[next(iter(_trees))]
+    return tree
 
 
-@lru_cache(maxsize=1)
-def _kept_tree(text: str) -> ast.Module:
-    return _tree(text)
+def known_tree(text: str) -> ast.Module | None:
+    """What this interpreter reads in the text, if that is still kept."""
+    return _trees.get(text)
+
+
+#: The trees of the last texts, the newest last.
+_trees: dict[str, ast.Module] = {}
 
 
 def _tree(text: str) -> ast.Module:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import ast
 import re
+from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -38,7 +40,24 @@ def converted(text: str, spans: dict[int, tuple[int, int]] | None = None) -> cst
     Raises UnconvertibleError, SyntaxError, ValueError and RecursionError.
     """
     tree = ast.parse(text)
-    return _Conversion(text, spans).module(tree)
+    return _Conversion(text, spans).module(tree.body, 0, len(text))
+
+
+def converted_pieces(text: str, tree: ast.Module, spans: Sequence[tuple[int, int]]) -> list[cst.Module | None]:
+    """The trees of parts of a text: of the top-level statements within offsets; None if libcst has to parse one.
+
+    ``tree`` is Python's tree of the text. Raises RecursionError.
+    """
+    conversion = _Conversion(text, None)
+    starts = [conversion.first_offset(statement) for statement in tree.body]
+    found: list[cst.Module | None] = []
+    for start, end in spans:
+        body = tree.body[bisect_left(starts, start) : bisect_left(starts, end)]
+        try:
+            found.append(conversion.module(body, start, end))
+        except UnconvertibleError:
+            found.append(None)
+    return found
 
 
 #: The fields that are set in nodes of each class, but for names and operators.
@@ -247,11 +266,19 @@ class _Conversion:
         self._plain = text.isascii()
         self._spans = spans
         self._indent: str | None = None
+        #: by row, which is not ASCII, the column of the character to which each byte belongs; for other rows empty
+        self._columns: dict[int, Sequence[int]] = {}
 
-    def module(self, tree: ast.Module) -> cst.Module:
-        """The tree of the whole text."""
-        body = self._statements(tree.body)
-        newline = _ROW_END.search(self._text)
+    def first_offset(self, statement: ast.stmt) -> int:
+        """Where the row of a top-level statement begins, or that of its first decorator."""
+        decorators: Sequence[ast.expr] = getattr(statement, "decorator_list", ())
+        return self._starts[min([statement.lineno, *(decorator.lineno for decorator in decorators)]) - 1]
+
+    def module(self, statements: Sequence[ast.stmt], start: int, end: int) -> cst.Module:
+        """The tree of a part of the text that consists of these statements."""
+        self._indent = None
+        body = self._statements(statements)
+        newline = _ROW_END.search(self._text, start, end)
         return cst.Module(
             body=body,
             default_indent="    " if self._indent is None else self._indent,
@@ -265,11 +292,11 @@ class _Conversion:
         start = self._starts[row - 1]
         if self._plain or not column:
             return start + column
-        end = self._starts[row] if row < len(self._starts) else len(self._text)
-        line = self._text[start:end]
-        if line.isascii():
-            return start + column
-        return start + len(line.encode("utf-8", "surrogatepass")[:column].decode("utf-8", "surrogatepass"))
+        columns = self._columns.get(row)
+        if columns is None:
+            line = self._text[start : self._starts[row] if row < len(self._starts) else len(self._text)]
+            columns = self._columns[row] = () if line.isascii() else _columns(line)
+        return start + (columns[column] if columns else column)
 
     def _start(self, node: Any) -> int:
         return self._offset(node.lineno, node.col_offset)
@@ -321,6 +348,12 @@ class _Conversion:
         between = self._text[self._end(before) : self._start(statement)]
         return "\\" in between and not _ROW_END.search(re.sub(r"\\(?:\r\n|\r|\n)", "", between))
 
+    def _is_continued(self, row: int) -> bool:
+        """Whether a row belongs to the one before it, which ends with a backslash."""
+        if row == 1:
+            return False
+        return self._text[self._starts[row - 2] : self._starts[row - 1]].rstrip("\r\n").endswith("\\")
+
     def _body(self, statements: Sequence[ast.stmt]) -> cst.CSTNode:
         """The body of a compound statement."""
         first = statements[0]
@@ -328,7 +361,7 @@ class _Conversion:
             start = self._start(first)
             begin = self._starts[first.lineno - 1]
             indent = self._text[begin:start]
-            if indent.strip() or (first.lineno > 1 and self._text[: begin - 1].rstrip("\r\n").endswith("\\")):
+            if indent.strip() or self._is_continued(first.lineno):
                 inner = self._statements(statements)
                 if len(inner) != 1:
                     raise UnconvertibleError("body")
@@ -751,6 +784,15 @@ class _Conversion:
 
     def _on_yield_from(self, node: ast.YieldFrom) -> cst.CSTNode:
         return _yield(_from(self._expression(node.value)))
+
+
+def _columns(line: str) -> Sequence[int]:
+    """For each byte of a line in UTF-8, and for its end, the column of its character."""
+    found = array("I")
+    for column, character in enumerate(line):
+        found.extend([column] * len(character.encode("utf-8", "surrogatepass")))
+    found.append(len(line))
+    return found
 
 
 _COMPOUND = frozenset(

@@ -8,8 +8,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from torchlint.source.parsing import TOO_DEEP, ParseError, is_too_deep, parse_texts, piece_starts, python_tree
-from torchlint.source.stack import NoRoomError, with_room
+from torchlint.source.parsing import (
+    TOO_DEEP,
+    ParseError,
+    is_too_deep,
+    known_tree,
+    parse_texts,
+    piece_starts,
+    python_tree,
+)
+from torchlint.source.stack import with_room
 from torchlint.source.timing import count, phase
 
 if TYPE_CHECKING:
@@ -85,7 +93,7 @@ def parse_spans(text: str, spans: Sequence[tuple[int, int]], name: str) -> list[
     texts = [text[start:end] for start, end in spans]
     known = dict(_parsed.get(name, ()))  # each tree serves one piece: nodes are told apart by identity
     kept = [known.pop(piece, None) for piece in texts]
-    new = iter(_parse([piece for piece, parsed in zip(texts, kept, strict=True) if parsed is None]))
+    new = iter(_parse(text, [span for span, parsed in zip(spans, kept, strict=True) if parsed is None]))
     pieces = [Piece(start, parsed or next(new)) for (start, _), parsed in zip(spans, kept, strict=True)]
     if len(_parsed) > _MAX_NAMES:
         _parsed.clear()
@@ -93,29 +101,36 @@ def parse_spans(text: str, spans: Sequence[tuple[int, int]], name: str) -> list[
     return pieces
 
 
-def _parse(texts: Sequence[str]) -> list[Parsed]:
-    """The trees of texts. Raises ParseError."""
-    if not texts:
+def _parse(text: str, spans: Sequence[tuple[int, int]]) -> list[Parsed]:
+    """The pieces of a text at some places. Raises ParseError."""
+    if not spans:
         return []
-    count("pieces parsed", len(texts))
-    count("characters parsed", sum(map(len, texts)))
+    pieces = [text[start:end] for start, end in spans]
+    count("pieces parsed", len(pieces))
+    count("characters parsed", sum(map(len, pieces)))
     with phase("syntax trees"):
-        trees = [_converted(text) for text in texts]
-    rest = iter(parse_texts([text for text, tree in zip(texts, trees, strict=True) if tree is None]))
-    return [Parsed(text, tree or next(rest), tree is None) for text, tree in zip(texts, trees, strict=True)]
-
-
-def _converted(text: str) -> cst.Module | None:
-    """The tree of a text, made from Python's own; None if libcst has to parse it."""
-    from torchlint.model.syntax.conversion import UnconvertibleError, converted
-
-    try:
         try:
-            return converted(text)
+            trees = _converted(text, spans)
         except RecursionError:
-            return with_room(lambda: converted(text))
-    except (UnconvertibleError, NoRoomError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+            trees = with_room(lambda: _converted(text, spans))
+    rest = iter(parse_texts([piece for piece, tree in zip(pieces, trees, strict=True) if tree is None]))
+    return [Parsed(piece, tree or next(rest), tree is None) for piece, tree in zip(pieces, trees, strict=True)]
+
+
+def _converted(text: str, spans: Sequence[tuple[int, int]]) -> list[cst.Module | None]:
+    """The trees of pieces, made from Python's own; None if libcst has to parse one. Raises RecursionError."""
+    from torchlint.model.syntax.conversion import UnconvertibleError, converted, converted_pieces
+
+    known = known_tree(text)
+    if known is not None:
+        return converted_pieces(text, known, spans)
+    found: list[cst.Module | None] = []
+    for start, end in spans:
+        try:
+            found.append(converted(text[start:end]))
+        except (UnconvertibleError, SyntaxError, ValueError, MemoryError):
+            found.append(None)
+    return found
 
 
 #: By name what was parsed of a text.
