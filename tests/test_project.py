@@ -47,6 +47,14 @@ def test_the_home_folder_is_no_project(tmp_path: Path, monkeypatch: pytest.Monke
     assert Project.around(tmp_path / "pkg/a.py").root == tmp_path / "pkg"
 
 
+def test_the_folder_of_temporary_files_is_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path, {"s.py": "", "other/a.py": "", "work/x/b.py": ""})
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    project = Project.around(tmp_path / "s.py")
+    assert (project.root, names(project, project.files)) == (tmp_path, ["s.py"])
+    assert Project.around(tmp_path / "work/x/b.py").root == tmp_path / "work/x"
+
+
 def test_files_of_tools_and_ignored_files_are_left_out(tmp_path: Path) -> None:
     files = [
         "a.py",

@@ -8,22 +8,27 @@ from torchlint.settings.layers import has_settings
 
 _DISTRIBUTION_FILES = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "environment.yml", "LICENSE")
 
+#: Folders for temporary files, and the environment variables that name others, as `tempfile` looks for them.
+_TEMPORARY = ("/tmp", "/var/tmp", "/usr/tmp")
+_TEMPORARY_VARIABLES = ("TMPDIR", "TEMP", "TMP")
+
 
 def find_root(path: str) -> tuple[str, bool]:
     """The root folder of the project of a file or folder, and whether the folders below it belong to the project.
 
     It is the nearest folder upwards with settings, else the root of the repository, else the nearest folder with a file
     that distributions have, else the working directory if the file is below it, else the folder above the outermost
-    package. It is never the home folder or the root of the filesystem: of a file directly there, the project is just
-    the files next to it.
+    package. It is never the home folder, the folder of temporary files or the root of the filesystem: of a file
+    directly there, the project is just the files next to it.
     """
     start = os.path.abspath(path)
     if not os.path.isdir(start):
         start = os.path.dirname(start)
-    if _is_barrier(start):
+    shared = _shared_folders()
+    if _is_barrier(start, shared):
         return start, False
     folders = [start]
-    while not _is_barrier(os.path.dirname(folders[-1])):
+    while not _is_barrier(os.path.dirname(folders[-1]), shared):
         folders.append(os.path.dirname(folders[-1]))
     for is_root in (has_settings, _is_repository, _is_distribution, _is_working_directory):
         for folder in folders:
@@ -55,6 +60,12 @@ def _is_working_directory(folder: str) -> bool:
     return folder == os.path.abspath(os.curdir)
 
 
-def _is_barrier(folder: str) -> bool:
-    """Whether a folder holds more than one project can: home, or the root of a filesystem."""
-    return folder == os.path.dirname(folder) or folder == os.path.abspath(os.path.expanduser("~"))
+def _is_barrier(folder: str, shared: frozenset[str]) -> bool:
+    """Whether a folder holds more than one project can: a shared one, or the root of a filesystem."""
+    return folder == os.path.dirname(folder) or folder in shared
+
+
+def _shared_folders() -> frozenset[str]:
+    """The home folder, and the folders of temporary files."""
+    names = ["~", *_TEMPORARY, *(os.environ.get(name, "~") for name in _TEMPORARY_VARIABLES)]
+    return frozenset(os.path.abspath(os.path.expanduser(name)) for name in names)
