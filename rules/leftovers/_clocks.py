@@ -95,11 +95,10 @@ class Clocks:
     def _subtracted_from(self) -> dict[tuple[cst.FunctionDef | None, str], list[cst.BaseExpression]]:
         """By function and name, what is subtracted from the name there."""
         found: dict[tuple[cst.FunctionDef | None, str], list[cst.BaseExpression]] = {}
-        for part in self._module.tree.nodes:
-            if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.Subtract):
-                if isinstance(part.left, cst.Name):
-                    key = (self._module.function_of(part.left), part.left.value)
-                    found.setdefault(key, []).append(part.right)
+        for part in self._module.tree.of_kind(cst.BinaryOperation):
+            if isinstance(part.operator, cst.Subtract) and isinstance(part.left, cst.Name):
+                key = (self._module.function_of(part.left), part.left.value)
+                found.setdefault(key, []).append(part.right)
         return found
 
     # -- objects that read the clock: ``timer.tic()`` and ``timer.toc()``

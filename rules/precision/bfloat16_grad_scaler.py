@@ -153,9 +153,7 @@ def _state_read(module: Module, scaler: Call) -> cst.CSTNode | None:
             return attribute
     if not any(is_state_dict(call) for call in module.methods("state_dict")):
         return None
-    for node in module.tree.nodes:
-        if not isinstance(node, cst.Subscript):
-            continue
+    for node in module.tree.of_kind(cst.Subscript):
         if is_state_dict(node.value):
             return node
         if isinstance(node.value, cst.Name) and any(

@@ -60,12 +60,10 @@ class Devices(ForestFact):
             if node.attr.value in ("set_device", "current_device"):
                 if self._module.name_of(node) in ("torch.cuda.set_device", "torch.cuda.current_device"):
                     return True
-        for part in self._module.tree.nodes:
-            if isinstance(part, cst.FormattedStringText) and part.value.startswith("cuda"):
-                return True
-            if isinstance(part, cst.IfExp) and self._falls_back_to_cpu(part):
-                return True
-        return False
+        tree = self._module.tree
+        return any(part.value.startswith("cuda") for part in tree.of_kind(cst.FormattedStringText)) or any(
+            map(self._falls_back_to_cpu, tree.of_kind(cst.IfExp))
+        )
 
     def is_move_to_cuda(self, call: cst.Call) -> bool:
         """Whether a call such as ``x.to(device)`` or ``x.cuda()`` copies to a CUDA device.

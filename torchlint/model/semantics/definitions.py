@@ -56,7 +56,6 @@ class Definitions(Classes):
         self._methods: dict[str, tuple[_MethodCalls, bool]] = {}
         self._places: dict[cst.CSTNode, dict[cst.CSTNode, int]] = {}
         self._passed: dict[cst.CSTNode, tuple[list[cst.BaseExpression], dict[str, cst.BaseExpression]]] = {}
-        self._exits: dict[cst.CSTNode, tuple[list[cst.BaseExpression | None], list[cst.BaseExpression]]] = {}
 
     # -- calls
 
@@ -346,7 +345,7 @@ class Definitions(Classes):
 
     def returns(self, function: cst.FunctionDef) -> list[cst.BaseExpression | None]:
         """The returned expressions; None for a bare ``return``."""
-        return self._exits_of(function)[0]
+        return self._exits.get(function, ([], []))[0]
 
     def handed_back(
         self, node: cst.BaseExpression | None, reaching: Reaching
@@ -369,30 +368,26 @@ class Definitions(Classes):
 
     def yields(self, function: cst.FunctionDef) -> list[cst.BaseExpression]:
         """The yielded expressions."""
-        return self._exits_of(function)[1]
+        return self._exits.get(function, ([], []))[1]
 
     def delegated(self, function: cst.FunctionDef) -> list[cst.BaseExpression]:
         """The iterables that ``function`` yields from."""
         return [
             node.value.item
-            for node in self._tree.nodes_in(function.body)
-            if isinstance(node, cst.Yield)
-            and isinstance(node.value, cst.From)
-            and self._tree.function_of(node) is function
+            for node in self._tree.of_kind(cst.Yield)
+            if isinstance(node.value, cst.From) and self._tree.function_of(node) is function
         ]
 
-    def _exits_of(self, function: cst.FunctionDef) -> tuple[list[cst.BaseExpression | None], list[cst.BaseExpression]]:
-        known = self._exits.get(function)
-        if known is not None:
-            return known
-        returns: list[cst.BaseExpression | None] = []
-        yields: list[cst.BaseExpression] = []
-        for node in self._tree.nodes_in(function.body):
-            if isinstance(node, cst.Return):
-                if self._tree.function_of(node) is function:
-                    returns.append(node.value)
-            elif isinstance(node, cst.Yield) and self._tree.function_of(node) is function:
-                if isinstance(node.value, cst.BaseExpression):
-                    yields.append(node.value)
-        self._exits[function] = (returns, yields)
-        return returns, yields
+    @cached_property
+    def _exits(self) -> dict[cst.CSTNode, tuple[list[cst.BaseExpression | None], list[cst.BaseExpression]]]:
+        """By function the returned and the yielded expressions."""
+        found: dict[cst.CSTNode, tuple[list[cst.BaseExpression | None], list[cst.BaseExpression]]] = {}
+        for end in self._tree.of_kind(cst.Return):
+            function = self._tree.function_of(end)
+            if function is not None:
+                found.setdefault(function, ([], []))[0].append(end.value)
+        for node in self._tree.of_kind(cst.Yield):
+            function = self._tree.function_of(node)
+            if function is not None and isinstance(node.value, cst.BaseExpression):
+                found.setdefault(function, ([], []))[1].append(node.value)
+        return found

@@ -76,7 +76,7 @@ class Names:
     def _module(self, node: cst.CSTNode) -> Scope | None:
         """The scope of the module of the project that ``node`` stands for."""
         head = node
-        while isinstance(head, cst.Attribute):
+        while type(head) is cst.Attribute:
             head = head.value
         found = self.bindings(head) if isinstance(head, cst.Name) else []
         if len(found) != 1 or found[0].kind != "import":

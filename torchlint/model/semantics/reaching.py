@@ -90,8 +90,9 @@ class Reaching:
     def _outer_loop(self, at: cst.CSTNode) -> cst.CSTNode | None:
         found: cst.CSTNode | None = None
         for above in self._tree.ancestors(at):
-            if isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
+            kind = type(above)
+            if kind is cst.FunctionDef or kind is cst.Lambda or kind is cst.ClassDef:
                 break
-            if isinstance(above, (cst.For, cst.While)):
+            if kind is cst.For or kind is cst.While:
                 found = above
         return found

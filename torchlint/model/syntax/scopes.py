@@ -59,4 +59,4 @@ class Scope:
     @property
     def is_class(self) -> bool:
         """Whether nested functions do not see this scope's names."""
-        return isinstance(self.node, cst.ClassDef)
+        return type(self.node) is cst.ClassDef

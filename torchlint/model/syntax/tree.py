@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from functools import cached_property
+from typing import TypeVar, cast
 
 import libcst as cst
 
@@ -13,7 +14,10 @@ from torchlint.model.syntax.traversal import Traversal
 
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 
+#: Asked for so often that `isinstance`, which is ten times as slow for libcst's abstract classes, would be felt.
 _DEFINITIONS = frozenset({cst.FunctionDef, cst.Lambda, cst.ClassDef})
+_Block = (cst.IndentedBlock, cst.Module, cst.SimpleStatementSuite, cst.SimpleStatementLine)
+_BLOCKS = frozenset(_Block)
 
 
 class Tree(Traversal):
@@ -24,6 +28,17 @@ class Tree(Traversal):
         super().__init__(roots)
         self._last: list[int] | None = None
         self._positions: dict[cst.CSTNode, dict[cst.CSTNode, int]] = {}
+
+    def of_kind(self, kind: type[_Node]) -> Sequence[_Node]:
+        """All nodes of just this class, in order."""
+        return cast("Sequence[_Node]", self._by_kind.get(kind, ()))
+
+    @cached_property
+    def _by_kind(self) -> dict[type[cst.CSTNode], list[cst.CSTNode]]:
+        found: dict[type[cst.CSTNode], list[cst.CSTNode]] = {}
+        for node in self.nodes:
+            found.setdefault(type(node), []).append(node)
+        return found
 
     # -- questions about places
 
@@ -96,7 +111,7 @@ class Tree(Traversal):
         """The function whose body holds ``node``, None at module or class level."""
         child = node
         for above in self.ancestors(node):
-            if type(above) in _DEFINITIONS:  # asked so often that `isinstance`, ten times as slow, would be felt
+            if type(above) in _DEFINITIONS:
                 assert isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef))
                 if child is above.body:
                     return None if isinstance(above, cst.ClassDef) else above
@@ -138,11 +153,12 @@ class Tree(Traversal):
         path: list[tuple[cst.CSTNode, int, cst.CSTNode]] = []
         child = node
         for above in self.ancestors(node):
-            if isinstance(above, (cst.IndentedBlock, cst.Module, cst.SimpleStatementSuite, cst.SimpleStatementLine)):
+            if type(above) in _BLOCKS:
+                assert isinstance(above, _Block)
                 position = self._position_in(above, child)
                 if position is not None:
                     path.append((above, position, child))
-            if isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
+            elif type(above) in _DEFINITIONS:
                 break
             child = above
         return path

@@ -85,9 +85,12 @@ class Loops(ForestFact):
         """The loops around ``node`` within its function, innermost first."""
         found: list[Loop] = []
         for above, child in climb(self._tree, node):
-            if isinstance(above, (cst.For, cst.While)) and child is above.body:
-                found.append(self.of(above))
-            elif isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
+            kind = type(above)
+            if kind is cst.For or kind is cst.While:
+                assert isinstance(above, (cst.For, cst.While))
+                if child is above.body:
+                    found.append(self.of(above))
+            elif kind is cst.FunctionDef or kind is cst.Lambda or kind is cst.ClassDef:
                 break
         return found
 
