@@ -81,8 +81,8 @@ class Samples(ForestFact):
         """The loops that run a network, or a pipeline, on one sample at a time; each loop once."""
         found: dict[cst.CSTNode, SampleLoop] = {}
         for call in self._tree.calls:
-            if self._module.name_of(call.func) is not None:
-                continue  # of a library: not a network
+            if self._module.fact(Networks).is_of_library(call):
+                continue
             item = self._loop_of(call)
             if item is not None:
                 found.setdefault(item.loop, item)

@@ -10,6 +10,9 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.training.grad_mode import GradModes
 
+#: Modules that contain no networks, only functions and classes.
+_LIBRARIES = frozenset({"torch", "builtins", "numpy", "math", "os", "time", "random", "re", "json", "logging"})
+
 
 class Networks(ForestFact):
     """The forward calls of a forest."""
@@ -36,9 +39,11 @@ class Networks(ForestFact):
 
         A layer without parameters, a loss, a metric or a preprocessor that happens to be a module is no network.
         """
+        if not node.args or self.is_of_library(node):
+            return False
         func = self.network_of(node)
         value = self._module.value(func)
-        if value.kind is not Kind.MODULE or not node.args:
+        if value.kind is not Kind.MODULE:
             return False
         last = last_part(value.name)
         if last.startswith(knowledge.PARAMETERLESS) and value.name.startswith("torch.nn."):
@@ -54,6 +59,11 @@ class Networks(ForestFact):
             self._module.fact(GradModes).disables(item)
             for item in self._module.definitions.called(node, self._module.values)
         )
+
+    def is_of_library(self, call: cst.Call) -> bool:
+        """Whether ``call`` is of a function or class of torch, NumPy or Python; quicker than its value."""
+        name = self._module.name_of(call.func)
+        return name is not None and name.partition(".")[0] in _LIBRARIES
 
     def network_of(self, call: cst.Call) -> cst.BaseExpression:
         """The network that a forward call runs: ``model`` of ``model(x)`` or of ``model.encode(x)``."""
