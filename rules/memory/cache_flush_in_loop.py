@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import TYPE_CHECKING
 
 from torchlint import edits
 from torchlint.rule import Applicability, Cause, Diagnostic, Fix, Note, Rule
+from torchlint.source.lexemes import called_names
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -14,10 +16,10 @@ if TYPE_CHECKING:
 
     from ._flushes import Flush
 
-#: A call that may flush, or that may run a function that does nothing else.
-_CALLS = re.compile(
-    r"empty_cache|gc\.collect|import collect|_(?:cache|memory|mem|gpu|cuda|vram|ram)\w*\(|"
-    r"(?:clean|clear|collect|empty|flush|free|garbage|release|purge)(?:_?up|_?all|_garbage|[A-Z]\w*)?\("
+#: The name of a function that may flush, or that may do nothing else.
+_FLUSHING = re.compile(
+    r"empty_cache|_(?:cache|memory|mem|gpu|cuda|vram|ram)|"
+    r"(?:clean|clear|collect|empty|flush|free|garbage|release|purge)(?:_?up|_?all|_garbage|[A-Z]\w*)?$"
 )
 
 
@@ -74,13 +76,34 @@ class CacheFlushInLoop(Rule):
 
     code = "TL601"
     name = "cache-flush-in-loop"
-    words = (_CALLS,)
+    words = (
+        (
+            "cache",
+            "collect",
+            "mem",
+            "gpu",
+            "cuda",
+            "ram",
+            "clean",
+            "clear",
+            "empty",
+            "flush",
+            "free",
+            "release",
+            "purge",
+        ),
+    )
     project_words = (
         ("empty_cache", "gc.collect", "import collect"),
         ("for ", "while ", "def training_step(", "def compute_loss("),
         "torch",
     )
     demo = ("GPU", "CPU")
+
+    @classmethod
+    def may_concern(cls, code: str) -> bool:
+        """Whether a file calls something that may flush."""
+        return super().may_concern(code) and any(map(_may_flush, called_names(code)))
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._flushes import Flushes
@@ -99,6 +122,11 @@ class CacheFlushInLoop(Rule):
                 fix=_fix(module, flush, [other.call for other in flushes]),
                 cause=Cause((module.tree.index(flush.step.step), module.function_of(flush.call)), "also flushed"),
             )
+
+
+@cache
+def _may_flush(name: str) -> bool:
+    return _FLUSHING.search(name) is not None
 
 
 def _notes(module: Module, flush: Flush) -> Iterator[Note]:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 
-_LOOP = re.compile(r"^[ \t]*(?:async )?for ([^\n]*)", re.MULTILINE)
+_LOOP = re.compile(r"^([ \t]*)(?:async )?for ([^\n]*)", re.MULTILINE)
 _PARAMETERS = re.compile(r"param|state_dict|shadow|weights|buffers", re.IGNORECASE)
 _BLEND = re.compile(r"\b1(?:\.0*)?\s*-|minus|lerp", re.IGNORECASE)
 _BODY = 700  #: characters of a loop
 
 
 def averages_in_loop(text: str) -> bool:
-    """Whether one of two weights that add up to 1, or ``lerp``, follows a loop over parameters closely."""
-    return any(
-        _PARAMETERS.search(loop[1]) and _BLEND.search(text, loop.end(), loop.end() + _BODY)
-        for loop in _LOOP.finditer(text)
-    )
+    """Whether a loop over parameters has one of two weights that add up to 1, or ``lerp``, and reads no gradients."""
+    return any(_PARAMETERS.search(loop[2]) and _averages(text, loop) for loop in _LOOP.finditer(text))
+
+
+def _averages(text: str, loop: re.Match[str]) -> bool:
+    body = text[loop.end() : loop.end() + _BODY]
+    behind = re.search(rf"^[ \t]{{0,{len(loop[1])}}}\S", body, re.MULTILINE)
+    if behind is not None:
+        body = body[: behind.start()]
+    return _BLEND.search(loop[2] + body) is not None and ".grad" not in body

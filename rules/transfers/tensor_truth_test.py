@@ -10,10 +10,11 @@ if TYPE_CHECKING:
     from torchlint.model.module import Module
 
 #: A test that may ask for the value of a tensor: it compares, or calls something.
-_TESTS = re.compile(
-    r"\b(?:if|elif|while|assert|and|or|not)\b[^\n]{0,200}?"
-    r"(?:\.(?:any|all|sum|max|min|mean|norm|abs|item|nonzero|eq|ne|gt|lt|ge|le)\(|is(?:nan|inf|finite)|allclose|equal\(|loss)"
+_TESTED = re.compile(
+    r"\.(?:any|all|sum|max|min|mean|norm|abs|item|nonzero|eq|ne|gt|lt|ge|le)\(|is(?:nan|inf|finite)|allclose|equal\(|loss"
 )
+_TEST = re.compile(r"\b(?:if|elif|while|assert|and|or|not)\b")
+_ROW = 200  #: characters between the word that begins a test and what it tests
 
 
 class TensorTruthTest(Rule):
@@ -65,9 +66,14 @@ class TensorTruthTest(Rule):
 
     code = "TL203"
     name = "tensor-truth-test"
-    words = ("torch", _TESTS)
+    words = ("torch",)
     project_words = (("backward(", "def training_step(", "def compute_loss("),)
     demo = ("GPU",)
+
+    @classmethod
+    def may_concern(cls, code: str) -> bool:
+        """Whether a row tests something that may be a tensor."""
+        return super().may_concern(code) and any(_is_tested(code, found.start()) for found in _TESTED.finditer(code))
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._truth_tests import TruthTests
@@ -84,3 +90,8 @@ class TensorTruthTest(Rule):
                 notes=tuple(notes),
                 cause=Cause((module.tree.index(test.step.step), module.function_of(test.node)), "also tested"),
             )
+
+
+def _is_tested(code: str, at: int) -> bool:
+    row = code.rfind("\n", max(0, at - _ROW), at) + 1
+    return _TEST.search(code, row or max(0, at - _ROW), at) is not None

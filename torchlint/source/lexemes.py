@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 #: What Python takes as the end of a line; str.splitlines would also split at form feeds and the like.
 #: Only one way to match `\r\n`: a repetition would otherwise try all.
@@ -52,6 +53,18 @@ def code_of(text: str) -> str:
         return string if string and not string.startswith(('"""', "'''")) else ""
 
     return _NO_CODE.sub(kept, text)
+
+
+_LAST_WORD = re.compile(r"\w+\Z")
+#: Characters of a name that are looked at.
+_LONGEST = 80
+
+
+@lru_cache(maxsize=1)  # several rules ask about one text after the other
+def called_names(text: str) -> frozenset[str]:
+    """The names before opening parentheses: those of all calls, but for odd spacing, and of definitions."""
+    before = {part[part.rfind(" ") + 1 :][-_LONGEST:] for part in text.split("(")[:-1]}
+    return frozenset(found[0] for part in before if (found := _LAST_WORD.search(part)) is not None)
 
 
 _BRACKETS = re.compile(r"[()\[\]{}]")
