@@ -80,6 +80,15 @@ def test_a_difference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(differences("a = 1\n")) == ["structure: Name is Integer"]
 
 
+def test_nodes_are_told_apart_by_identity() -> None:
+    first, second = converted("a = 1\n").body[0], cst.parse_module("a = 1\n").body[0]
+    assert len({first, second, first}) == 2
+    assert {first: 1}.get(second) is None
+    assert first == first  # noqa: PLR0124
+    assert first != second
+    assert cst.Name("a") != cst.Name("a")
+
+
 def test_white_space_is_not_there() -> None:
     call = converted("f ( a , b )\n").body[0]
     with pytest.raises(AttributeError):
