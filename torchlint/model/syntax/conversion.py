@@ -71,7 +71,7 @@ _FIELDS: dict[type[cst.CSTNode], tuple[str, ...]] = {
 def _hash_in_c() -> None:
     """Let nodes be hashed and compared by identity in C instead of Python.
 
-    libcst's own methods do the same, with `id`. Nodes are the keys of most tables: it is a twelfth of the time of a run.
+    libcst's own methods do the same, with `id`. Nodes are the keys of most tables: it is a twelfth of a run.
     """
     for kind in vars(cst).values():
         if isinstance(kind, type) and issubclass(kind, cst.CSTNode):
