@@ -1,0 +1,33 @@
+"""Options of models of transformers: whether another choice is in sight, or a reason for the one that is made."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from torchlint.model.syntax.climbing import climb
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from torchlint.model.module import Module
+
+
+def mentions(module: Module, words: re.Pattern[str]) -> bool:
+    """Whether the file, one that it imports, or one that imports it contains one of these words."""
+    return any(words.search(module.file_of_root[root].text) for root in module.related)
+
+
+def is_alternative(module: Module, node: cst.CSTNode) -> bool:
+    """Whether ``node`` is one of several branches, or is there for when something fails."""
+    import libcst as cst
+
+    for above, child in climb(module.tree, node):
+        if isinstance(above, cst.If) and child is not above.test:
+            if above.orelse is not None or isinstance(module.tree.parent(above), cst.If):
+                return True
+        if isinstance(above, cst.Else) and isinstance(module.tree.parent(above), cst.If):
+            return True
+        if isinstance(above, (cst.IfExp, cst.Try, cst.ExceptHandler, cst.MatchCase)):
+            return True
+    return False
