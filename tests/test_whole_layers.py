@@ -56,3 +56,34 @@ def test_a_model_that_another_file_loads(tmp_path: Path, arguments: str, eager: 
     write(tmp_path, loading=LOADING, main=GENERATING.replace("{arguments}", arguments))
     assert rows(tmp_path, "loading", "TL711") == eager
     assert rows(tmp_path, "main", "TL712") == uncached
+
+
+BASE = """\
+from torch import nn
+
+
+class Network(nn.Module):
+    device = "cuda"
+"""
+DERIVED = """\
+import numpy as np
+import torch
+from base import Network
+from torch import nn
+
+
+class Ranking{base}:
+    def forward(self, scores):
+        order = np.argsort(scores.detach().cpu().numpy())
+        mixed = nn.Linear(8, 8)(scores)
+        return mixed, torch.from_numpy(order).to(scores.device)
+"""
+
+
+@pytest.mark.parametrize(("base", "numpy", "created"), [("(Network)", [9], [10]), ("", [], [])])
+def test_a_network_whose_base_is_in_another_file(
+    tmp_path: Path, base: str, numpy: list[int], created: list[int]
+) -> None:
+    write(tmp_path, base=BASE, main=DERIVED.replace("{base}", base))
+    assert rows(tmp_path, "main", "TL715") == numpy
+    assert rows(tmp_path, "main", "TL714") == created
