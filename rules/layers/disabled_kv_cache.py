@@ -79,7 +79,7 @@ class DisabledKvCache(Rule):
     project_words = (_LIBRARIES,)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from ._hugging_face import is_alternative, mentions
+        from torchlint.model.training.alternatives import is_alternative, mentions
 
         for call in _calls(module):
             argument = call.argument(_OPTION)

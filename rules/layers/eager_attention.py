@@ -80,7 +80,7 @@ class EagerAttention(Rule):
     since = (2, 1)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from ._hugging_face import is_alternative, mentions
+        from torchlint.model.training.alternatives import is_alternative, mentions
 
         for call in _calls(module):
             argument = call.argument(_OPTION)

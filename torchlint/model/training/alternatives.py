@@ -1,16 +1,13 @@
-"""Options of models of transformers: whether another choice is in sight, or a reason for the one that is made."""
+"""Settings that a program may have for a reason: one of several branches, and words in the files around it."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
+import libcst as cst
+
+from torchlint.model.module import Module
 from torchlint.model.syntax.climbing import climb
-
-if TYPE_CHECKING:
-    import libcst as cst
-
-    from torchlint.model.module import Module
 
 
 def mentions(module: Module, words: re.Pattern[str]) -> bool:
@@ -20,8 +17,6 @@ def mentions(module: Module, words: re.Pattern[str]) -> bool:
 
 def is_alternative(module: Module, node: cst.CSTNode) -> bool:
     """Whether ``node`` is one of several branches, or is there for when something fails."""
-    import libcst as cst
-
     for above, child in climb(module.tree, node):
         if isinstance(above, cst.If) and child is not above.test:
             if above.orelse is not None or isinstance(module.tree.parent(above), cst.If):
