@@ -27,7 +27,7 @@ _REASONS = re.compile(
 
 
 class DisabledForeach(Rule):
-    """An optimizer is told to update its parameters one by one, with `foreach=False` or `fused=False`.
+    """An optimizer updates its parameters one by one, because of `foreach=False` or `fused=False`.
 
     ## What it does
     Flags `foreach=False` of an optimizer of `torch.optim`, and `fused=False` without `foreach`, which has the same
