@@ -21,7 +21,7 @@ _WRAPPER = "torch.nn.parallel.DistributedDataParallel"
 _DIVIDES = re.compile(
     r"Sampler|IterableDataset|shard|webdataset|\bwds\.|ffcv|nvidia\.dali|split_by_|split_dataset|scatter_object|num_replicas"
     r"|accelerat|lightning|deepspeed|horovod|Fabric|ignite|fairscale|colossalai|catalyst|composer|\.distribute\("
-    r"|(rank|RANK|world_size|WORLD_SIZE)\w*['\")]*\s*(::|%|//|\*)|\w\[[\w.\s:]*(rank|world_size)\w*\]"
+    r"|(rank|RANK|world_size|WORLD_SIZE)\w*['\")]*\s*(::|%|//|\*)|\w\[[\w.\s:]{0,80}(rank|world_size)\w{0,20}\]"
     r"|[%/]\s*(args\.|opt\.|self\.|cfg\.)?(world_size|num_gpus|ngpus)"
 )
 #: Arguments of a dataset, or words of its class, by which it may divide its items itself.
