@@ -344,3 +344,21 @@ def test_a_copy_that_is_wrapped_as_its_network_is_left_alone(tmp_path: Path) -> 
     main = "import torch\nfrom copying import copied\n\nmodel = copied(torch.load('model.pt'), 'weights.pt')\n"
     folder = write(tmp_path, copying=COPYING, main=f"{main}model(torch.load('x.pt')).mean().backward()\n")
     assert "TL811" not in codes(folder / "copying.py")
+
+
+@pytest.mark.parametrize(
+    ("made", "wrapper", "expected"),
+    [
+        ("DataLoader(dataset, shuffle=True,", "DistributedDataParallel", [6]),
+        ("DataLoader(dataset, shuffle=False,", "DistributedDataParallel", []),
+        ("DataLoader(dataset, shuffle=True,", "DataParallel", []),
+    ],
+)
+def test_a_loader_of_a_training_that_another_file_distributes(
+    tmp_path: Path, made: str, wrapper: str, expected: list[int]
+) -> None:
+    wrapping = f"model = torch.nn.parallel.{wrapper}(torch.nn.Linear(4096, 4096).to(device))"
+    data = DATA.replace("DataLoader(dataset,", made)
+    main = MAIN.replace("model = torch.nn.Linear(4096, 4096).to(device)", wrapping)
+    write(tmp_path, data=data, engine=ENGINE, main=main.format(data="data", engine="engine"))
+    assert rows(tmp_path, "data.py", "TL814") == expected

@@ -1,0 +1,165 @@
+"""Tensors that a `forward` converts to NumPy arrays, and back to tensors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics.tensor_forms import TensorForms
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.training.purpose import Purposes
+from torchlint.model.training.repetition import Repetition
+
+_BACK = frozenset(
+    f"torch.{name}"
+    for name in (
+        *("from_numpy", "tensor", "as_tensor", "asarray", "Tensor"),
+        *("FloatTensor", "DoubleTensor", "LongTensor", "IntTensor", "BoolTensor"),
+    )
+)
+#: Methods that only tensors have, before ``.numpy()``.
+_TENSOR_METHODS = frozenset({"cpu", "detach"})
+#: Functions of NumPy for which torch has none, or that draw numbers or read and write files.
+_WITHOUT_COUNTERPART = re.compile(
+    r"numpy\.(random|ma|linalg\.lstsq|testing|lib|char|fft\.helper)\."
+    r"|numpy\.\w*(interp|poly|save|load|lexsort|convolve|correlate|apply_along|vectorize|frompyfunc|unwrap|insert|delete"
+    r"|setdiff|setxor|intersect|union1d|print|from(string|file|iter|regex)|object)\w*"
+)
+#: Conditions that hold at every call in training or in evaluation.
+_USUAL = re.compile(r"(not )?self\.training|[\w.]+ is (not )?None")
+
+
+@dataclass(frozen=True, eq=False)
+class RoundTrip:
+    """A computation on the host between two copies."""
+
+    node: cst.Call  #: ``x.detach().cpu().numpy()``
+    back: cst.Call  #: ``torch.from_numpy(result)``
+    function: cst.FunctionDef
+
+
+class RoundTrips:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+
+    def all(self) -> Iterator[RoundTrip]:
+        """The tensors that the file converts to an array in a `forward` whose result comes back, in order."""
+        seen: set[cst.CSTNode] = set()
+        for call in self._module.methods("numpy"):
+            function = self._module.function_of(call)
+            if function is None or function in seen or not self._module.is_own(call) or not self._is_of_tensor(call):
+                continue
+            if not self._is_usual(call, function) or self._module.fact(Purposes).is_self_test(call):
+                continue
+            repeated = self._module.fact(Repetition).of(call)
+            back = None if repeated is None or repeated.is_loop else self._back(call, function)
+            if back is not None:
+                seen.add(function)
+                yield RoundTrip(call, back, function)
+
+    def _is_of_tensor(self, call: cst.Call) -> bool:
+        """Whether the receiver of ``.numpy()`` is a tensor that may be on a GPU."""
+        node = call.func
+        while isinstance(node, cst.Attribute):
+            owner = node.value
+            if isinstance(owner, cst.Call) and isinstance(owner.func, cst.Attribute):
+                if owner.func.attr.value in _TENSOR_METHODS and self._module.name_of(owner.func) is None:
+                    return True
+                node = owner.func
+            elif isinstance(owner, cst.Attribute):
+                node = owner
+            else:
+                break
+        assert isinstance(call.func, cst.Attribute)
+        return self._module.fact(TensorForms).is_tensor(call.func.value)
+
+    def _is_usual(self, node: cst.CSTNode, function: cst.FunctionDef) -> bool:
+        """Whether ``node`` runs at every call, in training or in evaluation at least."""
+        for above, child in climb(self._tree, node):
+            if above is function:
+                return True
+            if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
+                if _USUAL.fullmatch(self._module.code(above.test)) is None:
+                    return False
+            if isinstance(above, (cst.ExceptHandler, cst.MatchCase, cst.For, cst.While, cst.CompFor)):
+                return False
+        return False
+
+    def _back(self, start: cst.Call, function: cst.FunctionDef) -> cst.Call | None:
+        """Where a result of the array becomes a tensor; None if something else than NumPy may use the array."""
+        arrays: set[str] = set()
+        back: cst.Call | None = None
+        behind = self._tree.index(start)
+        for node in self._tree.nodes_in(function.body):
+            if isinstance(node, cst.Call) and node is not start and self._takes_array(node, start, arrays):
+                name = self._module.name_of(node.func)
+                if name in _BACK:
+                    back = back or node
+                elif not self._computes(node, name, start, arrays):
+                    return None
+            elif isinstance(node, (cst.For, cst.While)):
+                head = node.iter if isinstance(node, cst.For) else node.test
+                if self._contains_array(head, start, arrays):
+                    return None
+            elif isinstance(node, (cst.Return, cst.Yield)) and node.value is not None:
+                if self._is_array(node.value, start, arrays):
+                    return None
+            elif isinstance(node, cst.Assign) and self._tree.index(node) + len(self._tree.nodes_in(node)) > behind:
+                if self._is_array(node.value, start, arrays):
+                    for target in node.targets:
+                        if not isinstance(target.target, (cst.Name, cst.Subscript)):
+                            return None
+                        if isinstance(target.target, cst.Name):
+                            arrays.add(target.target.value)
+        return back
+
+    def _takes_array(self, call: cst.Call, start: cst.Call, arrays: set[str]) -> bool:
+        return any(self._is_array(item.value, start, arrays) for item in call.args)
+
+    def _computes(self, call: cst.Call, name: str | None, start: cst.Call, arrays: set[str]) -> bool:
+        """Whether a call computes an array from arrays, by a function that torch has as well."""
+        if name is not None:
+            return name.startswith(("numpy.", "builtins.len")) and _WITHOUT_COUNTERPART.match(name) is None
+        return isinstance(call.func, cst.Attribute) and self._is_array(call.func.value, start, arrays)
+
+    def _contains_array(self, node: cst.CSTNode, start: cst.Call, arrays: set[str]) -> bool:
+        return any(
+            item is start or (isinstance(item, cst.Name) and item.value in arrays) for item in self._tree.nodes_in(node)
+        )
+
+    def _is_array(self, node: cst.CSTNode, start: cst.Call, arrays: set[str]) -> bool:
+        """Whether an expression is the array, or an array computed from it."""
+        if node is start:
+            return True
+        if isinstance(node, cst.Name):
+            return node.value in arrays
+        if isinstance(node, cst.Attribute):
+            return node.attr.value == "T" and self._is_array(node.value, start, arrays)
+        if isinstance(node, cst.Subscript):
+            return self._is_array(node.value, start, arrays)
+        if isinstance(node, (cst.BinaryOperation, cst.Comparison)):
+            left = self._is_array(node.left, start, arrays)
+            others = [node.right] if isinstance(node, cst.BinaryOperation) else [x.comparator for x in node.comparisons]
+            return left or any(self._is_array(other, start, arrays) for other in others)
+        if isinstance(node, cst.UnaryOperation):
+            return self._is_array(node.expression, start, arrays)
+        if isinstance(node, (cst.Tuple, cst.List)):
+            return any(self._is_array(item.value, start, arrays) for item in node.elements)
+        if not isinstance(node, cst.Call):
+            return False
+        name = self._module.name_of(node.func)
+        if name in _BACK:
+            return False
+        if name is None and isinstance(node.func, cst.Attribute):
+            return self._is_array(node.func.value, start, arrays) or (
+                not self._module.definitions.called(node, self._module.values)
+                and self._takes_array(node, start, arrays)
+            )
+        return self._takes_array(node, start, arrays)

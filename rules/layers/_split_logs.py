@@ -1,0 +1,200 @@
+"""Logarithms and entropies of probabilities that were just computed from logits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint import edits
+from torchlint.model.module import Module
+
+_SOFTMAX = frozenset({"torch.softmax", "torch.nn.functional.softmax", "torch.special.softmax"})
+_SIGMOID = frozenset({"torch.sigmoid", "torch.nn.functional.sigmoid", "torch.special.expit"})
+_ENTROPY = "torch.nn.functional.binary_cross_entropy"
+#: The largest number that is added to keep a logarithm finite.
+_EPSILON = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class SplitLog:
+    """A logarithm of probabilities."""
+
+    node: cst.Call  #: the logarithm, or the loss
+    probabilities: cst.Call  #: the softmax or sigmoid
+    written: str  #: ``log(softmax(x))``
+    better: str  #: the function that computes it at once
+    edited: edits.Edits | None
+
+
+class SplitLogs:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+
+    def all(self) -> Iterator[SplitLog]:
+        """The logarithms of the file that are computed from probabilities, in order."""
+        for call in self._tree.calls_in(self._module.root):
+            found = self._logarithm(call) or self._entropy(call)
+            if found is not None:
+                yield found
+
+    def _logarithm(self, call: cst.Call) -> SplitLog | None:
+        of = self._operand(call)
+        if of is None:
+            return None
+        if isinstance(of, cst.BinaryOperation) and isinstance(of.operator, cst.Add) and _is_small(of.right):
+            of = of.left
+        inner, is_direct = self._computed(of)
+        if inner is None:
+            return None
+        if self._is(inner, _SOFTMAX, "softmax", "torch.nn.Softmax"):
+            edited = self._with_log_softmax(call, inner) if is_direct else None
+            return SplitLog(call, inner, "log(softmax(x))", "log_softmax", edited)
+        edited = self._with_logsigmoid(call, inner) if is_direct else None
+        return SplitLog(call, inner, "log(sigmoid(x))", "logsigmoid", edited)
+
+    def _entropy(self, call: cst.Call) -> SplitLog | None:
+        """``F.binary_cross_entropy(torch.sigmoid(x), y)``, or the same with ``nn.BCELoss``."""
+        is_function = self._module.name_of(call.func) == _ENTROPY
+        if not call.args or call.args[0].star or call.args[0].keyword is not None:
+            return None
+        if not is_function and (self._mentions_loss is False or not self._is_loss(call.func)):
+            return None
+        inner, is_direct = self._computed(call.args[0].value)
+        if inner is None or not self._is(inner, _SIGMOID, "sigmoid", "torch.nn.Sigmoid"):
+            return None
+        edited = self._with_logits(call, inner) if is_function and is_direct else None
+        better = "binary_cross_entropy_with_logits" if is_function else "BCEWithLogitsLoss"
+        return SplitLog(call, inner, "the binary cross entropy of sigmoid(x)", better, edited)
+
+    @cached_property
+    def _mentions_loss(self) -> bool:
+        return any("BCELoss" in self._module.file_of_root[root].text for root in self._module.related)
+
+    def _is_loss(self, func: cst.BaseExpression) -> bool:
+        if not isinstance(func, (cst.Name, cst.Attribute, cst.Call)):
+            return False
+        value = self._module.value(func)
+        return value.name == "torch.nn.BCELoss" and value.definition is None
+
+    # -- probabilities
+
+    def _operand(self, call: cst.Call) -> cst.BaseExpression | None:
+        """``p`` of ``torch.log(p)`` and ``p.log()``."""
+        if self._module.name_of(call.func) == "torch.log":
+            is_plain = len(call.args) == 1 and call.args[0].keyword is None and not call.args[0].star
+            return call.args[0].value if is_plain else None
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "log" and not call.args:
+            return call.func.value if self._module.name_of(call.func) is None else None
+        return None
+
+    def _computed(self, node: cst.BaseExpression) -> tuple[cst.Call | None, bool]:
+        """The call that computes probabilities, and whether it is ``node`` itself.
+
+        Otherwise it is what a local name is bound to that is used nowhere else.
+        """
+        if isinstance(node, cst.Call):
+            return (node, True) if self._is_probability(node) else (None, False)
+        if not isinstance(node, cst.Name):
+            return None, False
+        reached = self._module.values.reaching.of(node)
+        home = self._module.names.home_of(node)
+        if len(reached) != 1 or home is None or not isinstance(reached[0].value, cst.Call) or reached[0].path:
+            return None, False
+        if reached[0].kind != "assign" or not self._is_probability(reached[0].value):
+            return None, False
+        if self._module.function_of(node) is not self._module.function_of(reached[0].value):
+            return None, False
+        uses = [
+            use
+            for use in self._module.names.uses_in(home, node.value)
+            if not isinstance(self._tree.parent(use), cst.AssignTarget)
+        ]
+        return (reached[0].value, False) if uses == [node] else (None, False)
+
+    def _is_probability(self, node: cst.Call) -> bool:
+        return self._is(node, _SOFTMAX, "softmax", "torch.nn.Softmax") or self._is(
+            node, _SIGMOID, "sigmoid", "torch.nn.Sigmoid"
+        )
+
+    def _is(self, node: cst.Call, functions: frozenset[str], method: str, layer: str) -> bool:
+        """Whether a call is one of a function of torch, a method of a tensor, or a layer."""
+        name = self._module.name_of(node.func)
+        if name is not None:
+            return name in functions and bool(node.args)
+        if isinstance(node.func, cst.Attribute) and node.func.attr.value == method:
+            if self._module.value(node.func).name == layer:
+                return True
+            owner = self._module.value(node.func.value)
+            own = self._module.definitions.called(node, self._module.values)
+            is_self = isinstance(node.func.value, cst.Name) and node.func.value.value == "self"
+            few = len(node.args) <= 1 if method == "softmax" else not node.args
+            return not own and not is_self and few and owner.kind.value in ("tensor", "unknown")
+        if isinstance(node.func, (cst.Name, cst.Attribute, cst.Call)):
+            value = self._module.value(node.func)
+            return value.name == layer and value.definition is None
+        return False
+
+    # -- edits
+
+    def _with_log_softmax(self, call: cst.Call, inner: cst.Call) -> edits.Edits | None:
+        """``F.log_softmax(x, dim)`` in the place of the logarithm."""
+        func = inner.func
+        is_layer = self._module.name_of(func) is None and not self._is_method(inner, "softmax")
+        if is_layer or not isinstance(func, cst.Attribute) or self._module.name_of(func) == "torch.special.softmax":
+            return None
+        begin, end = self._module.span(inner)
+        at = self._module.span(func.attr)[0]
+        return self._replaced(call, f"{self._module.text[begin:at]}log_{self._module.text[at:end]}")
+
+    def _with_logsigmoid(self, call: cst.Call, inner: cst.Call) -> edits.Edits | None:
+        """``F.logsigmoid(x)`` in the place of the logarithm."""
+        of = self._logits(inner)
+        if of is None:
+            return None
+        if self._module.name_of(inner.func) == "torch.nn.functional.sigmoid" and isinstance(inner.func, cst.Attribute):
+            return self._replaced(call, f"{self._module.code(inner.func.value)}.logsigmoid({self._module.code(of)})")
+        named = edits.name_module(self._module, "torch", call)
+        if named is None or named[1]:
+            return None
+        return self._replaced(call, f"{named[0]}.nn.functional.logsigmoid({self._module.code(of)})")
+
+    def _with_logits(self, call: cst.Call, inner: cst.Call) -> edits.Edits | None:
+        """``F.binary_cross_entropy_with_logits(x, y)`` in the place of the loss."""
+        of = self._logits(inner)
+        func = call.func
+        if of is None or not isinstance(func, cst.Attribute) or self._module.comment_on(inner):
+            return None
+        renamed = edits.replace(self._module, func.attr, "binary_cross_entropy_with_logits")
+        return (*renamed, *edits.replace(self._module, inner, self._module.code(of)))
+
+    def _logits(self, inner: cst.Call) -> cst.BaseExpression | None:
+        """``x`` of ``torch.sigmoid(x)`` and ``x.sigmoid()``."""
+        if self._module.name_of(inner.func) in _SIGMOID:
+            is_plain = len(inner.args) == 1 and inner.args[0].keyword is None and not inner.args[0].star
+            return inner.args[0].value if is_plain else None
+        if self._is_method(inner, "sigmoid") and isinstance(inner.func, cst.Attribute):
+            return inner.func.value
+        return None
+
+    def _is_method(self, inner: cst.Call, name: str) -> bool:
+        """Whether a call is one of a method of a tensor, and not of a layer with this name."""
+        is_named = isinstance(inner.func, cst.Attribute) and inner.func.attr.value == name
+        return is_named and not self._module.value(inner.func).name.startswith("torch.nn.")
+
+    def _replaced(self, call: cst.Call, text: str) -> edits.Edits | None:
+        if self._module.comment_on(call) or "\n" in text:
+            return None
+        return edits.replace(self._module, call, text)
+
+
+def _is_small(node: cst.BaseExpression) -> bool:
+    """``1e-8``: added so that a logarithm stays finite."""
+    if not isinstance(node, (cst.Float, cst.Integer)):
+        return False
+    return 0 <= float(node.value.replace("_", "")) <= _EPSILON

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint import edits
+from torchlint.rule import Applicability, Diagnostic, Fix, Rule
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from torchlint.model.module import Module
+    from torchlint.model.syntax.calls import Call
+
+_OPTION = "use_cache"
+_CONFIG = "transformers.GenerationConfig"
+#: Libraries whose networks have the `generate` of transformers.
+_LIBRARIES = ("transformers", "peft", "trl", "unsloth")
+#: Parameters of that `generate`.
+_PARAMETERS = frozenset(
+    "input_ids inputs inputs_embeds attention_mask pixel_values input_features max_new_tokens max_length min_length "
+    "do_sample num_beams temperature top_k top_p pad_token_id eos_token_id generation_config stopping_criteria "
+    "num_return_sequences repetition_penalty streamer logits_processor return_dict_in_generate".split()
+)
+#: Results that contain all positions at each token if there is no cache.
+_RESULTS = frozenset({"output_hidden_states", "output_attentions"})
+#: What needs all positions at every token, has no cache, or shows that both ways are compared.
+_REASONS = re.compile(
+    r"_forward_(?:pre_)?hook|transformer_lens|nnsight|pyvene|trust_remote_code ?= ?True|gradient_checkpointing_enable"
+    r"|use_cache['\"]?\s?[=:]\s?True|prepare_inputs_for_generation|\.forward = |[Mm]amba|[Rr]wkv"
+    r"|PrefixTuning|PromptTuning"
+)
+
+
+class DisabledKvCache(Rule):
+    """`generate(use_cache=False)` computes all earlier tokens again for each new token.
+
+    ## What it does
+    Flags `use_cache=False` in calls of `generate` of a model of `transformers`, and in `GenerationConfig`.
+
+    Not reported: calls with a comment, which may give the reason; one of several branches; calls that generate one
+    token or return hidden states or attention weights; models with a class of the program or with
+    `trust_remote_code=True`, which may have no cache; and programs that register forward hooks, enable gradient
+    checkpointing, or generate with the cache elsewhere.
+
+    ## Why it is slow
+    The cache contains the keys and values of all tokens so far, so that each step runs the network on one token.
+    Without it, each step runs the network on the whole sequence: for `n` tokens, `n` forward passes over up to `n`
+    positions.
+
+    ## Example
+    ```python
+    tokens = model.generate(**inputs, max_new_tokens=256, use_cache=False)
+    ```
+
+    ## Use instead
+    ```python
+    tokens = model.generate(**inputs, max_new_tokens=256)
+    ```
+    If memory is short, `cache_implementation="offloaded"` keeps the cache of most layers on the host, and
+    `cache_implementation="quantized"` stores it with fewer bits.
+
+    ## Fix safety
+    Unsafe: the cache takes memory, and results round differently, so that other tokens may be sampled. The fix passes
+    `use_cache=True`, because the configuration of the model may turn the cache off as well.
+
+    ## When to ignore
+    When the model has no cache, or its cache does not fit into memory.
+
+    ## References
+    - [Caching](https://huggingface.co/docs/transformers/cache_explanation)
+    - [KV cache strategies](https://huggingface.co/docs/transformers/kv_cache)
+    """
+
+    code = "TL712"
+    name = "disabled-kv-cache"
+    words = (re.compile(r"use_cache['\"]?\s?[=:]\s?False"), ("generate(", "GenerationConfig("))
+    project_words = (_LIBRARIES,)
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        from torchlint.model.training.alternatives import is_alternative, mentions
+
+        for call in _calls(module):
+            argument = call.argument(_OPTION)
+            value = argument.value
+            if value is None or argument.literal() != "False" or not module.is_own(value):
+                continue
+            if any(map(module.comment_on, (call.node, value))) or _is_short(call):
+                continue
+            if is_alternative(module, call.node) or mentions(module, _REASONS):
+                continue
+            edited = edits.replace(module, value, "True")
+            yield self.diagnostic(
+                module,
+                argument.node or value,
+                "`use_cache=False` computes all earlier tokens again for each new token",
+                label="each step runs the network on the whole sequence",
+                fix=Fix("pass `use_cache=True`", edited, Applicability.UNSAFE, "the cache takes memory"),
+            )
+
+
+def _calls(module: Module) -> Iterator[Call]:
+    yield from module.own_calls(_CONFIG)
+    for node in module.methods("generate"):
+        if module.is_own(node) and _generates(module, node):
+            yield module.call(node, "generate")
+
+
+def _generates(module: Module, node: cst.Call) -> bool:
+    """Whether a call of `generate` is one of transformers."""
+    import libcst as cst
+
+    from torchlint.model.semantics.knowledge import Kind
+
+    if module.definitions.called(node, module.values) or not isinstance(node.func, cst.Attribute):
+        return False
+    if not any(name.partition(".")[0] in _LIBRARIES for name in module.imported_names):
+        return False
+    receiver = module.value(node.func.value)
+    if receiver.definition is not None or receiver.kind not in (Kind.MODULE, Kind.UNKNOWN):
+        return False
+    if receiver.name and receiver.name.partition(".")[0] not in _LIBRARIES:
+        return False
+    keywords = {item.keyword.value for item in node.args if item.keyword is not None}
+    return bool(keywords & _PARAMETERS) and not keywords & _RESULTS
+
+
+def _is_short(call: Call) -> bool:
+    """Whether a call generates one token."""
+    return call.argument("max_new_tokens").literal() == "1"

@@ -1,0 +1,89 @@
+"""Findings about models and layers that depend on another file of the program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from whole_program import write
+
+from torchlint import check_text
+from torchlint.project.context import forget
+
+LOADING = """\
+from transformers import AutoModelForCausalLM
+
+
+def load(name):
+    return AutoModelForCausalLM.from_pretrained(name, attn_implementation="eager")
+"""
+GENERATING = """\
+from loading import load
+
+
+def main():
+    model = load("gpt2")
+    print(model.generate({arguments}))
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    """Projects of earlier tests are forgotten."""
+    forget()
+
+
+def rows(folder: Path, name: str, code: str) -> list[int]:
+    """The rows of a file of a program where a rule reports."""
+    path = folder / f"{name}.py"
+    text = path.read_text()
+    return [text.count("\n", 0, item.start) + 1 for item in check_text(text, str(path)) if item.code == code]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "eager", "uncached"),
+    [
+        ("max_new_tokens=8", [5], []),
+        ("max_new_tokens=8, use_cache=False", [5], [6]),
+        ("max_new_tokens=8, use_cache=False, output_attentions=True", [], []),
+    ],
+)
+def test_a_model_that_another_file_loads(tmp_path: Path, arguments: str, eager: list[int], uncached: list[int]) -> None:
+    write(tmp_path, loading=LOADING, main=GENERATING.replace("{arguments}", arguments))
+    assert rows(tmp_path, "loading", "TL711") == eager
+    assert rows(tmp_path, "main", "TL712") == uncached
+
+
+BASE = """\
+from torch import nn
+
+
+class Network(nn.Module):
+    device = "cuda"
+"""
+DERIVED = """\
+import numpy as np
+import torch
+from base import Network
+from torch import nn
+
+
+class Ranking{base}:
+    def forward(self, scores):
+        order = np.argsort(scores.detach().cpu().numpy())
+        mixed = nn.Linear(8, 8)(scores)
+        return mixed, torch.from_numpy(order).to(scores.device)
+"""
+
+
+@pytest.mark.parametrize(("base", "numpy", "created"), [("(Network)", [9], [10]), ("", [], [])])
+def test_a_network_whose_base_is_in_another_file(
+    tmp_path: Path, base: str, numpy: list[int], created: list[int]
+) -> None:
+    write(tmp_path, base=BASE, main=DERIVED.replace("{base}", base))
+    assert rows(tmp_path, "main", "TL715") == numpy
+    assert rows(tmp_path, "main", "TL714") == created
