@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 
 _CALL = re.compile(
     r"(?<![\w\])])(?:\w+\.)?tensor\(\s*(?:data\s*=\s*)?(?![\[\d\"'){*-]|True\b|False\b|float\(|int\(|len\(|list\(|range\(|np\.|str\()"
@@ -22,10 +23,12 @@ _VALUE = 160  #: characters of an assigned value
 
 def copies_tensor(text: str) -> bool:
     """Whether ``torch.tensor`` may be given a tensor: an expression of torch, or a name to which one is assigned."""
-    return any(_is_tensor(text, call.end()) for call in _CALL.finditer(text))
+    known: dict[str, list[int]] = {}
+    return any(_is_tensor(text, call.end(), known) for call in _CALL.finditer(text))
 
 
-def _is_tensor(text: str, start: int) -> bool:
+def _is_tensor(text: str, start: int, known: dict[str, list[int]]) -> bool:
+    """Whether the argument at ``start`` may be a tensor; ``known`` has the values that are assigned to each name."""
     found = _ARGUMENT.match(text, start)
     argument = found[0] if found is not None else ""
     if _HOST.search(argument):
@@ -35,11 +38,14 @@ def _is_tensor(text: str, start: int) -> bool:
     name = _NAME.match(argument)
     if name is None:
         return False
-    assigned = re.compile(rf"(?<!\w){re.escape(name[1])}(?!\w)[\w, ]{{0,40}}(?::[^=\n]{{0,40}})?=(?!=)")
-    places = [place.end() for place in assigned.finditer(text)]
+    places = known.get(name[1])
+    if places is None:
+        assigned = rf"(?<!\w){re.escape(name[1])}(?!\w)[\w, ]{{0,40}}(?::[^=\n]{{0,40}})?=(?!=)"
+        places = known[name[1]] = [place.end() for place in re.finditer(assigned, text)]
     if not name[1].startswith("self."):
         before = text.rfind("\n", 0, start)  # `x = torch.tensor(x)` assigns later
-        places = [place for place in places if place < before][-1:]
+        behind = bisect_left(places, before)
+        places = places[max(0, behind - 1) : behind]
     return any(_makes(text, place) for place in places)
 
 
