@@ -17,33 +17,39 @@ _MAKES = re.compile(
     r"\.(?:view|argmax|softmax|detach|cuda|unsqueeze|permute|to|long|float|clamp|sigmoid|contiguous|new_\w+)\("
 )
 _NAME = re.compile(r"((?:self\.)?[a-zA-Z_]\w*)(?:\.(?:data|T)\b|\[|\s*$)")
+_ASSIGNED = re.compile(r"^[ \t]*([\w., ]{1,80}?)[ \t]*(?::[^=\n]{0,40})?=(?!=)", re.MULTILINE)
 _HOST = re.compile(r"\.(?:item|tolist|numpy)\(|^\s*(?:np|numpy|math)\.|\.shape|\.size\(")
 _VALUE = 160  #: characters of an assigned value
 
 
 def copies_tensor(text: str) -> bool:
     """Whether ``torch.tensor`` may be given a tensor: an expression of torch, or a name to which one is assigned."""
-    known: dict[str, list[int]] = {}
-    return any(_is_tensor(text, call.end(), known) for call in _CALL.finditer(text))
+    names: list[tuple[str, int]] = []
+    for call in _CALL.finditer(text):
+        found = _ARGUMENT.match(text, call.end())
+        argument = found[0] if found is not None else ""
+        if _HOST.search(argument):
+            continue
+        if _MAKES.search(argument):
+            return True
+        name = _NAME.match(argument)
+        if name is not None:
+            names.append((name[1], text.rfind("\n", 0, call.end())))  # `x = torch.tensor(x)` assigns later
+    assigned = _assigned(text) if names else {}
+    return any(_may_be_tensor(text, name, assigned.get(name, []), before) for name, before in names)
 
 
-def _is_tensor(text: str, start: int, known: dict[str, list[int]]) -> bool:
-    """Whether the argument at ``start`` may be a tensor; ``known`` has the values that are assigned to each name."""
-    found = _ARGUMENT.match(text, start)
-    argument = found[0] if found is not None else ""
-    if _HOST.search(argument):
-        return False
-    if _MAKES.search(argument):
-        return True
-    name = _NAME.match(argument)
-    if name is None:
-        return False
-    places = known.get(name[1])
-    if places is None:
-        assigned = rf"(?<!\w){re.escape(name[1])}(?!\w)[\w, ]{{0,40}}(?::[^=\n]{{0,40}})?=(?!=)"
-        places = known[name[1]] = [place.end() for place in re.finditer(assigned, text)]
-    if not name[1].startswith("self."):
-        before = text.rfind("\n", 0, start)  # `x = torch.tensor(x)` assigns later
+def _assigned(text: str) -> dict[str, list[int]]:
+    """By name, where the values begin that are assigned to it, in order."""
+    found: dict[str, list[int]] = {}
+    for statement in _ASSIGNED.finditer(text):
+        for name in statement[1].split(","):
+            found.setdefault(name.strip(), []).append(statement.end())
+    return found
+
+
+def _may_be_tensor(text: str, name: str, places: list[int], before: int) -> bool:
+    if not name.startswith("self."):
         behind = bisect_left(places, before)
         places = places[max(0, behind - 1) : behind]
     return any(_makes(text, place) for place in places)
