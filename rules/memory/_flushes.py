@@ -13,9 +13,6 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.device_tests import asks_for_device
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import last_name
-from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
 _CACHES = frozenset(
@@ -32,12 +29,6 @@ _PURPOSES = re.compile(
 )
 #: What an option is called that saves memory.
 _SAVING = re.compile(r"cache|mem|offload|oom|vram|gpu_poor", re.IGNORECASE)
-#: A count of what a step works on, and not of the steps.
-_COUNTERS = re.compile(
-    r"(global_?|cur(rent)?_?|train(ing)?_?|total_?)?(step|steps|iter|iters|iteration|itr|epoch|batch_idx|batch_i|idx|count|"
-    r"counter|i|it|j|k|rank|local_rank)",
-    re.IGNORECASE,
-)
 #: Iterables of few rounds, each with a program of its own.
 _FEW = re.compile(
     r"\[.*\]|\(.*\)|range\(\s*\d{1,2}\s*\)|.*(configs?|models?|checkpoints?|ckpts?|folds?|seeds?)", re.DOTALL
@@ -128,7 +119,7 @@ class Flushes:
         if self._is_for_a_purpose(call):
             return None
         places = self._module.fact(StepPlaces)
-        found = places.of(call, self._always, trained=True) or places.of(call, self._always)
+        found = places.of(call, places.always, trained=True) or places.of(call, places.always)
         if found is None or any(map(self._is_for_a_purpose, found.calls)) or self._handles_models(found.step):
             return None
         return None if self._saves_memory(found.step) else found
@@ -164,40 +155,3 @@ class Flushes:
             return True
         value = self._module.value(call)
         return value.kind is Kind.MODULE and call in value.origins
-
-    def _always(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
-        """Whether ``node`` runs whenever ``outer`` does, on a GPU and with something to work on."""
-        for above, child in climb(self._tree, node):
-            if above is outer:
-                return True
-            if isinstance(above, (cst.FunctionDef, cst.Lambda)) and child is above.body:
-                return isinstance(above, cst.FunctionDef) and above.name.value == "closure"
-            if isinstance(above, (cst.ExceptHandler, cst.ExceptStarHandler, cst.Match)):
-                return False
-            if isinstance(above, (cst.For, cst.While)) and child is not above.body:
-                return False
-            if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
-                if not asks_for_device(self._module, above.test) and not self._has_work(above, child):
-                    return False
-            if isinstance(above, cst.IndentedBlock) and self._module.fact(Iterations).is_behind_exit(above, child):
-                return False
-        return False
-
-    def _has_work(self, branch: cst.If | cst.IfExp, child: cst.CSTNode) -> bool:
-        """``if len(boxes) > 0:``, or the ``else`` of ``if num_boxes == 0:``."""
-        test = branch.test
-        if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
-            return False
-        bound = test.comparisons[0]
-        if isinstance(bound.comparator, cst.Name) and bound.comparator.value == "None":
-            return isinstance(test.left, cst.Name) and (
-                child is (branch.orelse if isinstance(bound.operator, cst.Is) else branch.body)
-            )
-        if not isinstance(bound.comparator, cst.Integer) or bound.comparator.value != "0":
-            return False
-        counted = test.left.args[0].value if isinstance(test.left, cst.Call) and test.left.args else test.left
-        if _COUNTERS.fullmatch(last_name(counted)):
-            return False
-        if isinstance(bound.operator, cst.Equal):
-            return child is branch.orelse
-        return isinstance(bound.operator, (cst.GreaterThan, cst.NotEqual)) and child is branch.body

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,8 +10,10 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.device_tests import asks_for_device
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.dotted import last_name
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import Loop, LoopKind, Loops, is_batch
 from torchlint.model.training.outputs import Outputs
@@ -19,6 +22,12 @@ from torchlint.model.training.outputs import Outputs
 _CALL_DEPTH = 4
 #: A function that is called at more places than this is a tool of many, not a part of a step.
 _MAX_CALLERS = 24
+#: A count of what a step works on, and not of the steps.
+_COUNTERS = re.compile(
+    r"(global_?|cur(rent)?_?|train(ing)?_?|total_?)?(step|steps|iter|iters|iteration|itr|epoch|batch_idx|batch_i|idx|count|"
+    r"counter|i|it|j|k|rank|local_rank)",
+    re.IGNORECASE,
+)
 
 #: Whether a node, given first, runs whenever the loop or function given second does.
 Passes = Callable[[cst.CSTNode, cst.CSTNode], bool]
@@ -64,6 +73,46 @@ class StepPlaces(ForestFact):
             if isinstance(above, cst.IndentedBlock) and rounds.is_behind_exit(above, child):
                 return False
         return not rounds.is_counted(node, outer)
+
+    def always(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
+        """Whether ``node`` runs whenever ``outer`` does, on a GPU and with something to work on.
+
+        No condition may be between the two but one on the device, or on the data of the step (``if len(boxes) > 0:``).
+        """
+        for above, child in climb(self._module.tree, node):
+            if above is outer:
+                return True
+            if isinstance(above, (cst.FunctionDef, cst.Lambda)) and child is above.body:
+                return isinstance(above, cst.FunctionDef) and above.name.value == "closure"
+            if isinstance(above, (cst.ExceptHandler, cst.ExceptStarHandler, cst.Match)):
+                return False
+            if isinstance(above, (cst.For, cst.While)) and child is not above.body:
+                return False
+            if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
+                if not asks_for_device(self._module, above.test) and not self._has_work(above, child):
+                    return False
+            if isinstance(above, cst.IndentedBlock) and self._module.fact(Iterations).is_behind_exit(above, child):
+                return False
+        return False
+
+    def _has_work(self, branch: cst.If | cst.IfExp, child: cst.CSTNode) -> bool:
+        """``if len(boxes) > 0:``, or the ``else`` of ``if num_boxes == 0:``."""
+        test = branch.test
+        if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+            return False
+        bound = test.comparisons[0]
+        if isinstance(bound.comparator, cst.Name) and bound.comparator.value == "None":
+            return isinstance(test.left, cst.Name) and (
+                child is (branch.orelse if isinstance(bound.operator, cst.Is) else branch.body)
+            )
+        if not isinstance(bound.comparator, cst.Integer) or bound.comparator.value != "0":
+            return False
+        counted = test.left.args[0].value if isinstance(test.left, cst.Call) and test.left.args else test.left
+        if _COUNTERS.fullmatch(last_name(counted)):
+            return False
+        if isinstance(bound.operator, cst.Equal):
+            return child is branch.orelse
+        return isinstance(bound.operator, (cst.GreaterThan, cst.NotEqual)) and child is branch.body
 
     def _of(
         self, node: cst.CSTNode, passes: Passes, trained: bool, depth: int, seen: set[cst.FunctionDef]

@@ -1,0 +1,144 @@
+"""Lists of NumPy arrays that are passed to a constructor of tensors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.syntax.scopes import Binding
+
+_TYPED = tuple(
+    f"torch.{kind}Tensor" for kind in ("", "Float", "Double", "Half", "Long", "Int", "Short", "Byte", "Bool")
+)
+_FACTORIES = ("torch.tensor", "torch.as_tensor")
+#: Functions of NumPy that give an array of one dimension or more.
+_ARRAYS = frozenset(
+    f"numpy.{name}"
+    for name in "arange argsort array asarray ascontiguousarray clip column_stack concatenate copy cumsum diff empty "
+    "empty_like expand_dims eye flip fliplr flipud frombuffer fromiter full full_like hstack linspace load moveaxis "
+    "ones ones_like outer pad repeat reshape roll rollaxis rot90 squeeze stack swapaxes tile transpose vstack zeros "
+    "zeros_like".split()
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayList:
+    """A call that makes a tensor of a list of arrays."""
+
+    call: cst.Call
+    data: cst.BaseExpression  #: the list, as it is written in the call
+    array: cst.CSTNode  #: one of its arrays
+    keeps_type: bool  #: whether the call itself says which type the tensor has
+
+
+class ArrayLists:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+
+    def all(self) -> Iterator[ArrayList]:
+        """The calls of the file that are given a list of arrays, in order."""
+        for call in self._module.own_calls(*_FACTORIES, *_TYPED):
+            arguments = call.node.args
+            if not arguments or arguments[0].star or arguments[0].keyword is not None:
+                continue
+            data = arguments[0].value
+            if call.name not in _FACTORIES and len(arguments) > 1:
+                continue
+            array = self._array_in(data)
+            if array is not None:
+                typed = call.name in _TYPED or call.argument("dtype").node is not None
+                yield ArrayList(call.node, data, array, typed)
+
+    def _array_in(self, data: cst.BaseExpression) -> cst.CSTNode | None:
+        """An array of a list that contains nothing else; None if it may contain something else."""
+        if isinstance(data, cst.Name):
+            return self._array_in_name(data)
+        if isinstance(data, cst.ListComp):
+            return data.elt if self._is_array(data.elt) else None
+        if isinstance(data, (cst.List, cst.Tuple)):
+            values = [element.value for element in data.elements if isinstance(element, cst.Element)]
+            if values and len(values) == len(data.elements) and all(map(self._is_array, values)):
+                return values[0]
+        return None
+
+    def _array_in_name(self, name: cst.Name) -> cst.CSTNode | None:
+        """An array of a list that is built in the same function, by a display or by ``append``."""
+        scope = self._module.names.home_of(name)
+        reached = self._module.values.reaching.of(name)
+        if scope is None or scope is not self._tree.scope_of(name) or len(reached) != 1:
+            return None
+        value = reached[0].value
+        if reached[0].kind != "assign" or reached[0].path:
+            return None
+        uses = [
+            use
+            for use in self._module.names.uses_in(scope, name.value)
+            if use is not name and reached[0] in self._module.values.reaching.of(use)
+        ]
+        if isinstance(value, cst.List) and not value.elements:
+            return self._appended(uses)
+        if isinstance(value, (cst.ListComp, cst.List)) and not any(map(self._is_changed, uses)):
+            return self._array_in(value)
+        return None
+
+    def _appended(self, uses: list[cst.Name]) -> cst.CSTNode | None:
+        """What is appended to an empty list, if that is all that happens to it."""
+        appended: list[cst.BaseExpression] = []
+        for use in uses:
+            method = self._tree.parent(use)
+            call = self._tree.parent(method) if isinstance(method, cst.Attribute) else None
+            if isinstance(call, cst.Call) and isinstance(method, cst.Attribute) and method.attr.value == "append":
+                appended += [argument.value for argument in call.args]
+            elif self._is_changed(use):
+                return None
+        return appended[0] if appended and all(map(self._is_array, appended)) else None
+
+    def _is_changed(self, use: cst.Name) -> bool:
+        """Whether a use of a list may change it: anything but `len(x)`, an iteration or an item."""
+        parent = self._tree.parent(use)
+        if isinstance(parent, cst.Arg):
+            call = self._tree.parent(parent)
+            return not isinstance(call, cst.Call) or self._module.name_of(call.func) not in (
+                "builtins.len",
+                "builtins.enumerate",
+                "builtins.zip",
+                *_FACTORIES,
+                *_TYPED,
+            )
+        if isinstance(parent, (cst.For, cst.CompFor)):
+            return parent.iter is not use
+        return not isinstance(parent, cst.AssignTarget)
+
+    def _is_array(self, node: cst.CSTNode | None, depth: int = 4) -> bool:
+        """`np.stack(frames)`, `mask.cpu().numpy()`, arithmetic with such, and a name for the result."""
+        if depth <= 0:
+            return False
+        if isinstance(node, cst.BinaryOperation):
+            return self._is_array(node.left, depth - 1) or self._is_array(node.right, depth - 1)
+        if isinstance(node, cst.Name):
+            reached = self._module.values.reaching.of(node)
+            return bool(reached) and all(self._binds_array(item, depth - 1) for item in reached)
+        return isinstance(node, cst.Call) and self._makes(node)
+
+    def _binds_array(self, binding: Binding, depth: int) -> bool:
+        if binding.kind == "augment" and isinstance(binding.node, cst.AugAssign):  # `image /= 255`
+            return self._is_array(binding.node.target, depth)
+        return binding.kind == "assign" and not binding.path and self._is_array(binding.value, depth)
+
+    def _makes(self, call: cst.Call) -> bool:
+        if self._module.name_of(call.func) in _ARRAYS:
+            return True
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "numpy" or call.args:
+            return False
+        return _MOVED.search(self._module.code(call.func.value)) is not None
+
+
+#: A tensor before it becomes an array.
+_MOVED = re.compile(r"\.(?:cpu|detach)\(\)$|\.data$")

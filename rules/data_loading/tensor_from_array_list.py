@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint import edits
+from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
+
+from ._array_list_words import builds_from_arrays
+
+if TYPE_CHECKING:
+    from torchlint.model.module import Module
+
+    from ._array_lists import ArrayList
+
+
+class TensorFromArrayList(Rule):
+    """A tensor is made of a list of NumPy arrays, number by number.
+
+    ## What it does
+    Flags `torch.tensor(arrays)`, `torch.as_tensor(arrays)` and `torch.FloatTensor(arrays)` where `arrays` is a list of
+    NumPy arrays for certain: a list or comprehension of calls such as `np.stack(...)` and `x.cpu().numpy()`, also if
+    it is built by `append` in the same function.
+
+    Not reported: lists of numbers, tensors or values of unknown origin, and results of NumPy that are single numbers,
+    such as `np.mean(x)`.
+
+    ## Why it is slow
+    The list is read as a nested sequence: Python converts each number of each array to an object. `np.array(arrays)`
+    copies each array as a whole. torch itself warns that the conversion is extremely slow.
+
+    ## Example
+    ```python
+    boxes = torch.tensor([np.concatenate(pair) for pair in pairs], dtype=torch.float32)
+    ```
+
+    ## Use instead
+    ```python
+    boxes = torch.tensor(np.array([np.concatenate(pair) for pair in pairs]), dtype=torch.float32)
+    ```
+    Where all arrays have one shape, `torch.from_numpy(np.stack(arrays))` copies once.
+
+    ## Fix safety
+    Safe where the call says which type the tensor has (`dtype=`, `torch.FloatTensor`): values and shape stay the same.
+    Unsafe otherwise: for an empty list, or arrays of several types, NumPy may choose another type than torch. No fix
+    is offered where a comment would be lost.
+
+    ## When to ignore
+    When the list has a few small arrays, and the call runs once.
+
+    ## References
+    - [torch.from_numpy](https://docs.pytorch.org/docs/stable/generated/torch.from_numpy.html)
+    - [torch.tensor](https://docs.pytorch.org/docs/stable/generated/torch.tensor.html)
+    """
+
+    code = "TL108"
+    name = "tensor-from-array-list"
+    words = (("torch", "import *"), ("tensor(", "Tensor("), ("numpy", "import *"))
+    demo = ("CPU",)
+
+    @classmethod
+    def may_concern(cls, text: str) -> bool:
+        """Whether a tensor may be made of a list of arrays."""
+        return super().may_concern(text) and builds_from_arrays(text)
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        from ._array_lists import ArrayLists
+
+        for found in module.fact(ArrayLists).all():
+            yield self.diagnostic(
+                module,
+                found.call,
+                f"`{module.code(found.call.func)}` of a list of arrays converts them number by number",
+                label="`np.array` copies each array as a whole",
+                notes=(Note.at(module, found.array, "this is an array"),),
+                fix=_fix(module, found),
+            )
+
+
+def _fix(module: Module, found: ArrayList) -> Fix | None:
+    named = edits.name_module(module, "numpy", found.call)
+    start, end = module.span(found.data)
+    if named is None or "#" in module.text[start:end]:
+        return None
+    numpy, imported = named
+    edited = edits.replace(module, found.data, f"{numpy}.array({module.code(found.data)})")
+    if found.keeps_type:
+        return Fix("pass one array", (*imported, *edited), Applicability.SAFE)
+    caution = "an empty list, or arrays of several types, may give another type"
+    return Fix("pass one array", (*imported, *edited), Applicability.UNSAFE, caution)
