@@ -41,9 +41,9 @@ class TensorFromArrayList(Rule):
     Where all arrays have one shape, `torch.from_numpy(np.stack(arrays))` copies once.
 
     ## Fix safety
-    Safe where the call says which type the tensor has (`dtype=`, `torch.FloatTensor`): values and shape stay the same.
-    Unsafe otherwise: for an empty list, or arrays of several types, NumPy may choose another type than torch. No fix
-    is offered where a comment would be lost.
+    Safe or unsafe: safe where the call says which type the tensor has (`dtype=`, `torch.FloatTensor`): values and shape
+    stay the same. Unsafe otherwise: for an empty list, or arrays of several types, NumPy may choose another type than
+    torch. No fix is offered where a comment would be lost.
 
     ## When to ignore
     When the list has a few small arrays, and the call runs once.

@@ -53,13 +53,15 @@ class LaunchBlocking(Rule):
     import os
 
     os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
+
+    import torch
     ```
 
     ## Use instead
-    Set the variable for the run that fails:
     ```python
-    # CUDA_LAUNCH_BLOCKING=1 python train.py
+    import torch
     ```
+    To find an operation that fails, set the variable for one run: `CUDA_LAUNCH_BLOCKING=1 python train.py`.
 
     ## Fix safety
     Unsafe: the fix deletes the statement. The error of a kernel is then reported by a later operation. No fix is
