@@ -17,7 +17,9 @@ from pathlib import Path
 
 import libcst as cst
 
-from torchlint.model.syntax.conversion import UnconvertibleError, converted, pairs
+from torchlint.model.syntax.conversion import converted
+from torchlint.model.syntax.expressions import UnconvertibleError
+from torchlint.model.syntax.nodes import pairs
 from torchlint.model.syntax.places import Places
 from torchlint.source import reading
 from torchlint.source.parsing import ParseError, parse_texts, piece_starts, python_tree

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from benchmarks.trees import differences
 from torchlint.model.module import Module
-from torchlint.model.syntax.conversion import UnconvertibleError, converted
+from torchlint.model.syntax.conversion import converted
+from torchlint.model.syntax.expressions import UnconvertibleError
 from torchlint.model.syntax.pieces import parse_pieces
 
 STATEMENTS = (

@@ -119,7 +119,8 @@ def _parse(text: str, spans: Sequence[tuple[int, int]]) -> list[Parsed]:
 
 def _converted(text: str, spans: Sequence[tuple[int, int]]) -> list[cst.Module | None]:
     """The trees of pieces, made from Python's own; None if libcst has to parse one. Raises RecursionError."""
-    from torchlint.model.syntax.conversion import UnconvertibleError, converted, converted_pieces
+    from torchlint.model.syntax.conversion import converted, converted_pieces
+    from torchlint.model.syntax.expressions import UnconvertibleError
 
     known = known_tree(text)
     if known is not None:

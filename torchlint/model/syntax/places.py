@@ -8,7 +8,8 @@ from functools import cached_property
 import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, CodeSpan, MetadataWrapper
 
-from torchlint.model.syntax.conversion import converted, pairs
+from torchlint.model.syntax.conversion import converted
+from torchlint.model.syntax.nodes import pairs
 from torchlint.source.parsing import parse_texts
 from torchlint.source.stack import with_room
 
