@@ -1,16 +1,17 @@
 """Words without which a file contains no inference that a rule can report; shared by the rules about it."""
 
+import re
+
 #: Words that show inference by themselves ...
 _SIGNS = (
     *(".eval()", ".train(False", "volatile=True", "volatile = True", "DataLoader("),
-    *("loader:", "loader)", "loader,", "oaders["),
-    *("def eval", "def _eval", "def test", "def val_", "def val(", "def validate(", "def validation"),
-    *("def predict", "def _predict", "def infer", "def act(", "_action("),
+    *(re.compile(r"loader[:),]"), "oaders[", "_action("),
+    re.compile(r"def (?:_?eval|test|val[_(]|validate\(|validation|_?predict|infer|act\()"),
 )
 #: ... and names that mean it in a script, and possibly in a library.
 _NAMES = (
-    *("def sample", "def generate", "def translate", "def caption", "def extract", "def embed", "def reconstruct"),
-    *("def detect", "def transcribe", "def synthesize", "test(", "evaluate(", "validate(", "predict(", "infer("),
+    re.compile(r"def (?:sample|generate|translate|caption|extract|embed|reconstruct|detect|transcribe|synthesize)"),
+    *("test(", "evaluate(", "validate(", "predict(", "infer("),
 )
 _SCRIPTS = ("load_state_dict(", "torch.load(", "save_image", "__main__")
 

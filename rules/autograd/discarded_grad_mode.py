@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from torchlint.model.module import Module
 
 _MODES = ("torch.no_grad", "torch.inference_mode", "torch.enable_grad")
-_STATEMENT = re.compile(
-    r"(?:^|[;:])[ \t]*(?:\w+\.){0,3}(?:no_grad|inference_mode|enable_grad)[ \t]*"
-    r"(?:\([^()\n]{0,40}\))?[ \t]*(?:[;\r\n#]|\Z)",
-    re.MULTILINE,
+_NAMES = ("no_grad", "inference_mode", "enable_grad")
+#: What may be a statement, and is no decorator. A pattern that begins with a literal is quick.
+_STATEMENTS = tuple(
+    re.compile(rf"{mode}(?<!@torch\.{mode})(?<!@{mode})[ \t]*(?:\([^()\n]{{0,40}}\))?[ \t]*(?:[;\r\n#]|\Z)")
+    for mode in _NAMES
 )
 
 
@@ -65,7 +66,7 @@ class DiscardedGradMode(Rule):
 
     code = "TL404"
     name = "discarded-grad-mode"
-    words = ("torch", ("no_grad", "inference_mode", "enable_grad"), _STATEMENT)
+    words = ("torch", _STATEMENTS)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         for mode, name in _statements(module):

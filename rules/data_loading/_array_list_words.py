@@ -3,36 +3,42 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
-_LIST = re.compile(r"(?<![\w])(?:as_)?tensor\(\s*([\[(]|\w+\s*[,)])|Tensor\(\s*([\[(]|\w+\s*\))")
+#: A constructor, and what its argument begins with. A pattern that begins with a literal is quick.
+_LIST = re.compile(r"ensor\((?:(?<!\wtensor\()(?<=tensor\()|(?<=as_tensor\()|(?<=Tensor\())\s*([\[(]|\w+\s*[,)])")
 _ARRAY = re.compile(r"\b(?:np|numpy)\.[a-z]\w*\(|\.numpy\(\)")
 _ELEMENT = re.compile(r"\s*[^\n,\[\]]{0,120}")
 #: A list that is filled: `rows.append(`, `rows = [`.
 _FILLED = re.compile(r"\b([A-Za-z_]\w*)(?:\.append\(|\s*=\s*\[)")
-#: A name to which an array is assigned.
-_MADE = re.compile(r"\b([A-Za-z_]\w*)[ \t]*=[ \t]*[^\n]{0,120}?(?:\b(?:np|numpy)\.|\.numpy\()")
+#: What follows a name to which an array is assigned.
+_MADE = r"[ \t]*=[ \t]*[^\n]{0,120}?(?:\b(?:np|numpy)\.|\.numpy\()"
+_LETTER = re.compile(r"\w")
 _NAME = re.compile(r"\s*([A-Za-z_]\w*)\s*[,)\]]")
 
 
 def builds_from_arrays(text: str) -> bool:
     """Whether a constructor of tensors is given a list with arrays, or a name for one."""
     names: set[str] = set()
-    arrays = {made[1] for made in _MADE.finditer(text)}
     for found in _LIST.finditer(text):
-        data = (found[1] or found[2]).rstrip(" ,)\t\r\n")
+        data = found[1].rstrip(" ,)\t\r\n")
         if data not in ("[", "("):
             names.add(data)
-        elif _is_array(text, found.end(), arrays):
+        elif _is_array(text, found.end()):
             return True
-    return any(
-        made[1] in names and _is_array(text, made.end(), arrays) for made in (_FILLED.finditer(text) if names else ())
-    )
+    return any(made[1] in names and _is_array(text, made.end()) for made in (_FILLED.finditer(text) if names else ()))
 
 
-def _is_array(text: str, start: int, arrays: set[str]) -> bool:
+def _is_array(text: str, start: int) -> bool:
     """Whether the first element of a list is an array, or a name to which one is assigned."""
     element = _ELEMENT.match(text, start)
     if element is not None and _ARRAY.search(element[0]) is not None:
         return True
     name = _NAME.match(text, start)
-    return name is not None and name[1] in arrays
+    return name is not None and _is_made(text, name[1])
+
+
+@lru_cache(maxsize=256)  # many lists may begin with the same name
+def _is_made(text: str, name: str) -> bool:
+    found = re.finditer(rf"{name}{_MADE}", text)  # begins with a literal, which is quick
+    return any(not _LETTER.match(text, made.start() - 1) for made in found if made.start())

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
+
+from ._attention_words import uses_first_result
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
@@ -50,10 +53,15 @@ class UnusedAttentionWeights(Rule):
 
     code = "TL701"
     name = "unused-attention-weights"
-    words = (("torch", "import *"), ("attn", "att", "mha", "multihead", "Attention("))
+    words = (("torch", "import *"), ("[0]", re.compile(r",[ \t]*\w+[ \t]*[)\]]?[ \t]*=")))
     project_words = ("MultiheadAttention(",)
     since = (2, 0)
     demo = ("GPU", "CPU")
+
+    @classmethod
+    def may_concern(cls, text: str) -> bool:
+        """Whether a call that may be of the layer is used for its first result."""
+        return super().may_concern(text) and uses_first_result(text)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._attention_weights import AttentionWeights

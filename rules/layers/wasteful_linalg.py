@@ -63,9 +63,9 @@ class WastefulLinalg(Rule):
     name = "wasteful-linalg"
     words = (
         ("torch", "import *"),
-        re.compile(
-            r"diag(?:_embed)?\(|torch\.inverse\(|linalg\.inv\(|torch\.trace\(|torch\.diagonal\("
-            r"|sort\([^\n]{0,200}?\)(?:\[[01]\])?\["
+        (
+            *("diag(", "diag_embed(", "torch.inverse(", "linalg.inv(", "torch.trace(", "torch.diagonal("),
+            re.compile(r"sort\([^\n]{0,200}?\)(?:\[[01]\])?\["),
         ),
     )
     demo = ("GPU", "CPU")

@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left
 
 _CALL = re.compile(
-    r"(?<![\w\])])(?:\w+\.)?tensor\(\s*(?:data\s*=\s*)?(?![\[\d\"'){*-]|True\b|False\b|float\(|int\(|len\(|list\(|range\(|np\.|str\()"
+    r"tensor\((?<![\w\])]tensor\()\s*(?:data\s*=\s*)?(?![\[\d\"'){*-]|True\b|False\b|float\(|int\(|len\(|list\(|range\(|np\.|str\()"
 )
 #: The first argument, up to its end or 160 characters.
 _ARGUMENT = re.compile(r"[^,()\[\]]{0,80}(?:[(\[][^()\[\]]{0,80}[)\]][^,()\[\]]{0,80}){0,4}")
@@ -17,7 +17,10 @@ _MAKES = re.compile(
     r"\.(?:view|argmax|softmax|detach|cuda|unsqueeze|permute|to|long|float|clamp|sigmoid|contiguous|new_\w+)\("
 )
 _NAME = re.compile(r"((?:self\.)?[a-zA-Z_]\w*)(?:\.(?:data|T)\b|\[|\s*$)")
-_ASSIGNED = re.compile(r"^[ \t]*([\w., ]{1,80}?)[ \t]*(?::[^=\n]{0,40})?=(?!=)", re.MULTILINE)
+#: What is between a name and the value that is assigned to it: further targets, or an annotation.
+_TO_VALUE = r"(?:,[\w., ]{0,80}?)?[ \t]*(?::[^=\n]{0,40})?=(?!=)"
+_TARGET = re.compile(r"[\w., ]*")
+_TARGETS = 80  #: characters of the targets before a name
 _HOST = re.compile(r"\.(?:item|tolist|numpy)\(|^\s*(?:np|numpy|math)\.|\.shape|\.size\(")
 _VALUE = 160  #: characters of an assigned value
 
@@ -35,17 +38,21 @@ def copies_tensor(text: str) -> bool:
         name = _NAME.match(argument)
         if name is not None:
             names.append((name[1], text.rfind("\n", 0, call.end())))  # `x = torch.tensor(x)` assigns later
-    assigned = _assigned(text) if names else {}
-    return any(_may_be_tensor(text, name, assigned.get(name, []), before) for name, before in names)
+    assigned = {name: _assigned(text, name) for name, _ in names}
+    return any(_may_be_tensor(text, name, assigned[name], before) for name, before in names)
 
 
-def _assigned(text: str) -> dict[str, list[int]]:
-    """By name, where the values begin that are assigned to it, in order."""
-    found: dict[str, list[int]] = {}
-    for statement in _ASSIGNED.finditer(text):
-        for name in statement[1].split(","):
-            found.setdefault(name.strip(), []).append(statement.end())
-    return found
+def _assigned(text: str, name: str) -> list[int]:
+    """Where the values begin that are assigned to a name, in order."""
+    found = re.finditer(rf"{re.escape(name)}{_TO_VALUE}", text)  # begins with a literal, which is quick
+    return [match.end() for match in found if _is_target(text, match.start())]
+
+
+def _is_target(text: str, at: int) -> bool:
+    """Whether only blanks and other targets are before a place in its line."""
+    line = text.rfind("\n", max(0, at - _TARGETS), at) + 1 or max(0, at - _TARGETS)
+    before = text[line:at].strip()
+    return not before or (before.endswith(",") and _TARGET.fullmatch(before) is not None)
 
 
 def _may_be_tensor(text: str, name: str, places: list[int], before: int) -> bool:

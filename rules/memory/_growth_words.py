@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 
-from torchlint.source.lexemes import closing_bracket
-
-_CAT = re.compile(r"\b(?:cat|concat|concatenate|vstack|hstack)\(")
-_TARGET = re.compile(r"(?<![\w.])([\w.]+)(?:\[[^\]\n]*\])?\s*(?::[^=\n]*)?=(?!=)")
+#: `cat([x, ...` and `cat(tensors=(x, ...`: the first of several tensors
+_CAT = re.compile(r"(?:cat|concat|concatenate|vstack|hstack)\(\s*(?:tensors\s*=\s*)?[\[(]\s*([\w.]+)\s*,\s*[^\s\])]")
 _BEFORE = 200  #: characters between the target of an assignment and the call
-_AFTER = 300  #: characters of the arguments in which the target is repeated
 _NEAR = 160  #: characters before the call with a test of the first iteration
 #: A test of the first iteration.
 _FIRST = re.compile(r"\belse\b|\bNone\b|== ?0|\bnot \w|\blen\(|first|empty|numel|size\(")
@@ -18,23 +15,15 @@ _LINES = 1000  #: lines of a loop before the call
 
 def grows_by_cat(text: str) -> bool:
     """Whether a call such as ``torch.cat`` in a loop adds to the name that its result is assigned to."""
-    return any(_grows(text, call.start(), call.end()) for call in _CAT.finditer(text))
+    return any(_grows(text, call.start(), call[1]) for call in _CAT.finditer(text))
 
 
-def _grows(text: str, start: int, end: int) -> bool:
-    targets = set(_TARGET.findall(text, max(0, start - _BEFORE), start))
-    if not targets:
+def _grows(text: str, start: int, name: str) -> bool:
+    before = text[max(0, start - _BEFORE) : start]
+    if not re.search(rf"(?<![\w.]){re.escape(name)}\s*=(?!=)", before):
         return False
-    stop = closing_bracket(text, end, _AFTER)
-    after = text[end : end + _AFTER if stop is None else stop]
-    added = [
-        name
-        for name in targets
-        if re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", after)
-        and not re.match(rf"\s*[\[(]\s*{re.escape(name)}\s*,?\s*[\])]\s*\*", after)  # `[x] * 2`
-    ]
-    loop = _loop_around(text, start) if added else None
-    return loop is not None and any(not _is_bound_in(text[loop:start], name) for name in added)
+    loop = _loop_around(text, start)
+    return loop is not None and not _is_bound_in(text[loop:start], name)
 
 
 def _is_bound_in(body: str, name: str) -> bool:

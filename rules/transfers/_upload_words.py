@@ -16,14 +16,15 @@ _MOVED = re.compile(
 )
 #: ``self.config.mean`` and ``batch.size``; ``self.mean`` and ``math.pi`` may be constants.
 _ATTRIBUTE = re.compile(r"\bself\.\w+\.\w|(?<![\w.])(?!(?:np|numpy|math|torch|self)\.)[a-z_]\w*\.[a-z_]")
-_NAME = re.compile(r"(?<![\w.\"'])[a-z_]\w*(?![\w\"'])")
+#: A name, but not that of an argument.
+_NAME = re.compile(r"(?<![\w.\"'])[a-z_]\w*(?![\w\"']|\s*=(?!=))")
 _KNOWN = frozenset(
     "self float int bool complex list tuple range len sum min max round abs sorted math np numpy torch for in".split()
 )
-_LETTER = re.compile(r"\w")
 _PART = re.compile(r"[,()\[\]{}]")
 _LITERAL = r"(?:[-\[(\d.]|(?:float|math|np|numpy|torch|True|False|list|tuple|range)\b)"
 _ARGUMENTS = 600  #: characters of the arguments of a factory
+_DEPTH = 2  #: names that lead to a literal
 
 
 def uploads_data(text: str) -> bool:
@@ -43,24 +44,36 @@ def _is_uploaded(text: str, start: int) -> bool:
     end = closing_bracket(text, start, _ARGUMENTS)
     given = text[start : start + _ARGUMENTS if end is None else end]
     moved = "device" in given or (end is not None and _MOVED.match(text, end + 1) is not None)
-    return moved and _may_be_constant(text, given)
+    return moved and _may_be_constant(text, _first(given))
 
 
-def _may_be_constant(text: str, given: str) -> bool:
+def _may_be_constant(text: str, data: str, depth: int = _DEPTH) -> bool:
     """Whether the data may be the same at every call: no attribute of an object, and no name but of literals."""
-    data = _first(given)
     if "finfo" in data or "iinfo" in data:
         return True
     if _ATTRIBUTE.search(data):
         return False
     names = set(_NAME.findall(data)) - _KNOWN
-    return all(f"for {name} in" in text or _is_set_to_literal(text, name) for name in names)
+    return all(f"for {name} in" in text or _is_set_to_literal(text, name, depth) for name in names)
 
 
-def _is_set_to_literal(text: str, name: str) -> bool:
-    """Whether a name is assigned a literal, or what is computed from literals."""
-    found = re.finditer(rf"{name}\b[^=\n]{{0,40}}=\s*{_LITERAL}", text)  # begins with a literal, which is quick
-    return any(match.start() == 0 or not _LETTER.match(text, match.start() - 1) for match in found)
+def _is_set_to_literal(text: str, name: str, depth: int) -> bool:
+    """Whether a statement assigns a literal to a name, or what is computed from literals."""
+    if depth == 0:
+        return True
+    found = re.finditer(rf"{name}\b[^=\n]{{0,40}}=\s*({_LITERAL}[^\n]*)", text)  # begins with a literal: quick
+    return any(
+        _begins_statement(text, match.start())
+        and not match[1].rstrip().endswith(",")
+        and _may_be_constant(text, match[1], depth - 1)
+        for match in found
+    )
+
+
+def _begins_statement(text: str, at: int) -> bool:
+    """Whether only blanks, or another statement or target, are before a place in its line; not another argument."""
+    before = text[text.rfind("\n", 0, at) + 1 : at].strip()
+    return not before or before.endswith((";", ":", "="))
 
 
 def _first(given: str) -> str:

@@ -47,8 +47,8 @@ class Page:
     sections: Mapping[str, str] = field(default_factory=dict)
 
 
-#: Strings that a text must contain; of a tuple of strings, at least one; of a pattern, a match.
-Words = tuple[str | tuple[str, ...] | re.Pattern[str], ...]
+#: Strings that a text must contain; of a tuple, at least one; of a pattern, a match.
+Words = tuple[str | tuple[str | re.Pattern[str], ...] | re.Pattern[str], ...]
 
 
 #: The last text, and whether it contains the words that rules asked for: rules share most of their words.

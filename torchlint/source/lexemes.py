@@ -81,3 +81,27 @@ def closing_bracket(text: str, start: int, limit: int) -> int | None:
         if depth == 0:
             return bracket.start()
     return None
+
+
+_PARTS = re.compile(r"[,()\[\]{}]")
+
+
+def arguments(text: str, start: int, limit: int) -> list[str] | None:
+    """What the commas separate between ``start``, behind an opened bracket, and where that bracket is closed.
+
+    None if it is not within ``limit`` characters. Brackets and commas in strings count, too: it is for screens.
+    """
+    found: list[str] = []
+    depth, begin = 0, start
+    for part in _PARTS.finditer(text, start, start + limit):
+        mark = part[0]
+        if mark in "([{":
+            depth += 1
+        elif mark != ",":
+            depth -= 1
+        if depth < 0 or (mark == "," and depth == 0):
+            found.append(text[begin : part.start()].strip())
+            begin = part.end()
+        if depth < 0:
+            return found if found[-1] else found[:-1]
+    return None
