@@ -19,6 +19,7 @@ import torchlint
 from torchlint.engine.fixer import fix
 from torchlint.rule import HEADINGS, Applicability, Default, Diagnostic, Rule
 from torchlint.rule.registry import load_rules
+from torchlint.rule.rule import Word
 from torchlint.settings.settings import Settings
 from torchlint.source.source import Source
 
@@ -230,8 +231,9 @@ def _pair(name: str, side: str) -> str:
     return Path(FIXTURES / name / f"{side}.py").read_bytes().decode("utf-8")
 
 
-def _plain(part: str | tuple[str, ...] | re.Pattern[str]) -> tuple[str, ...]:
-    return () if isinstance(part, re.Pattern) else (part,) if isinstance(part, str) else part
+def _plain(part: Word) -> list[str]:
+    parts = part if isinstance(part, tuple) else (part,)
+    return [one for one in parts if isinstance(one, str)]
 
 
 _HOSTILE = {
@@ -245,6 +247,9 @@ _HOSTILE = {
     "conditions on one row": "x = " + "1 if a else " * 20_000 + "2\n",
     "open imports": "from transformers import (a,\n" * 10_000,
     "loops on one row": "x = [" + "a for b in c for " * 10_000,
+    "first items": "y = f(x[0])[0], torch.cat([x, x" * 10_000,
+    "unpacked calls": "a, b = self.c[0].d(q, k, v\n" * 10_000,
+    "constants": "a = [a]\nb = torch.tensor([a, b], device=d)\n" * 4_000,
 }
 
 

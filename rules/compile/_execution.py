@@ -11,6 +11,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.object_parts import Object, Objects
 from torchlint.model.semantics.objects import ObjectFlow
+from torchlint.model.semantics.stores import Stores
 from torchlint.model.semantics.version_checks import VersionChecks
 
 from ._sites import Compile, CompileSites
@@ -29,6 +30,7 @@ class Execution(ForestFact):
         self._definitions = module.definitions
         self._values = module.values
         self._objects = module.fact(ObjectFlow)
+        self._stores = module.fact(Stores)
         self._version_checks = module.fact(VersionChecks)
         self.sites = module.fact(CompileSites).for_speed
 
@@ -73,17 +75,36 @@ class Execution(ForestFact):
         for call in self._tree.calls:
             if self._names.resolve(call.func) == "torch.compile" or call in self.by_node:
                 continue
-            entered = self.called_through(self._objects.of(call.func))
-            if not self._definitions.called(call, self._values) and not self._objects.is_holder(call):
-                for argument in call.args:
-                    passed = self._objects.of(argument.value)
-                    if any(isinstance(item, (cst.FunctionDef, cst.Lambda)) for item in passed):
-                        entered |= {
-                            item for item in passed if isinstance(item, (cst.FunctionDef, cst.Lambda, cst.Call))
-                        }
+            entered = self.called_through(self._objects.of(call.func)) if self._is_known(call.func) else frozenset()
+            handed = self._handed(call)
+            if handed and not self._definitions.called(call, self._values) and not self._objects.is_holder(call):
+                entered |= handed
             if entered:
                 found[call] = entered
         return found
+
+    def _is_known(self, func: cst.BaseExpression) -> bool:
+        """Whether the program may define what ``func`` refers to, or names it elsewhere; not ``x.view``."""
+        return not isinstance(func, cst.Attribute) or func.attr.value in self._known_names
+
+    @cached_property
+    def _known_names(self) -> frozenset[str]:
+        functions = {function.name.value for function in self._tree.functions}
+        read = set()
+        for node in self._tree.attributes:
+            above = self._tree.parent(node)
+            if not isinstance(above, cst.Call) or above.func is not node:
+                read.add(node.attr.value)
+        return frozenset(functions | read | self._stores.object_names)
+
+    def _handed(self, call: cst.Call) -> Objects:
+        """The functions that a call is given, and the objects beside them."""
+        found: set[Object] = set()
+        for argument in call.args:
+            passed = self._objects.of(argument.value)
+            if any(isinstance(item, (cst.FunctionDef, cst.Lambda)) for item in passed):
+                found |= {item for item in passed if isinstance(item, (cst.FunctionDef, cst.Lambda, cst.Call))}
+        return frozenset(found)
 
     def run_by(self, call: cst.Call) -> Objects:
         """The compiled objects and the functions of the file that a call runs."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Set
 
 import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.syntax.climbing import nearest
-from torchlint.model.syntax.dotted import last_part
+from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.tree import Tree
 
 _TYPE_TESTS = ("builtins.isinstance", "builtins.issubclass")
 #: Modules that compare objects with the classes in annotations.
@@ -38,8 +40,8 @@ def is_compared(module: Module, name: str) -> bool:
     if short not in ("autocast", "GradScaler"):
         return False
     tree = module.tree
-    for node in tree.nodes:
-        if not isinstance(node, (cst.Name, cst.Attribute)) or module.name_of(node) != name:
+    for node in _named(tree, short):
+        if module.name_of(node) != name:
             continue
         above = tree.parent(node)
         if isinstance(above, cst.Attribute) and above.attr is node:
@@ -56,6 +58,26 @@ def is_compared(module: Module, name: str) -> bool:
         if _is_type_test(module, node) or (short == "GradScaler" and not _is_prepared_call(module, above)):
             return True
     return False
+
+
+def _named(tree: Tree, short: str) -> Iterator[cst.Name | cst.Attribute]:
+    """The names and attributes that may refer to a class of this name, under an alias too."""
+    names, known = {short}, 0
+    while len(names) > known:
+        known = len(names)
+        for scope in tree.scopes.values():
+            for name, bindings in scope.bindings.items():
+                if name not in names and any(_leads_to(binding, names) for binding in bindings):
+                    names.add(name)
+    for name in names:
+        yield from tree.names.get(name, ())
+    yield from (node for node in tree.attributes if node.attr.value in names)
+
+
+def _leads_to(binding: Binding, names: Set[str]) -> bool:
+    if binding.kind == "import":
+        return last_part(binding.imported) in names
+    return last_part(dotted_name(binding.value) or "") in names if binding.value is not None else False
 
 
 def _is_prepared_call(module: Module, above: cst.CSTNode | None) -> bool:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
-from torchlint.cache.folder import digest
 from torchlint.engine.results import Basis, digest_of
+from torchlint.engine.screens import concerned, is_concerned, screen
 from torchlint.findings.baseline import BaselineError, load, unknown
 from torchlint.findings.causes import joined
 from torchlint.findings.codes import INVALID_SYNTAX, UNUSED_SUPPRESSION
@@ -25,7 +25,6 @@ from torchlint.source.parsing import TOO_DEEP, ParseError, check_syntax, garbage
 from torchlint.source.paths import in_project, is_in_package, is_vendored
 from torchlint.source.source import Source, SourceError
 from torchlint.source.stack import NoRoomError, with_room
-from torchlint.source.testing import is_test
 from torchlint.source.timing import phase
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def check(
     checked = {rule.code for rule in enabled}
     place = in_project(source.path)
     with phase("screen"):
-        rules = _concerned(source, place, enabled, settings)
+        rules = concerned(source, place, enabled, settings)
     if rules and is_vendored(place):
         rules, checked = [], set()
     answers = _Answers(bool(rules))
@@ -121,7 +120,7 @@ def texts_around(source: Source, settings: Settings) -> Mapping[str, str]:
     Of configuration files those count that a check has read.
     """
     place = in_project(source.path)
-    rules = _concerned(source, place, settings.rules(source.path, source.text), settings)
+    rules = concerned(source, place, settings.rules(source.path, source.text), settings)
     around = _context(source, settings) if rules and not is_vendored(place) else None
     return {**around[0].texts, **around[0].read_configs()} if around is not None else {}
 
@@ -133,11 +132,11 @@ def basis(source: Source, settings: Settings, found: Sequence[Diagnostic]) -> Ba
 
     place = in_project(source.path)
     enabled, every = settings.rules(source.path, source.text), settings.possible_rules()
-    rules = _concerned(source, place, enabled, settings)
+    rules = concerned(source, place, enabled, settings)
     around = None
     if rules and not is_vendored(place) and not settings.isolated_files:
         fixes = any(one.fix is not None for one in found)
-        around = dependencies(source.path, source.code, settings.src, _screen(every), with_takers=fixes)
+        around = dependencies(source.path, source.code, settings.src, screen(every), with_takers=fixes)
     return Basis(
         digest=digest_of(source),
         shape=shape_of(source.path, source.code, settings.src),
@@ -152,41 +151,6 @@ def context_digest(source: Source, settings: Settings) -> str:
     """A short name of what a file is analysed with; empty if by itself."""
     around = _context(source, settings)
     return around[0].digest if around is not None else ""
-
-
-def is_concerned(place: str, code: str, settings: Settings) -> bool:
-    """Whether a rule may report something in the file at a place of its project, with this code."""
-    return _screen(settings.possible_rules())(place, code)
-
-
-def _concerned(source: Source, place: str, enabled: Collection[Rule], settings: Settings) -> list[Rule]:
-    """The enabled rules that may report something in a file at a place of its project."""
-    return [rule for rule in _screened(source.text, place, settings.possible_rules()) if rule in enabled]
-
-
-def _screened(text: str, place: str, rules: tuple[Rule, ...]) -> Sequence[Rule]:
-    """Those of some rules that may report something in the file at a place of its project, with this text.
-
-    The answers are kept: a project asks about the files that a run checks later.
-    """
-    if len(_answers_of_screens) > _MAX_ANSWERS:
-        _answers_of_screens.clear()
-    key = (digest(text), rules)
-    found = _answers_of_screens.get(key)
-    if found is None:
-        found = [rule for rule in rules if rule.has_words(text)]
-        if found:
-            code = code_of(text)
-            found = [rule for rule in found if rule.may_concern(code)]
-        _answers_of_screens[key] = found
-    if not all(rule.in_tests for rule in found) and is_test(place, text):
-        return [rule for rule in found if rule.in_tests]
-    return found
-
-
-#: By the digest of a text and the rules that were asked for, those that may report something in the text.
-_answers_of_screens: dict[tuple[str, tuple[Rule, ...]], list[Rule]] = {}
-_MAX_ANSWERS = 50_000
 
 
 def unreadable(path: str, error: SourceError, settings: Settings) -> list[Diagnostic]:
@@ -263,7 +227,7 @@ def _context(source: Source, settings: Settings) -> tuple[Context, str] | None:
     from torchlint.project.context import context_around  # not needed, so not imported, for most files
 
     try:
-        return context_around(source.path, source.code, settings.src, _screen(settings.possible_rules()))
+        return context_around(source.path, source.code, settings.src, screen(settings.possible_rules()))
     except (RecursionError, deadline.DeadlineError):
         raise
     except Exception as error:
@@ -275,16 +239,6 @@ def _is_taken(source: Source, settings: Settings, name: str) -> bool:
     from torchlint.project.context import is_taken
 
     return is_taken(source.path, source.code, name, settings.src)
-
-
-@cache
-def _screen(rules: tuple[Rule, ...]) -> Callable[[str, str], bool]:
-    """Whether any of the rules may report something in the file at a place of its project, with a text."""
-
-    def concerns(place: str, text: str) -> bool:
-        return not is_vendored(place) and bool(_screened(text, place, rules))
-
-    return concerns
 
 
 @contextmanager

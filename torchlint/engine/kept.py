@@ -220,7 +220,7 @@ class _Section:
         return Entry(self._state.place(place), self._root).shape
 
     def _concerned(self, place: str) -> bool:
-        from torchlint.engine.checker import is_concerned  # only for files that have changed
+        from torchlint.engine.screens import is_concerned  # only for files that have changed
 
         source = _read(self._state.place(place))
         return source is not None and is_concerned(place, source.code, self._settings)

@@ -48,11 +48,12 @@ class Page:
 
 
 #: Strings that a text must contain; of a tuple, at least one; of a pattern, a match.
-Words = tuple[str | tuple[str | re.Pattern[str], ...] | re.Pattern[str], ...]
+Word = str | tuple[str | re.Pattern[str], ...] | re.Pattern[str]
+Words = tuple[Word, ...]
 
 
 #: The last text, and whether it contains the words that rules asked for: rules share most of their words.
-_asked: tuple[str, dict[str | tuple[str, ...] | re.Pattern[str], bool]] = ("", {})
+_asked: tuple[str, dict[Word, bool]] = ("", {})
 
 
 def _contains(text: str, words: Words) -> bool:

@@ -111,6 +111,8 @@ class Dispatch(ForestFact):
         """By function the calls that may run it without naming it."""
         found: dict[cst.FunctionDef, list[cst.Call]] = {}
         for call in self._tree.calls:
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value not in self._stores.object_names:
+                continue  # `x.view(...)`
             if not self._definitions.called(call, self._values):
                 for function in self.run(call):
                     found.setdefault(function, []).append(call)

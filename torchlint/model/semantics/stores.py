@@ -34,6 +34,18 @@ class Stores(ForestFact):
         return dict(found)
 
     @cached_property
+    def object_names(self) -> frozenset[str]:
+        """The names of attributes that may hold an object or a function of the program, methods left aside."""
+        bound = {
+            name
+            for node, scope in self._tree.scopes.items()
+            if isinstance(node, (cst.ClassDef, cst.Module))
+            for name, bindings in scope.bindings.items()
+            if not all(isinstance(item.node, cst.FunctionDef) and not item.node.decorators for item in bindings)
+        }
+        return frozenset(bound | self.attributes.keys())
+
+    @cached_property
     def containers(self) -> dict[str, list[tuple[cst.BaseExpression, cst.BaseExpression, cst.CSTNode]]]:
         """What is put into containers: by the last name of the container, it, the value and the statement."""
         found = defaultdict(list)

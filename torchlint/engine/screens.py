@@ -1,0 +1,59 @@
+"""Which rules may report something in a file, by its text alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import cache
+
+from torchlint.cache.folder import digest
+from torchlint.rule.rule import Rule
+from torchlint.settings.settings import Settings
+from torchlint.source.lexemes import code_of
+from torchlint.source.paths import is_vendored
+from torchlint.source.source import Source
+from torchlint.source.testing import is_test
+
+
+def is_concerned(place: str, code: str, settings: Settings) -> bool:
+    """Whether a rule may report something in the file at a place of its project, with this code."""
+    return screen(settings.possible_rules())(place, code)
+
+
+def concerned(source: Source, place: str, enabled: Collection[Rule], settings: Settings) -> list[Rule]:
+    """The enabled rules that may report something in a file at a place of its project."""
+    return [rule for rule in _screened(source.text, place, settings.possible_rules()) if rule in enabled]
+
+
+def _screened(text: str, place: str, rules: tuple[Rule, ...]) -> Sequence[Rule]:
+    """Those of some rules that may report something in the file at a place of its project, with this text.
+
+    The answers are kept: a project asks about the files that a run checks later.
+    """
+    if len(_answers_of_screens) > _MAX_ANSWERS:
+        _answers_of_screens.clear()
+    key = (digest(text), rules)
+    found = _answers_of_screens.get(key)
+    if found is None:
+        found = [rule for rule in rules if rule.has_words(text)]
+        if found:
+            code = code_of(text)
+            found = [rule for rule in found if rule.may_concern(code)]
+        _answers_of_screens[key] = found
+    if not all(rule.in_tests for rule in found) and is_test(place, text):
+        return [rule for rule in found if rule.in_tests]
+    return found
+
+
+#: By the digest of a text and the rules that were asked for, those that may report something in the text.
+_answers_of_screens: dict[tuple[str, tuple[Rule, ...]], list[Rule]] = {}
+_MAX_ANSWERS = 50_000
+
+
+@cache
+def screen(rules: tuple[Rule, ...]) -> Callable[[str, str], bool]:
+    """Whether any of the rules may report something in the file at a place of its project, with a text."""
+
+    def concerns(place: str, text: str) -> bool:
+        return not is_vendored(place) and bool(_screened(text, place, rules))
+
+    return concerns
