@@ -252,10 +252,11 @@ class Epochs:
             taken = [self._innermost(place.iter if isinstance(place, cst.For) else place.for_in.iter, loader)]
         for part in list(taken):
             if isinstance(part, cst.Name):
-                taken += [item.value for item in self._module.names.bindings(part) if item.value is not None]
-        bound = {node.value for node in self._tree.nodes_in(loop.target) if isinstance(node, cst.Name)}
+                bound = [item.value for item in self._module.names.bindings(part) if item.value is not None]
+                taken += [self._innermost(item, loader) for item in bound if isinstance(item, cst.BaseExpression)]
+        targets = {node.value for node in self._tree.nodes_in(loop.target) if isinstance(node, cst.Name)}
         names = [node.value for part in taken for node in self._tree.nodes_in(part) if isinstance(node, cst.Name)]
-        return not bound.isdisjoint(names)
+        return not targets.isdisjoint(names)
 
     def _innermost(self, node: cst.BaseExpression, loader: Call) -> cst.BaseExpression:
         """``loader`` of ``enumerate(tqdm(loader, desc=f"epoch {epoch}"))``."""
@@ -295,8 +296,16 @@ class Epochs:
         return not bound[0].isdisjoint(bound[1])
 
     def _comes_after(self, node: cst.CSTNode, loader: Call) -> bool:
-        elsewhere = self._module.function_of(node) is not self._module.function_of(loader.node)
-        return elsewhere or self._tree.index(node) > self._tree.index(loader.node)
+        function = self._module.function_of(node)
+        if function is self._module.function_of(loader.node):
+            return self._tree.index(node) > self._tree.index(loader.node)
+        return function is None or not self._makes_dataset(function, loader)
+
+    def _makes_dataset(self, function: cst.FunctionDef, loader: Call) -> bool:
+        """Whether a function creates the dataset of ``loader`` and returns it: what it changes, it changes before."""
+        made = self._module.value(loader.argument("dataset").value).origins
+        returned = (self._module.value(item).origins for item in self._module.definitions.returns(function) if item)
+        return any(self._tree.within(origin, function) for origins in returned for origin in origins & made)
 
 
 def _head(node: cst.CSTNode | None) -> cst.Name | None:

@@ -31,6 +31,8 @@ _MOVERS = re.compile(
 )
 #: What labels are called, which are much smaller than the data that they belong to.
 _LABELS = re.compile(r"^(y|\w+_y|y_\w+|(\w+_)?(targets?|labels?|lbls?|pids?|class(es)?|gts?)(_?\w)?)$", re.IGNORECASE)
+#: Functions that make a tensor of an array or a list.
+_MAKING = frozenset(f"torch.{name}" for name in ("from_numpy", "tensor", "as_tensor", "FloatTensor", "LongTensor"))
 _LIGHTNING_LOADERS = frozenset(f"{phase}_dataloader" for phase in ("train", "val", "test", "predict"))
 _FITS = frozenset({"fit", "validate", "test", "predict"})
 
@@ -140,8 +142,8 @@ class Loading(ForestFact):
             elif last in _FITS and isinstance(func, cst.Attribute):
                 for origin in self._handed_to_trainer(call, func):
                     found[origin].append(call)
-        for origin, trainer in self._lightning_loaders.items():
-            found[origin].append(trainer)
+        for origin, trainers in self._lightning_loaders.items():
+            found[origin] += trainers
         for run, data in self._values.engines.runs:
             for origin in batch_origins(iterated(self._module.value(data))):
                 found[origin].append(run)
@@ -198,9 +200,8 @@ class Loading(ForestFact):
             for origin in self._moved_by(call):
                 if call not in found[origin]:
                     found[origin].append(call)
-        for origin, trainer in self._lightning_loaders.items():
-            if self._is_gpu_trainer(trainer):
-                found[origin].append(trainer)
+        for origin, trainers in self._lightning_loaders.items():
+            found[origin] += filter(self._is_gpu_trainer, trainers)
         return found
 
     def _moved_by(self, call: cst.Call) -> frozenset[cst.CSTNode]:
@@ -220,7 +221,7 @@ class Loading(ForestFact):
                     return self._handed_to_trainer(call, func)
                 return nothing
         name = last_name(func)
-        if _MOVERS.search(name) and call.args:
+        if _MOVERS.search(name) and call.args and not self._moves_new_tensors(call):
             origins = batch_origins(self._module.value(call.args[0].value))
             devices = [argument.value for argument in call.args[1:]]
             if origins and (any(self._is_cuda(node) for node in devices) or "cuda" in name):
@@ -230,6 +231,18 @@ class Loading(ForestFact):
                 value = self._module.value(call.args[0].value)
                 return value.origins if value.kind is Kind.LOADER else nothing
         return nothing
+
+    def _moves_new_tensors(self, call: cst.Call) -> bool:
+        """Whether a function of the program makes the tensors that it moves: batches of arrays are never pinned."""
+        moved = [
+            move.func.value
+            for function in self._module.definitions.called(call, self._values)
+            for move in self._tree.calls_in(function)
+            if isinstance(move.func, cst.Attribute) and move.func.attr.value in ("to", "cuda")
+        ]
+        return bool(moved) and all(
+            any(self._module.name_of(inner.func) in _MAKING for inner in self._tree.calls_in(item)) for item in moved
+        )
 
     def _is_cuda(self, node: cst.BaseExpression) -> bool:
         return named_device(self._module.value(node)) is Device.CUDA
@@ -255,19 +268,17 @@ class Loading(ForestFact):
         return found
 
     @cached_property
-    def _lightning_loaders(self) -> dict[cst.CSTNode, cst.Call]:
-        """The loaders that hooks such as ``train_dataloader`` return, with a trainer of the file that runs them."""
-        trainers = list(self._module.calls("pytorch_lightning.Trainer"))
-        if not trainers:
-            return {}
-        trainer = next((call.node for call in trainers if self._is_gpu_trainer(call.node)), trainers[0].node)
-        found: dict[cst.CSTNode, cst.Call] = {}
+    def _lightning_loaders(self) -> dict[cst.CSTNode, list[cst.Call]]:
+        """The loaders that hooks such as ``train_dataloader`` return, with the trainers of them, on a GPU first."""
+        trainers = [call.node for call in self._module.calls("pytorch_lightning.Trainer")]
+        trainers.sort(key=self._is_gpu_trainer, reverse=True)
+        found: dict[cst.CSTNode, list[cst.Call]] = {}
         for function in self._tree.functions:
             if function.name.value in _LIGHTNING_LOADERS and self._tree.class_of(function) is not None:
                 value = self._values.returned(function)
                 for part in (value, value.each or value, *value.elements):
                     if part.kind is Kind.LOADER:
-                        found.update(dict.fromkeys(part.origins, trainer))
+                        found.update(dict.fromkeys(part.origins, trainers))
         return found
 
     def _is_gpu_trainer(self, trainer: cst.Call) -> bool:
@@ -357,7 +368,9 @@ class Loading(ForestFact):
             return None  # a loader that speaks of processes has been thought about
         if loader.argument("batch_size").literal() == "None" or not self._uses_gpu(loader):
             return None
-        if self._datasets.in_memory(dataset) or not self._datasets.sharded(dataset) or self.yields_cuda(loader):
+        if not self._datasets.sharded(dataset) or self.yields_cuda(loader):
+            return None
+        if self._datasets.in_memory(dataset) and not self._datasets.collation_reads_files(loader):
             return None
         return self.feeds_network(loader)
 
