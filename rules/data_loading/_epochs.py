@@ -209,9 +209,23 @@ class Epochs:
         return next((loop for loop in found if loop is not None), None)
 
     def _may_pass(self, call: cst.Call, loader: Call) -> bool:
-        """Whether the loaders that ``call`` passes, if it passes any, are this one."""
-        origins = [_loaders(self._module.value(item.value)) for item in call.args]
+        """Whether the loaders that ``call`` passes, if it passes any, are this one.
+
+        An object that ``call`` passes, or whose method it is, may have been given the loaders: ``Fetcher(loader)``.
+        """
+        given = [item.value for item in call.args]
+        owners = [*given, call.func.value] if isinstance(call.func, cst.Attribute) else given
+        made = [origin for owner in owners for origin in self._made(owner)]
+        passed = [*given, *(item.value for origin in made for item in origin.args)]
+        origins = [_loaders(self._module.value(item)) for item in passed]
         return not any(origins) or any(loader.node in item for item in origins)
+
+    def _made(self, node: cst.BaseExpression) -> list[cst.Call]:
+        """The calls of classes of the program that may have created an object."""
+        value = self._module.value(node)
+        if value.kind is not Kind.OTHER or value.definition is None:
+            return []
+        return [origin for origin in value.origins if isinstance(origin, cst.Call)]
 
     def _builds(self, loop: cst.For | cst.While, loader: Call) -> bool:
         """Whether an iteration of ``loop`` calls the function, or creates the object, that builds the loader."""

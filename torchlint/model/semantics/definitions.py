@@ -164,6 +164,8 @@ class Definitions(Classes):
         elif owner is not None:
             by_method, complete = self._method_calls(function, values)
             calls = by_method.get(function, [])
+            if name == "__next__":
+                calls = [*calls, *self._passed_functions.next_calls(function, values)]
             if name in ("forward", "__call__"):
                 complete = False
         else:

@@ -258,7 +258,7 @@ class Values:
                 seen = self._once(("stored", text), lambda: self._join_stored(stored))
                 if seen:
                     return seen
-            elif attr in self.records.stores:
+            elif attr in self.records.names:
                 seen = self._join_stored(self.records.held(node))  # ``self.args.device`` of ``args.device = ...``
                 if seen:
                     return seen
@@ -296,7 +296,7 @@ class Values:
             if found is not None:
                 return found
         definitions = self._definitions.called(node, self)
-        if definitions:
+        if definitions and not all(map(self._branches.only_adds, definitions)):
             return join([self._call_of_definition(node, definition) for definition in definitions])
         if isinstance(node.func, cst.Attribute):
             found = LibraryCalls(self._names, self).method(node, node.func)
