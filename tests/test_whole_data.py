@@ -458,11 +458,11 @@ main()
 """
 
 
-@pytest.mark.parametrize(("far", "comes_first"), [(choice.FAR_CALLER, True), (4 * choice.FAR_CALLER, False)])
-def test_who_uses_a_file_comes_before_what_it_uses(
+@pytest.mark.parametrize(("far", "comes_first"), [(choice.FAR_SCRIPT, True), (4 * choice.FAR_SCRIPT, False)])
+def test_the_script_that_uses_a_file_comes_before_what_the_file_uses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, far: int, comes_first: bool
 ) -> None:
-    monkeypatch.setattr(choice, "FAR_CALLER", far)
+    monkeypatch.setattr(choice, "FAR_SCRIPT", far)
     zoo = "".join(f"def loss_{number}(x):\n    return x{' + x.mean()' * 100}\n\n\n" for number in range(200))
     used = " + ".join(f"loss_{number}(images)" for number in range(200))
     printed = "\n".join(f"    print('what is done in row {number} of the script')" for number in range(90))
