@@ -10,7 +10,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.data.batch_parts import BatchParts
+from torchlint.model.data.batch_parts import BatchParts, is_of_labels
 from torchlint.model.data.datasets import CudaWork, Datasets, ItemRole
 from torchlint.model.data.devices import Devices
 from torchlint.model.data.host_data import HostData
@@ -29,8 +29,6 @@ from torchlint.model.training.purpose import Purposes
 _MOVERS = re.compile(
     r"^(batch_|data_|tensors?_)?((to|2)_?(device|cuda|gpu)|cuda)$|^(move|send|copy|put|transfer|recursive)\w*_(device|cuda|gpu)$"
 )
-#: What labels are called, which are much smaller than the data that they belong to.
-_LABELS = re.compile(r"^(y|\w+_y|y_\w+|(\w+_)?(targets?|labels?|lbls?|pids?|class(es)?|gts?)(_?\w)?)$", re.IGNORECASE)
 #: Functions that make a tensor of an array or a list.
 _MAKING = frozenset(f"torch.{name}" for name in ("from_numpy", "tensor", "as_tensor", "FloatTensor", "LongTensor"))
 _LIGHTNING_LOADERS = frozenset(f"{phase}_dataloader" for phase in ("train", "val", "test", "predict"))
@@ -175,7 +173,8 @@ class Loading(ForestFact):
 
         One at every step, if there is any. None if only labels are copied, which are a few numbers each.
         """
-        found = [call for call in self.transfers(loader) if not _is_of_labels(call)]
+        parts_of = self._module.fact(BatchParts)
+        found = [call for call in self.transfers(loader) if not is_of_labels(call) and not parts_of.is_of_graph(call)]
         parts = [self._cast_to_float(call.func.value) for call in found if isinstance(call.func, cst.Attribute)]
         cast = [name for name in parts if name]
         is_each = any(isinstance(self._tree.function_of(call), cst.Lambda) for call in found)  # of `map(..., batch)`
@@ -390,11 +389,3 @@ def _name_of_cast(call: cst.Call) -> str:
     """``images`` of ``images.float()``."""
     func = call.func
     return last_name(func.value) if isinstance(func, cst.Attribute) and func.attr.value == "float" else ""
-
-
-def _is_of_labels(call: cst.Call) -> bool:
-    """Whether ``call`` moves labels: ``targets.cuda()``, ``labels.long().to(device)``."""
-    moved = call.func.value if isinstance(call.func, cst.Attribute) else None
-    while isinstance(moved, cst.Call) and isinstance(moved.func, cst.Attribute):
-        moved = moved.func.value
-    return isinstance(moved, cst.Name) and bool(_LABELS.match(moved.value))
