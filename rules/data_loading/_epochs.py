@@ -197,7 +197,8 @@ class Epochs:
     def _repeated(self, place: cst.CSTNode, loader: Call, depth: int) -> cst.For | cst.While | None:
         """The loop around ``place``, there or in a caller, that iterates over ``loader`` at every iteration."""
         for loop in self._module.fact(Loops).around(place):
-            if self._tree.within(loader.node, loop.node) or self._builds(loop.node, loader):
+            is_inside = self._tree.within(loader.node, loop.node) and not self._is_made_once(loader.node, loop.node)
+            if is_inside or self._builds(loop.node, loader):
                 return None
             if not self._runs_once(loop.node) and not self._chooses(loop.node, place, loader):
                 return loop.node
@@ -207,6 +208,24 @@ class Epochs:
         calls = [call for call in self._module.callers(function).calls if self._may_pass(call, loader)]
         found = (self._repeated(call, loader, depth - 1) for call in calls)
         return next((loop for loop in found if loop is not None), None)
+
+    def _is_made_once(self, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
+        """Whether a flag lets one iteration of ``loop`` run ``node``: ``if epoch > 9 and not done: done = True``."""
+        for above in self._tree.ancestors(node):
+            if above is loop:
+                return False
+            for part in _conjuncts(above.test) if isinstance(above, cst.If) else ():
+                flag = part.expression if isinstance(part, cst.UnaryOperation) else None
+                if not (isinstance(flag, cst.Name) and isinstance(part, cst.UnaryOperation)):
+                    continue
+                set_here = [
+                    item.value
+                    for item in self._module.names.bindings(flag)
+                    if item.kind == "assign" and self._tree.within(item.node, above)
+                ]
+                if isinstance(part.operator, cst.Not) and any(map(_is_true, set_here)):
+                    return True
+        return False
 
     def _may_pass(self, call: cst.Call, loader: Call) -> bool:
         """Whether the loaders that ``call`` passes, if it passes any, are this one.
@@ -342,3 +361,14 @@ def _loaders(value: Value) -> frozenset[cst.CSTNode]:
         return value.origins
     parts = (*value.elements, *((value.each,) if value.each else ()))
     return frozenset(origin for part in parts for origin in _loaders(part))
+
+
+def _conjuncts(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What ``a and b and c`` asks."""
+    if isinstance(node, cst.BooleanOperation) and isinstance(node.operator, cst.And):
+        return [*_conjuncts(node.left), *_conjuncts(node.right)]
+    return [node]
+
+
+def _is_true(node: cst.CSTNode | None) -> bool:
+    return isinstance(node, cst.Name) and node.value == "True"
