@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 
 import libcst as cst
 
@@ -61,12 +62,15 @@ class BatchParts(ForestFact):
         node: cst.CSTNode | None = move
         while isinstance(node, (cst.Call, cst.Attribute, cst.Subscript)):
             node = node.func if isinstance(node, cst.Call) else node.value
-        function = self._module.function_of(move)
-        return isinstance(node, cst.Name) and any(
-            self._module.function_of(use) is function
-            and isinstance(above := self._module.tree.parent(use), cst.Attribute)
-            and above.attr.value in _OF_GRAPHS
-            for use in self._module.tree.names.get(node.value, ())
+        return isinstance(node, cst.Name) and (self._module.function_of(move), node.value) in self._graphs
+
+    @cached_property
+    def _graphs(self) -> frozenset[tuple[cst.CSTNode | None, str]]:
+        """The names of graphs, with the functions in which they are."""
+        return frozenset(
+            (self._module.function_of(node), node.value.value)
+            for node in self._module.tree.attributes
+            if node.attr.value in _OF_GRAPHS and isinstance(node.value, cst.Name)
         )
 
     def _is_part(self, node: cst.CSTNode | None, path: tuple[int, ...], depth: int, *, all_paths: bool) -> bool:
