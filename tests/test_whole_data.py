@@ -470,3 +470,43 @@ def test_the_script_that_uses_a_file_comes_before_what_the_file_uses(
     write(tmp_path, files)
     project = Project.around(tmp_path / "step.py")
     assert ("main.py" in choice.Choice(project, ["step.py"]).run()) is comes_first
+
+
+SCALER = """\
+import torch
+
+
+class LossScaler:
+    def __init__(self):
+        self.scaler = torch.amp.GradScaler("cuda")
+
+    def __call__(self, loss, optimizer):
+        self.scaler.scale(loss){called}
+        self.scaler.step(optimizer)
+        self.scaler.update()
+"""
+SCALED = """\
+import torch
+from nets import make_net
+from photos import Photos
+from scaler import LossScaler
+from torch.utils.data import DataLoader
+
+net = make_net().cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+loss_scaler = LossScaler()
+total = 0.0
+for images in DataLoader(Photos(), num_workers=4, pin_memory=True):
+    with torch.autocast("cuda"):
+        loss = net(images.cuda(non_blocking=True)).mean()
+    loss_scaler(loss, optimizer)
+    {read}
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "expected"), [("total += loss.item()", [15]), ("total += loss.detach()", []), ("total += 1", [])]
+)
+def test_an_object_of_another_file_runs_the_backward_pass(tmp_path: Path, read: str, expected: list[int]) -> None:
+    files = {"scaler": SCALER.replace("{called}", ".backward()"), "main": SCALED.replace("{read}", read)}
+    assert found(tmp_path, files, "main", "TL201") == expected
