@@ -197,7 +197,8 @@ class Epochs:
     def _repeated(self, place: cst.CSTNode, loader: Call, depth: int) -> cst.For | cst.While | None:
         """The loop around ``place``, there or in a caller, that iterates over ``loader`` at every iteration."""
         for loop in self._module.fact(Loops).around(place):
-            if self._tree.within(loader.node, loop.node) or self._builds(loop.node, loader):
+            is_inside = self._tree.within(loader.node, loop.node) and not self._is_made_once(loader.node, loop.node)
+            if is_inside or self._builds(loop.node, loader):
                 return None
             if not self._runs_once(loop.node) and not self._chooses(loop.node, place, loader):
                 return loop.node
@@ -208,10 +209,42 @@ class Epochs:
         found = (self._repeated(call, loader, depth - 1) for call in calls)
         return next((loop for loop in found if loop is not None), None)
 
+    def _is_made_once(self, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
+        """Whether a flag lets one iteration of ``loop`` run ``node``: ``if epoch > 9 and not done: done = True``."""
+        for above in self._tree.ancestors(node):
+            if above is loop:
+                return False
+            for part in _conjuncts(above.test) if isinstance(above, cst.If) else ():
+                flag = part.expression if isinstance(part, cst.UnaryOperation) else None
+                if not (isinstance(flag, cst.Name) and isinstance(part, cst.UnaryOperation)):
+                    continue
+                set_here = [
+                    item.value
+                    for item in self._module.names.bindings(flag)
+                    if item.kind == "assign" and self._tree.within(item.node, above)
+                ]
+                if isinstance(part.operator, cst.Not) and any(map(_is_true, set_here)):
+                    return True
+        return False
+
     def _may_pass(self, call: cst.Call, loader: Call) -> bool:
-        """Whether the loaders that ``call`` passes, if it passes any, are this one."""
-        origins = [_loaders(self._module.value(item.value)) for item in call.args]
+        """Whether the loaders that ``call`` passes, if it passes any, are this one.
+
+        An object that ``call`` passes, or whose method it is, may have been given the loaders: ``Fetcher(loader)``.
+        """
+        given = [item.value for item in call.args]
+        owners = [*given, call.func.value] if isinstance(call.func, cst.Attribute) else given
+        made = [origin for owner in owners for origin in self._made(owner)]
+        passed = [*given, *(item.value for origin in made for item in origin.args)]
+        origins = [_loaders(self._module.value(item)) for item in passed]
         return not any(origins) or any(loader.node in item for item in origins)
+
+    def _made(self, node: cst.BaseExpression) -> list[cst.Call]:
+        """The calls of classes of the program that may have created an object."""
+        value = self._module.value(node)
+        if value.kind is not Kind.OTHER or value.definition is None:
+            return []
+        return [origin for origin in value.origins if isinstance(origin, cst.Call)]
 
     def _builds(self, loop: cst.For | cst.While, loader: Call) -> bool:
         """Whether an iteration of ``loop`` calls the function, or creates the object, that builds the loader."""
@@ -252,10 +285,11 @@ class Epochs:
             taken = [self._innermost(place.iter if isinstance(place, cst.For) else place.for_in.iter, loader)]
         for part in list(taken):
             if isinstance(part, cst.Name):
-                taken += [item.value for item in self._module.names.bindings(part) if item.value is not None]
-        bound = {node.value for node in self._tree.nodes_in(loop.target) if isinstance(node, cst.Name)}
+                bound = [item.value for item in self._module.names.bindings(part) if item.value is not None]
+                taken += [self._innermost(item, loader) for item in bound if isinstance(item, cst.BaseExpression)]
+        targets = {node.value for node in self._tree.nodes_in(loop.target) if isinstance(node, cst.Name)}
         names = [node.value for part in taken for node in self._tree.nodes_in(part) if isinstance(node, cst.Name)]
-        return not bound.isdisjoint(names)
+        return not targets.isdisjoint(names)
 
     def _innermost(self, node: cst.BaseExpression, loader: Call) -> cst.BaseExpression:
         """``loader`` of ``enumerate(tqdm(loader, desc=f"epoch {epoch}"))``."""
@@ -295,8 +329,16 @@ class Epochs:
         return not bound[0].isdisjoint(bound[1])
 
     def _comes_after(self, node: cst.CSTNode, loader: Call) -> bool:
-        elsewhere = self._module.function_of(node) is not self._module.function_of(loader.node)
-        return elsewhere or self._tree.index(node) > self._tree.index(loader.node)
+        function = self._module.function_of(node)
+        if function is self._module.function_of(loader.node):
+            return self._tree.index(node) > self._tree.index(loader.node)
+        return function is None or not self._makes_dataset(function, loader)
+
+    def _makes_dataset(self, function: cst.FunctionDef, loader: Call) -> bool:
+        """Whether a function creates the dataset of ``loader`` and returns it: what it changes, it changes before."""
+        made = self._module.value(loader.argument("dataset").value).origins
+        returned = (self._module.value(item).origins for item in self._module.definitions.returns(function) if item)
+        return any(self._tree.within(origin, function) for origins in returned for origin in origins & made)
 
 
 def _head(node: cst.CSTNode | None) -> cst.Name | None:
@@ -319,3 +361,14 @@ def _loaders(value: Value) -> frozenset[cst.CSTNode]:
         return value.origins
     parts = (*value.elements, *((value.each,) if value.each else ()))
     return frozenset(origin for part in parts for origin in _loaders(part))
+
+
+def _conjuncts(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What ``a and b and c`` asks."""
+    if isinstance(node, cst.BooleanOperation) and isinstance(node.operator, cst.And):
+        return [*_conjuncts(node.left), *_conjuncts(node.right)]
+    return [node]
+
+
+def _is_true(node: cst.CSTNode | None) -> bool:
+    return isinstance(node, cst.Name) and node.value == "True"

@@ -41,6 +41,8 @@ _ONE_BY_ONE = re.compile(
 #: Methods that pass one text, or one conversation, to a tokenizer.
 _ENCODING = frozenset({"encode", "encode_plus", "apply_chat_template"})
 _BATCH = re.compile(r"batch|chunk|group|loader", re.IGNORECASE)
+#: Functions and methods that cut a tensor into parts of many rows each.
+_CUTTING = frozenset({"split", "chunk", "tensor_split", "split_with_sizes"})
 #: The maximum number of expressions that a sample is followed through.
 _LIMIT = 60
 
@@ -342,10 +344,20 @@ class Samples(ForestFact):
                 for resize in self._sizes.fixed_by(call, body):
                     return "all samples get the same size", resize
         rows = self._rows(single)
+        if rows is None or self._are_cut(rows):
+            return None
         value = self._module.value(rows)
         if value.kind is Kind.TENSOR and (value.sure or value.role is Role.BATCH):
             return "the samples are rows of a tensor", rows
         return None
+
+    def _are_cut(self, rows: cst.CSTNode) -> bool:
+        """Whether a loop goes over parts of a tensor, of many rows each: ``for part in torch.split(points, 4096)``."""
+        made = self._module.values.reaching.of(rows) if isinstance(rows, cst.Name) else []
+        return any(
+            isinstance(item, cst.Call) and last_name(item.func) in _CUTTING
+            for item in (rows, *(binding.value for binding in made))
+        )
 
     def _rows(self, node: cst.CSTNode | None) -> cst.CSTNode | None:
         """``xs`` of ``xs[i].unsqueeze(0)``, or of ``x[None]`` in ``for x in xs``."""
@@ -362,6 +374,6 @@ class Samples(ForestFact):
             return None
         looped = [item.value for item in self._module.names.bindings(node) if item.kind == "for"]
         rows = looped[0] if len(looped) == 1 else None
-        while isinstance(rows, cst.Call) and rows.args:  # enumerate(tqdm(xs))
+        while isinstance(rows, cst.Call) and rows.args and last_name(rows.func) not in _CUTTING:  # enumerate(tqdm(xs))
             rows = rows.args[0].value
         return rows

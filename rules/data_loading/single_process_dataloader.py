@@ -22,7 +22,8 @@ class SingleProcessDataloader(Rule):
     Flags a `torch.utils.data.DataLoader` without `num_workers`, or with `num_workers=0`, if its batches feed a network
     in a program that uses CUDA. The 0 may also be a constant, an attribute of a configuration class, the default of a
     parameter or an entry of `**options`. It does not count if the command line, or code that torchlint cannot see, may
-    override it.
+    override it. A dataset that is seen to take its items from memory is not flagged, unless the collate function reads
+    files.
 
     ## Why it is slow
     Without worker processes, the training process reads, decodes and augments every item. The GPU waits until the batch

@@ -24,7 +24,7 @@ class UnpinnedDataloader(Rule):
 
     - if the copied tensor is computed from the batch or converted to another dtype, because such a tensor is never
       pinned;
-    - if only its labels are copied, which are small;
+    - if only its labels are copied, which are small, or graphs of DGL, which a loader does not pin;
     - if most parts of its batches are converted by `.float()`: the dataset then yields 64-bit numbers, and the
       conversion creates new tensors.
 

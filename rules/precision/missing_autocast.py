@@ -32,6 +32,7 @@ class MissingAutocast(Rule):
 
     - networks whose layers are all visibly tiny;
     - optimizers of an image instead of a network;
+    - agents that learn in an environment, because their networks are small;
     - files that need precise results: second derivatives, log-determinants, matrix decompositions, spectra.
 
     ## Why it is slow

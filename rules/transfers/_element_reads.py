@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.semantics.value import Role
@@ -155,4 +156,11 @@ class ElementReads:
             return any(
                 not item.path and isinstance(item.value, cst.Call) and self._is_tuple(item.value) for item in reached
             )
-        return isinstance(node, cst.Call) and called_name(node) in _TUPLES
+        if not isinstance(node, cst.Call):
+            return False
+        returned = [
+            item
+            for function in self._module.fact(Dispatch).run(node)
+            for item in self._module.definitions.returns(function)
+        ]
+        return called_name(node) in _TUPLES or any(isinstance(item, (cst.Tuple, cst.List)) for item in returned)

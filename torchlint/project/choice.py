@@ -21,6 +21,8 @@ BUDGET = 150_000
 MAX_PIECE = 30_000
 #: A piece that is longer, such as the class of a project's options, comes as early as one of so many characters.
 FAR = 4_000
+#: ... and a function of a script that uses a file, as one of so many: it tells the device and the loaders.
+FAR_SCRIPT = 1_000
 #: A module that more files import is a public one: who calls it is unknown.
 MAX_IMPORTERS = 16
 #: A piece that only imports: it is chosen with what uses its names.
@@ -47,6 +49,9 @@ class Files(Protocol):
 
     def importers_of(self, file: str) -> tuple[str, ...]:
         """The files that import a file."""
+
+    def is_script(self, file: str) -> bool:
+        """Whether a program starts with a file."""
 
 
 class Choice:
@@ -109,7 +114,8 @@ class Choice:
         if len(text) > MAX_PIECE or _IMPORT.match(text):
             return
         self._added.add((file, index))
-        heapq.heappush(self._waiting, (self._distance + min(len(text), FAR), len(self._added), file, index, is_caller))
+        far = min(len(text), FAR_SCRIPT if is_caller and self._files.is_script(file) else FAR)
+        heapq.heappush(self._waiting, (self._distance + far, len(self._added), file, index, is_caller))
 
     def _text(self, file: str, index: int) -> str:
         starts = self._facts(file).pieces.starts

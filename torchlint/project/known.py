@@ -15,5 +15,12 @@ INSTALLED = frozenset(
     "tokenizers torch torch_geometric torch_xla torchaudio torchdata torchmetrics torchtext torchvision tqdm "
     "transformers triton trl wandb xformers yacs yaml".split()
 )
+#: Packages that many projects have: their names do not tell whose they are.
+COMMON = frozenset(
+    "agents algo algorithms api apps common config configs core criterion data dataset datasets engine engines eval "
+    "evaluation examples experiments layers lib libs loss losses metrics model modeling models module modules net nets "
+    "network networks nn ops optim optimizers runner scripts solver src test tests tools train trainer trainers "
+    "training transforms util utils".split()
+)
 #: Folders of code that is copied from elsewhere.
 VENDORED = frozenset("3rdparty extern external thirdparty third_party vendor vendored _vendor".split())

@@ -213,6 +213,10 @@ class Project:
         """The files that import a file, all relative to the root."""
         return self._graph.importers(file)
 
+    def is_script(self, file: str) -> bool:
+        """Whether a program starts with a file, relative to the root."""
+        return file in self._graph.entries
+
     def is_taken(self, file: str, name: str) -> bool:
         """Whether another file may take a name from the top level of a file, given relative to the root."""
         return any(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torchlint.project.known import INSTALLED, STANDARD
+from torchlint.project.known import COMMON, INSTALLED, STANDARD
 from torchlint.project.layout import Layout, ancestors, folder_of, joined
 
 
@@ -31,7 +31,7 @@ class Resolver:
         """The file of ``module`` in a program whose ``sys.path`` begins with ``path``."""
         top = module.partition(".")[0]
         if top not in self.layout.places:
-            return None
+            return None if top in STANDARD or top in INSTALLED else self._in_larger_repository(module)
         file = self.layout.find(path, module)
         if file is not None or any(self.layout.file_at(folder, top) for folder in path):
             return file
@@ -39,6 +39,19 @@ class Resolver:
         if key not in self._guesses:
             self._guesses[key] = self._elsewhere(module, importer)
         return self._guesses[key]
+
+    def _in_larger_repository(self, module: str) -> str | None:
+        """The file of a module that is named from the root of a repository which this one is a part of.
+
+        So ``company.team.detector.tools.train`` in the repository of the package ``detector``.
+        """
+        parts = module.split(".")
+        for index in range(1, len(parts)):
+            package = self.layout.file_at("", parts[index]) if parts[index] not in COMMON else None
+            if package is not None and package.endswith("/__init__.py"):
+                found = (self.layout.file_at("", ".".join(parts[start:])) for start in (index, index + 1))
+                return next((file for file in found if file is not None), None)
+        return None
 
     def _elsewhere(self, module: str, importer: str) -> str | None:
         """The file of a module that is not in the folders a program adds to ``sys.path``."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from functools import cached_property
+
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
@@ -24,6 +27,11 @@ _SAME_MEMORY = frozenset(
 _SAME_IF_WHOLE = frozenset({"contiguous", "reshape", "flatten"})
 #: Methods that convert a tensor, which gives a new one unless it has that type already.
 _CASTS = frozenset("half float double bfloat16 long int bool byte short type to type_as".split())
+
+#: What labels are called, which are much smaller than the data that they belong to.
+_LABELS = re.compile(r"^(y|\w+_y|y_\w+|(\w+_)?(targets?|labels?|lbls?|pids?|class(es)?|gts?)(_?\w)?)$", re.IGNORECASE)
+#: What graphs of DGL hold tensors in; a loader does not pin them.
+_OF_GRAPHS = frozenset({"ndata", "edata", "srcdata", "dstdata"})
 
 
 class BatchParts(ForestFact):
@@ -48,6 +56,22 @@ class BatchParts(ForestFact):
         So it may be after ``.float()``, which copies nothing if the images are float32, as most are.
         """
         return self._is_part(node, (), _DEPTH, all_paths=False)
+
+    def is_of_graph(self, move: cst.Call) -> bool:
+        """Whether ``move`` moves a graph, or a part of one: ``graphs.ndata["feat"].to(device)``."""
+        node: cst.CSTNode | None = move
+        while isinstance(node, (cst.Call, cst.Attribute, cst.Subscript)):
+            node = node.func if isinstance(node, cst.Call) else node.value
+        return isinstance(node, cst.Name) and (self._module.function_of(move), node.value) in self._graphs
+
+    @cached_property
+    def _graphs(self) -> frozenset[tuple[cst.CSTNode | None, str]]:
+        """The names of graphs, with the functions in which they are."""
+        return frozenset(
+            (self._module.function_of(node), node.value.value)
+            for node in self._module.tree.attributes
+            if node.attr.value in _OF_GRAPHS and isinstance(node.value, cst.Name)
+        )
 
     def _is_part(self, node: cst.CSTNode | None, path: tuple[int, ...], depth: int, *, all_paths: bool) -> bool:
         """Whether what ``path`` takes from ``node`` by unpacking is a part."""
@@ -134,3 +158,11 @@ class BatchParts(ForestFact):
             and value.func.value.value == binding.name
             and any(isinstance(above, cst.If) for above in self._module.tree.ancestors(binding.node))
         )
+
+
+def is_of_labels(call: cst.Call) -> bool:
+    """Whether ``call`` moves labels: ``targets.cuda()``, ``labels.long().to(device)``."""
+    moved = call.func.value if isinstance(call.func, cst.Attribute) else None
+    while isinstance(moved, cst.Call) and isinstance(moved.func, cst.Attribute):
+        moved = moved.func.value
+    return isinstance(moved, cst.Name) and bool(_LABELS.match(moved.value))

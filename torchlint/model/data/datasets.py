@@ -13,6 +13,7 @@ from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of, keyword, moved_to
 from torchlint.model.semantics.value import Device, named_device
+from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import dotted_name, last_part
 
 #: Methods of a dataset that run once per item or batch.
@@ -44,6 +45,8 @@ _CONVERTERS = (
     )
     | frozenset({"numpy.array", "numpy.asarray", "numpy.random.randint", "random.randint", "numpy.int64"})
 )
+#: Functions of libraries that read a file: ``librosa.load``, ``PIL.Image.open``, ``cv2.imread``.
+_READERS = frozenset("open load imread read read_image memmap loadtxt loadmat read_csv wavread".split())
 
 
 class ItemRole(Enum):
@@ -262,6 +265,28 @@ class Datasets(ForestFact):
         """Whether the dataset is what one file holds: ``torch.load("items.pt")``."""
         made = [self._module.name_of(call.func) for call in self._constructions(dataset)]
         return bool(made) and all(name in ("torch.load", "numpy.load", "pickle.load", "joblib.load") for name in made)
+
+    def collation_reads_files(self, loader: Call) -> bool:
+        """Whether the function that makes items into batches reads files: the dataset only gives it their names.
+
+        It may be an argument, or what a class derived from ``DataLoader`` sets.
+        """
+        found = self.collates(loader.argument("collate_fn").value)
+        derived = loader.is_of_derived_class
+        for item in self._module.definitions.called(loader.node, self._module.values) if derived else ():
+            for binding in self._tree.scopes[item].attributes.get("collate_fn", ()):
+                found += self.collates(binding.value if isinstance(binding.value, cst.BaseExpression) else None)
+        return any(map(self._reads_files, found))
+
+    def _reads_files(self, function: cst.FunctionDef | cst.Lambda, depth: int = 2) -> bool:
+        for call in self._tree.calls_in(function.body):
+            name = self._module.name_of(call.func)
+            if name is not None and last_part(name) in _READERS:
+                return True
+            called = self._module.definitions.called(call, self._module.values) if depth > 0 else []
+            if any(isinstance(item, cst.FunctionDef) and self._reads_files(item, depth - 1) for item in called):
+                return True
+        return False
 
     def _is_handful(self, definition: cst.ClassDef) -> bool:
         """Whether the class says that it has only a few items: ``def __len__(self): return 4``."""

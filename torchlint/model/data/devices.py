@@ -79,13 +79,16 @@ class Devices(ForestFact):
     def _is_set_elsewhere(self, node: cst.BaseExpression, depth: int = _DEPTH) -> bool:
         """Whether a device is one of settings that are out of sight: ``self.device``, ``config["device"]``.
 
+        Or one of settings that another function stores: ``settings["device"] = torch.device("cuda")``.
         An option of the command line is not: its default is known.
         """
         if isinstance(node, cst.Call):
             is_device = self._module.name_of(node.func) == "torch.device" and bool(node.args)
             return is_device and self._is_set_elsewhere(node.args[0].value, depth)
         value = self._module.value(node)
-        if value.device is not None or value.kind not in (Kind.UNKNOWN, Kind.NONE, Kind.OTHER, Kind.DEVICE):
+        if value.device is not None:
+            return value.device is Device.CUDA
+        if value.kind not in (Kind.UNKNOWN, Kind.NONE, Kind.OTHER, Kind.DEVICE):
             return False
         if not isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
             return False

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.data.batch_parts import BatchParts
+from torchlint.model.data.batch_parts import BatchParts, is_of_labels
 from torchlint.model.data.datasets import CudaWork, Datasets, ItemRole
 from torchlint.model.data.devices import Devices
 from torchlint.model.data.host_data import HostData
@@ -29,8 +29,8 @@ from torchlint.model.training.purpose import Purposes
 _MOVERS = re.compile(
     r"^(batch_|data_|tensors?_)?((to|2)_?(device|cuda|gpu)|cuda)$|^(move|send|copy|put|transfer|recursive)\w*_(device|cuda|gpu)$"
 )
-#: What labels are called, which are much smaller than the data that they belong to.
-_LABELS = re.compile(r"^(y|\w+_y|y_\w+|(\w+_)?(targets?|labels?|lbls?|pids?|class(es)?|gts?)(_?\w)?)$", re.IGNORECASE)
+#: Functions that make a tensor of an array or a list.
+_MAKING = frozenset(f"torch.{name}" for name in ("from_numpy", "tensor", "as_tensor", "FloatTensor", "LongTensor"))
 _LIGHTNING_LOADERS = frozenset(f"{phase}_dataloader" for phase in ("train", "val", "test", "predict"))
 _FITS = frozenset({"fit", "validate", "test", "predict"})
 
@@ -140,8 +140,8 @@ class Loading(ForestFact):
             elif last in _FITS and isinstance(func, cst.Attribute):
                 for origin in self._handed_to_trainer(call, func):
                     found[origin].append(call)
-        for origin, trainer in self._lightning_loaders.items():
-            found[origin].append(trainer)
+        for origin, trainers in self._lightning_loaders.items():
+            found[origin] += trainers
         for run, data in self._values.engines.runs:
             for origin in batch_origins(iterated(self._module.value(data))):
                 found[origin].append(run)
@@ -173,7 +173,8 @@ class Loading(ForestFact):
 
         One at every step, if there is any. None if only labels are copied, which are a few numbers each.
         """
-        found = [call for call in self.transfers(loader) if not _is_of_labels(call)]
+        parts_of = self._module.fact(BatchParts)
+        found = [call for call in self.transfers(loader) if not is_of_labels(call) and not parts_of.is_of_graph(call)]
         parts = [self._cast_to_float(call.func.value) for call in found if isinstance(call.func, cst.Attribute)]
         cast = [name for name in parts if name]
         is_each = any(isinstance(self._tree.function_of(call), cst.Lambda) for call in found)  # of `map(..., batch)`
@@ -198,9 +199,8 @@ class Loading(ForestFact):
             for origin in self._moved_by(call):
                 if call not in found[origin]:
                     found[origin].append(call)
-        for origin, trainer in self._lightning_loaders.items():
-            if self._is_gpu_trainer(trainer):
-                found[origin].append(trainer)
+        for origin, trainers in self._lightning_loaders.items():
+            found[origin] += filter(self._is_gpu_trainer, trainers)
         return found
 
     def _moved_by(self, call: cst.Call) -> frozenset[cst.CSTNode]:
@@ -220,7 +220,7 @@ class Loading(ForestFact):
                     return self._handed_to_trainer(call, func)
                 return nothing
         name = last_name(func)
-        if _MOVERS.search(name) and call.args:
+        if _MOVERS.search(name) and call.args and not self._moves_new_tensors(call):
             origins = batch_origins(self._module.value(call.args[0].value))
             devices = [argument.value for argument in call.args[1:]]
             if origins and (any(self._is_cuda(node) for node in devices) or "cuda" in name):
@@ -230,6 +230,18 @@ class Loading(ForestFact):
                 value = self._module.value(call.args[0].value)
                 return value.origins if value.kind is Kind.LOADER else nothing
         return nothing
+
+    def _moves_new_tensors(self, call: cst.Call) -> bool:
+        """Whether a function of the program makes the tensors that it moves: batches of arrays are never pinned."""
+        moved = [
+            move.func.value
+            for function in self._module.definitions.called(call, self._values)
+            for move in self._tree.calls_in(function)
+            if isinstance(move.func, cst.Attribute) and move.func.attr.value in ("to", "cuda")
+        ]
+        return bool(moved) and all(
+            any(self._module.name_of(inner.func) in _MAKING for inner in self._tree.calls_in(item)) for item in moved
+        )
 
     def _is_cuda(self, node: cst.BaseExpression) -> bool:
         return named_device(self._module.value(node)) is Device.CUDA
@@ -255,19 +267,17 @@ class Loading(ForestFact):
         return found
 
     @cached_property
-    def _lightning_loaders(self) -> dict[cst.CSTNode, cst.Call]:
-        """The loaders that hooks such as ``train_dataloader`` return, with a trainer of the file that runs them."""
-        trainers = list(self._module.calls("pytorch_lightning.Trainer"))
-        if not trainers:
-            return {}
-        trainer = next((call.node for call in trainers if self._is_gpu_trainer(call.node)), trainers[0].node)
-        found: dict[cst.CSTNode, cst.Call] = {}
+    def _lightning_loaders(self) -> dict[cst.CSTNode, list[cst.Call]]:
+        """The loaders that hooks such as ``train_dataloader`` return, with the trainers of them, on a GPU first."""
+        trainers = [call.node for call in self._module.calls("pytorch_lightning.Trainer")]
+        trainers.sort(key=self._is_gpu_trainer, reverse=True)
+        found: dict[cst.CSTNode, list[cst.Call]] = {}
         for function in self._tree.functions:
             if function.name.value in _LIGHTNING_LOADERS and self._tree.class_of(function) is not None:
                 value = self._values.returned(function)
                 for part in (value, value.each or value, *value.elements):
                     if part.kind is Kind.LOADER:
-                        found.update(dict.fromkeys(part.origins, trainer))
+                        found.update(dict.fromkeys(part.origins, trainers))
         return found
 
     def _is_gpu_trainer(self, trainer: cst.Call) -> bool:
@@ -357,7 +367,9 @@ class Loading(ForestFact):
             return None  # a loader that speaks of processes has been thought about
         if loader.argument("batch_size").literal() == "None" or not self._uses_gpu(loader):
             return None
-        if self._datasets.in_memory(dataset) or not self._datasets.sharded(dataset) or self.yields_cuda(loader):
+        if not self._datasets.sharded(dataset) or self.yields_cuda(loader):
+            return None
+        if self._datasets.in_memory(dataset) and not self._datasets.collation_reads_files(loader):
             return None
         return self.feeds_network(loader)
 
@@ -377,11 +389,3 @@ def _name_of_cast(call: cst.Call) -> str:
     """``images`` of ``images.float()``."""
     func = call.func
     return last_name(func.value) if isinstance(func, cst.Attribute) and func.attr.value == "float" else ""
-
-
-def _is_of_labels(call: cst.Call) -> bool:
-    """Whether ``call`` moves labels: ``targets.cuda()``, ``labels.long().to(device)``."""
-    moved = call.func.value if isinstance(call.func, cst.Attribute) else None
-    while isinstance(moved, cst.Call) and isinstance(moved.func, cst.Attribute):
-        moved = moved.func.value
-    return isinstance(moved, cst.Name) and bool(_LABELS.match(moved.value))

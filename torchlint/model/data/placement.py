@@ -173,7 +173,7 @@ class Placement(ForestFact):
                 return None
             name = self._module.name_of(node.func) or ""
             if name == "torch.autograd.Variable":
-                if len(node.args) != 1 or node.args[0].star:
+                if not node.args or node.args[0].star or not all(map(_is_volatile, node.args[1:])):
                     return None
                 node = node.args[0].value
                 continue
@@ -375,3 +375,8 @@ def _is_of_shape(binding: Binding) -> bool:
     """Whether a name is one of the sizes of a tensor: ``rows, columns = x.shape``."""
     value = binding.value.func if isinstance(binding.value, cst.Call) else binding.value
     return bool(binding.path) and isinstance(value, cst.Attribute) and value.attr.value in ("shape", "size")
+
+
+def _is_volatile(argument: cst.Arg) -> bool:
+    """Whether an argument of ``Variable`` no longer means anything: ``volatile=not self.training``."""
+    return argument.keyword is not None and argument.keyword.value == "volatile"

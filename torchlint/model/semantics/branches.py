@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.semantics.definitions import Definitions
+from torchlint.model.syntax.calls import is_super_call
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.exits import ends_with
 from torchlint.model.syntax.tree import Tree
@@ -34,6 +35,11 @@ class Branches:
         self._tree = tree
         self._definitions = definitions
         self._conditions: dict[cst.FunctionDef, dict[cst.BaseExpression | None, list[_Condition]]] = {}
+
+    def only_adds(self, item: cst.ClassDef | cst.FunctionDef) -> bool:
+        """Whether a method gives what that of its base gives: it returns ``super().to(device)``."""
+        ends = self._definitions.returns(item) if isinstance(item, cst.FunctionDef) else []
+        return bool(ends) and all(isinstance(end, cst.Call) and is_super_call(end, item.name.value) for end in ends)
 
     def reached(self, call: cst.Call, function: cst.FunctionDef) -> Returned | None:
         """The returned expressions of ``function`` that ``call`` can reach; None if it can reach all."""

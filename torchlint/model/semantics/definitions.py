@@ -95,18 +95,22 @@ class Definitions(Classes):
 
     def _of_any(self, owner: Value, name: str, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
         """The methods called ``name`` of an object of one of several classes: ``TRAINERS[kind](model).train()``."""
+        methods = [self.method(item, name) for item in self.classes_of(owner, values)]
+        found = {method for method in methods if method is not None}
+        return [*sorted(found, key=self._tree.index)]
+
+    def classes_of(self, owner: Value, values: Evaluator) -> list[cst.ClassDef]:
+        """The classes that an object may be of, if all calls that may have made it are known."""
         if owner.kind not in (Kind.OTHER, Kind.MODULE) or not 0 < len(owner.origins) <= _MAX_HANDED:
             return []
         made = [
             self.called(origin, values)
-            if isinstance(origin, cst.Call) and not isinstance(origin.func, cst.Attribute)
+            if isinstance(origin, cst.Call)
+            and not (isinstance(origin.func, cst.Attribute) and not self._names.members(origin.func))
             else []
             for origin in owner.origins
         ]
-        classes = [item for items in made for item in items if isinstance(item, cst.ClassDef)]
-        methods = [self.method(item, name) for item in classes]
-        found = {method for method in methods if method is not None}
-        return [*sorted(found, key=self._tree.index)] if all(made) else []
+        return [item for items in made for item in items if isinstance(item, cst.ClassDef)] if all(made) else []
 
     def _handed(self, func: cst.Name, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
         """The functions or classes that a variable or a parameter may hold: ``step`` of ``step = make_step(model)``."""
@@ -160,6 +164,8 @@ class Definitions(Classes):
         elif owner is not None:
             by_method, complete = self._method_calls(function, values)
             calls = by_method.get(function, [])
+            if name == "__next__":
+                calls = [*calls, *self._passed_functions.next_calls(function, values)]
             if name in ("forward", "__call__"):
                 complete = False
         else:

@@ -16,6 +16,10 @@ from torchlint.model.syntax.tree import Tree
 _CLASSES = ("_class", "_cls")
 #: What the settings of a program are called, whose attributes tell nothing of them: ``opt.eval`` is a switch.
 SETTINGS = frozenset("arg args opt opts option options cfg config conf configs hparams hps settings flags".split())
+#: How the names of settings end, whatever they are for: ``net_params["device"]``, ``model_cfg``.
+_SETTINGS_OF = tuple(f"_{name}" for name in (*sorted(SETTINGS), "params", "kwargs", "dict", "name", "path"))
+#: Methods that only networks have.
+_OF_NETWORKS = frozenset({"parameters", "named_parameters", "eval", "state_dict", "load_state_dict"})
 
 
 class Guesses:
@@ -28,7 +32,7 @@ class Guesses:
         """A guess from a name and from what is done with it elsewhere in the file; never sure."""
         used = self._used_as(text)
         last = last_part(text).lower()
-        if last in SETTINGS:
+        if last in SETTINGS or (last.endswith(_SETTINGS_OF) and not used & _OF_NETWORKS):
             return UNKNOWN
         if any(word in last for word in knowledge.LOADER_NAMES):
             return Value(Kind.LOADER, sure=False)

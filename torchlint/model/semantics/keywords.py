@@ -168,7 +168,10 @@ class Keywords:
             if sources is None:
                 return _UNKNOWN
             found = _joined(self.entries(value, key, depth - 1) for value in sources.values)
-            if not sources.complete or (_differs(found) and any(item.kind == "param" for item in bindings)):
+            is_display = len(sources.values) == 1 and isinstance(sources.values[0], cst.Dict)
+            if not (sources.complete or (is_display and isinstance(node, cst.Attribute))) or (
+                _differs(found) and any(item.kind == "param" for item in bindings)
+            ):
                 found = Entries(found.values, found.certain, False)
         for change in self._changes(node, bindings, key, depth):
             found = self._changed(found, change, node, bindings)

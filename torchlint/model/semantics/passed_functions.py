@@ -67,6 +67,17 @@ class PassedFunctions:
                 waiting += ((other, depth - 1) for other in self._next(node, parent, values))
         return sorted(found, key=self._tree.index)
 
+    def next_calls(self, method: cst.FunctionDef, values: Evaluator) -> list[cst.Call]:
+        """The calls ``next(batches)`` that run ``method``, the ``__next__`` of a class."""
+        return [
+            call
+            for call in self._tree.calls
+            if call.args
+            and self._names.resolve(call.func) == "builtins.next"
+            and (owner := values.of(call.args[0].value).definition) is not None
+            and self._calls.method(owner, "__next__") is method
+        ]
+
     def _is_called(self, node: cst.CSTNode) -> bool:
         parent = self._tree.parent(node)
         return isinstance(parent, cst.Call) and parent.func is node

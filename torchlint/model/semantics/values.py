@@ -30,7 +30,7 @@ from torchlint.model.semantics.records import Records
 from torchlint.model.semantics.subscripts import Subscripts
 from torchlint.model.semantics.value import NONE, NUMBER, UNKNOWN, Role, Value, iterated, join, unpacked
 from torchlint.model.syntax.calls import replaces_callee
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.dotted import dotted_name, stored_name
 from torchlint.model.syntax.parameters import class_parameter, first_parameter, is_static, owner_of
 from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.syntax.tree import Tree
@@ -161,7 +161,7 @@ class Values:
     def _stores(self) -> dict[str, list[cst.BaseExpression | None]]:
         found: dict[str, list[cst.BaseExpression | None]] = {}
         for target, value, _ in self._tree.stores:
-            name = dotted_name(target)
+            name = stored_name(target)
             if name is not None:
                 found.setdefault(name, []).append(value)
         return found
@@ -245,6 +245,9 @@ class Values:
                 return found
             if base.kind is Kind.MODULE and attr == "module":
                 return base
+        held = [self._class_attribute(item, attr) for item in self._definitions.classes_of(base, self)]
+        if held and all(held):
+            return join([value for value in held if value is not None])  # of an object of one of several classes
         declared = self.parsers.device(node)
         if declared:
             return declared
@@ -255,7 +258,7 @@ class Values:
                 seen = self._once(("stored", text), lambda: self._join_stored(stored))
                 if seen:
                     return seen
-            elif attr in self.records.stores:
+            elif attr in self.records.names:
                 seen = self._join_stored(self.records.held(node))  # ``self.args.device`` of ``args.device = ...``
                 if seen:
                     return seen
@@ -293,7 +296,7 @@ class Values:
             if found is not None:
                 return found
         definitions = self._definitions.called(node, self)
-        if definitions:
+        if definitions and not all(map(self._branches.only_adds, definitions)):
             return join([self._call_of_definition(node, definition) for definition in definitions])
         if isinstance(node.func, cst.Attribute):
             found = LibraryCalls(self._names, self).method(node, node.func)

@@ -33,3 +33,18 @@ def dotted_name(node: cst.CSTNode | None) -> str | None:
         return None
     parts.append(node.value)
     return ".".join(reversed(parts))
+
+
+def stored_name(target: cst.CSTNode) -> str | None:
+    """``args.options`` of ``args.options = ...``, and of ``vars(args)["options"] = ...``; None of other targets."""
+    if not isinstance(target, cst.Subscript):
+        return dotted_name(target)
+    owner, index = target.value, target.slice[0].slice
+    held: cst.BaseExpression | None = None
+    if isinstance(owner, cst.Attribute) and owner.attr.value == "__dict__":
+        held = owner.value
+    elif isinstance(owner, cst.Call) and called_name(owner) == "vars" and len(owner.args) == 1:
+        held = owner.args[0].value
+    name = dotted_name(held) if held is not None else None
+    key = index.value if isinstance(index, cst.Index) and len(target.slice) == 1 else None
+    return f"{name}.{key.raw_value}" if name is not None and isinstance(key, cst.SimpleString) else None

@@ -244,6 +244,11 @@ class GradModes(ForestFact):
         off = (GradMode.NO_GRAD, GradMode.INFERENCE, GradMode.UNKNOWN)
         return any(self.manager_mode(manager) in off for manager in managers)
 
+    def is_decorated(self, function: cst.FunctionDef) -> bool:
+        """Whether a decorator of a function switches gradients off."""
+        modes = [self.manager_mode(item.decorator) for item in function.decorators]
+        return GradMode.NO_GRAD in modes or GradMode.INFERENCE in modes
+
     def is_inference_hook(self, function: cst.FunctionDef) -> bool:
         """Whether Lightning calls this method in evaluation mode and without gradients."""
         owner = self._tree.class_of(function)

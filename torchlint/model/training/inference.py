@@ -13,6 +13,7 @@ from torchlint.model.data.devices import Devices
 from torchlint.model.module import Module
 from torchlint.model.numerics.precision import Precision
 from torchlint.model.semantics import knowledge
+from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.training.constructors import Constructors
 from torchlint.model.training.evaluation import Evaluation
@@ -150,6 +151,9 @@ class Inference:
         module = self._module
         if module.fact(GradModes).is_turned_on(call):
             return None
+        run = module.fact(Dispatch).run(call)
+        if run and all(module.fact(GradModes).is_decorated(item) for item in run):
+            return None  # a part that switches gradients off by itself, such as a filter
         model = self._indirect.get(call) or module.fact(Networks).network_of(call)
         phase = self._evaluating_phase(call, function)
         if phase is not None and function is not None:

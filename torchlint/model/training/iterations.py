@@ -16,6 +16,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.syntax.exits import ends_with
+from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.library_steps import LibrarySteps
 from torchlint.model.training.loops import Loop, Loops, is_backward, is_batch, is_step
 from torchlint.model.training.purpose import Purposes
@@ -62,11 +63,17 @@ class Iterations(ForestFact):
         """The innermost loops around backward passes and optimizer steps; else the functions that contain them."""
         found: dict[cst.CSTNode, None] = {}
         for call in self._tree.calls:
-            if not (is_backward(call) or self._steps_optimizer(call)):
+            if not (is_backward(call) or self._calls_scaler(call) or self._steps_optimizer(call)):
                 continue
             for place in self._iterations(call):
                 found[place] = None
         return [*found, *(item for item in self._module.fact(LibrarySteps).methods if item not in found)]
+
+    def _calls_scaler(self, call: cst.Call) -> bool:
+        """Whether ``call`` scales a loss and runs its backward pass: ``loss_scaler(loss, optimizer)``."""
+        if not last_name(call.func).endswith("scaler"):
+            return False
+        return self._module.name_of(call.func) is None and self._module.fact(Gradients).is_backward(call)
 
     def _steps_optimizer(self, call: cst.Call) -> bool:
         if not is_step(call) or not isinstance(call.func, cst.Attribute):

@@ -75,14 +75,22 @@ class Networks(ForestFact):
         return func
 
     def _is_run_by_method(self, func: cst.Attribute) -> bool:
-        """Whether ``func`` is a method by which its class, a network of the file, is run: ``model.infer``."""
+        """Whether ``func`` is a method by which its class, a network of the file, is run: ``model.infer``.
+
+        The network may be of one of several classes, all of which are run by it.
+        """
         if func.attr.value not in knowledge.RUNNING_METHODS:
             return False
         owner = self._module.value(func.value)
-        if owner.kind is not Kind.MODULE or owner.definition is None or dotted_name(func.value) == "self":
+        if owner.kind is not Kind.MODULE or dotted_name(func.value) == "self":
             return False
-        method = self._module.definitions.method(owner.definition, func.attr.value)
-        return method is not None and any(
+        definitions = self._module.definitions
+        classes = definitions.classes_of(owner, self._module.values) if owner.definition is None else [owner.definition]
+        methods = [definitions.method(item, func.attr.value) for item in classes]
+        return bool(methods) and all(method is not None and self._runs_itself(method) for method in methods)
+
+    def _runs_itself(self, method: cst.FunctionDef) -> bool:
+        return any(
             self.is_forward(call) or dotted_name(call.func) == "self"
             for call in self._module.tree.calls_in(method.body)
         )

@@ -1,0 +1,247 @@
+"""Programs of several files: objects that take batches, methods of bases, which files are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from whole_program import write
+
+from torchlint import check_text
+from torchlint.project import choice
+from torchlint.project.context import forget
+from torchlint.project.project import Project
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    """Projects of earlier tests are forgotten."""
+    forget()
+
+
+def rows(folder: Path, name: str, code: str) -> list[int]:
+    """The rows of a file of a program where a rule reports."""
+    path = folder / f"{name}.py"
+    text = path.read_text()
+    return [text.count("\n", 0, item.start) + 1 for item in check_text(text, str(path)) if item.code == code]
+
+
+def found(folder: Path, files: Mapping[str, str], name: str, code: str) -> list[int]:
+    """The same, of a program that is written first."""
+    write(folder, files)
+    return rows(folder, name, code)
+
+
+FETCHER = """\
+from photos import Photos
+from torch.utils.data import DataLoader
+
+
+def make_loader(folder):
+    return DataLoader(Photos(folder), batch_size=64, num_workers=4, pin_memory=True)
+
+
+def make_test_loader(folder):
+    return DataLoader(Photos(folder), batch_size=64, num_workers=4, pin_memory=True)
+
+
+class Fetcher:
+    def __init__(self, loader):
+        self.loader = loader
+
+    def __next__(self):
+        try:
+            return next(self.batches)
+        except (AttributeError, StopIteration):
+            self.batches = iter(self.loader)
+            return next(self.batches)
+"""
+FETCHING = """\
+from fetcher import Fetcher, make_loader, make_test_loader
+from munch import {record}
+from nets import make_net
+
+loaders = {record}(train=make_loader("train"), test=make_test_loader("test"))
+net = make_net().cuda()
+batches, samples = Fetcher(loaders.train), Fetcher(loaders.test)
+shown = next(samples)
+for step in range(100_000):
+    net(next({taken}).cuda(non_blocking=True)).sum().backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("record", "taken", "expected"),
+    [("Munch", "batches", [6]), ("Munch", "samples", [10]), ("read_settings", "batches", [])],
+)
+def test_a_record_gives_the_loader_to_an_object_that_takes_batches(
+    tmp_path: Path, record: str, taken: str, expected: list[int]
+) -> None:
+    main = FETCHING.replace("{record}", record).replace("{taken}", taken)
+    assert found(tmp_path, {"fetcher": FETCHER, "main": main}, "fetcher", "TL103") == expected
+
+
+POLICY = """\
+import torch
+from torch import nn
+
+
+class Policy(nn.Module):
+    def __init__(self, scale):
+        super().__init__()
+        self.layer = nn.Linear(4096, 4096)
+        self.scale = torch.tensor(scale)
+
+    def forward(self, state):
+        return self.layer(state) * self.scale
+
+    def to(self, device):
+        self.scale = self.scale.to(device)
+        return {returned}
+"""
+ACTING = """\
+import torch
+from policy import Policy
+from torch.utils.data import DataLoader
+from states import States
+
+policy = Policy(2.0).to(torch.device("cuda"))
+optimizer = torch.optim.SGD(policy.parameters(), lr=0.1)
+total = 0.0
+for states in DataLoader(States(), num_workers=4, pin_memory=True):
+    loss = policy(states.cuda(non_blocking=True)).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    total += loss.item()
+"""
+
+
+@pytest.mark.parametrize("returned", ["super().to(device)", "super(Policy, self).to(device)"])
+def test_a_network_extends_a_method_of_its_base(tmp_path: Path, returned: str) -> None:
+    files = {"policy": POLICY.replace("{returned}", returned), "main": ACTING}
+    assert found(tmp_path, files, "main", "TL201") == [14]
+
+
+ENTRY = """\
+from {package}.tools.training import train
+
+if __name__ == "__main__":
+    train()
+"""
+TRAINING = """\
+from detector.loading import make_loader
+from nets import make_net
+
+
+def train():
+    net = make_net().cuda()
+    for images in make_loader():
+        net(images.cuda()).sum().backward()
+"""
+LOADING = """\
+from photos import Photos
+from torch.utils.data import DataLoader
+
+
+def make_loader():
+    return DataLoader(Photos(), batch_size=64, num_workers=4, pin_memory=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "expected"),
+    [("company.vision.detector", [8]), ("detector", []), ("company.vision.models", []), ("transformers.detector", [])],
+)
+def test_modules_are_named_from_the_root_of_a_larger_repository(
+    tmp_path: Path, package: str, expected: list[int]
+) -> None:
+    files = {
+        "tools/main": ENTRY.replace("{package}", package),
+        "tools/training": TRAINING,
+        "detector/__init__": "",
+        "detector/loading": LOADING,
+        "models/__init__": "",
+    }
+    assert found(tmp_path, files, "tools/training", "TL204") == expected
+
+
+STEP = """\
+from zoo import *
+
+
+def step(net, images):
+    images = images.cuda()
+    return net(images) + {used}
+"""
+STARTING = """\
+import torch
+from photos import Photos
+from step import step
+from torch.utils.data import DataLoader
+
+
+def main():
+{printed}
+    net = torch.nn.Linear(4096, 4096).cuda()
+    for images in DataLoader(Photos(), batch_size=64, num_workers=4, pin_memory=True):
+        step(net, images).sum().backward()
+
+
+main()
+"""
+
+
+@pytest.mark.parametrize(("far", "comes_first"), [(choice.FAR_SCRIPT, True), (4 * choice.FAR_SCRIPT, False)])
+def test_the_script_that_uses_a_file_comes_before_what_the_file_uses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, far: int, comes_first: bool
+) -> None:
+    monkeypatch.setattr(choice, "FAR_SCRIPT", far)
+    zoo = "".join(f"def loss_{number}(x):\n    return x{' + x.mean()' * 100}\n\n\n" for number in range(200))
+    used = " + ".join(f"loss_{number}(images)" for number in range(200))
+    printed = "\n".join(f"    print('what is done in row {number} of the script')" for number in range(90))
+    files = {"zoo": zoo, "step": STEP.replace("{used}", used), "main": STARTING.replace("{printed}", printed)}
+    write(tmp_path, files)
+    project = Project.around(tmp_path / "step.py")
+    assert ("main.py" in choice.Choice(project, ["step.py"]).run()) is comes_first
+
+
+SCALER = """\
+import torch
+
+
+class LossScaler:
+    def __init__(self):
+        self.scaler = torch.amp.GradScaler("cuda")
+
+    def __call__(self, loss, optimizer):
+        self.scaler.scale(loss){called}
+        self.scaler.step(optimizer)
+        self.scaler.update()
+"""
+SCALED = """\
+import torch
+from nets import make_net
+from photos import Photos
+from scaler import LossScaler
+from torch.utils.data import DataLoader
+
+net = make_net().cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+loss_scaler = LossScaler()
+total = 0.0
+for images in DataLoader(Photos(), num_workers=4, pin_memory=True):
+    with torch.autocast("cuda"):
+        loss = net(images.cuda(non_blocking=True)).mean()
+    loss_scaler(loss, optimizer)
+    {read}
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "expected"), [("total += loss.item()", [15]), ("total += loss.detach()", []), ("total += 1", [])]
+)
+def test_an_object_of_another_file_runs_the_backward_pass(tmp_path: Path, read: str, expected: list[int]) -> None:
+    files = {"scaler": SCALER.replace("{called}", ".backward()"), "main": SCALED.replace("{read}", read)}
+    assert found(tmp_path, files, "main", "TL201") == expected
