@@ -6,7 +6,8 @@ import re
 
 #: The head of a loop, and the first line of its body: an assignment to an item.
 _HEAD = re.compile(
-    r"for\s([^:\n]{1,120}?)\sin\b([^\n]{1,200}):[^\S\n]*(?:#[^\n]*)?\n\s*[\w.]+\[([^\n]{1,160}?)\] *(\+?)= ([^\n]*\n[^\n]*)"
+    r"for\s([^:\n]{1,120}?)\sin\b([^\n]{1,200}):[^\S\n]*(?:#[^\n]*)?\n"
+    r"\s*[\w.]+\[([^\n]{1,160}?)\] *(\+?)= ([^\n]*\n[^\n]*)"
 )
 _WORD = re.compile(r"\w+")
 _NUMBER = re.compile(r"(?:-?[\d.]+|True|False)\s*(?:#|$)")

@@ -26,10 +26,10 @@ _FEW = re.compile(
 _TENSOR_METHODS = frozenset({"long", "cpu", "cuda", "detach", "float", "int"})
 #: Functions that compute each row of their arguments from that row alone.
 _ROWWISE = frozenset(
-    "abs acos add asin atan2 bmm ceil clamp cos cross cumsum div dot einsum eq erf exp floor ge gt le log log1p logical_and "
-    "logical_not logical_or lt matmul max mean min mm mul ne norm outer pow reciprocal relu round rsqrt sigmoid sign "
-    "sin softmax sort sqrt square std sub sum tan tanh topk trace where mv argmax argmin var logsumexp cosine_similarity "
-    "log_softmax normalize".split()
+    "abs acos add asin atan2 bmm ceil clamp cos cross cumsum div dot einsum eq erf exp floor ge gt le log "
+    "log1p logical_and logical_not logical_or lt matmul max mean min mm mul ne norm outer pow reciprocal relu "
+    "round rsqrt sigmoid sign sin softmax sort sqrt square std sub sum tan tanh topk trace where mv argmax "
+    "argmin var logsumexp cosine_similarity log_softmax normalize".split()
 )
 #: Methods that compute each row from that row alone.
 _ROWWISE_METHODS = (METHODS - {"cpu", "cuda", "to", "clone"}) | {"dot", "matmul", "mm", "mv", "t", "transpose", "pow"}
@@ -84,16 +84,14 @@ class RowLoops:
             if not isinstance(row, cst.SimpleStatementLine):
                 return []
             for item in row.body:
-                if isinstance(item, cst.AugAssign) and isinstance(item.target, cst.Subscript):
-                    found.append(item)
-                elif (
-                    isinstance(item, cst.Assign)
-                    and len(item.targets) == 1
-                    and isinstance(item.targets[0].target, cst.Subscript)
+                if not isinstance(item, cst.AugAssign) and not (
+                    isinstance(item, cst.Assign) and len(item.targets) == 1
                 ):
-                    found.append(item)
-                else:
                     return []
+                target = item.target if isinstance(item, cst.AugAssign) else item.targets[0].target
+                if not isinstance(target, cst.Subscript):
+                    return []
+                found.append(item)
         return found
 
     def _is_long(self, loop: cst.For, bound: list[str]) -> bool:
