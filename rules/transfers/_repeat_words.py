@@ -19,7 +19,10 @@ def moves_repeatedly(text: str) -> bool:
             return True
         start = text.rfind("\n", 0, move.start()) + 1
         before = text[start : move.start()]
-        if (made[name] or before.strip() in ("", f"{name} =")) and _is_in_loop(text, start, start + _indent(before)):
+        line = text[start : text.find("\n", start) % (len(text) + 1)].rstrip()
+        assigned = before.strip() == f"{name} =" and f"{name}(" in text  # a module is called
+        alone = not before.strip() and line.endswith(")")
+        if (made[name] or assigned or alone) and _is_in_loop(text, start, start + _indent(before)):
             return True
     return False
 
