@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 from torchlint.rule import Cause, Default, Diagnostic, Note, Rule
 
+from ._print_words import shows_tensor
+
 if TYPE_CHECKING:
     from torchlint.model.module import Module
 
@@ -66,6 +68,11 @@ class TensorPrintInLoop(Rule):
     )
     project_words = (("torch", "transformers"), ("backward(", "def training_step(", "def compute_loss("))
     demo = ("GPU",)
+
+    @classmethod
+    def may_concern(cls, text: str) -> bool:
+        """Whether something that is called like a loss or an output is printed or logged."""
+        return super().may_concern(text) and shows_tensor(text)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._shown_tensors import ShownTensors
