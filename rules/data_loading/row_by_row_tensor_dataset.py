@@ -108,7 +108,7 @@ class RowByRowTensorDataset(Rule):
         package, imported = named
         order = "RandomSampler" if shuffle.literal() == "True" else "SequentialSampler"
         rows = f"{package}.{order}({module.code(data)})"
-        arguments = f"{rows}, {module.code(size.value)}, drop_last={drop.literal() or 'False'}"
+        arguments = f"{rows}, {module.code(size.value)}, {drop.literal() or 'False'}"
         sampler = f"sampler={package}.BatchSampler({arguments})"
         changes: list[Edit] = [*imported]
         if size.keyword is not None:
