@@ -28,7 +28,7 @@ _ONE_PASS = frozenset("train training eval evaluate evaluation valid validate va
 #: ... unless they create something from it.
 _MAKING = frozenset("get build make create prepare wrap setup init".split())
 #: Methods that only return information about a dataset.
-_GETTERS = re.compile(
+GETTERS = re.compile(
     r"^(get|is|has|num|print|show|plot|draw|save|write|dump|export|log|info|describe|summary|report|close"
     r"|(run_)?eval(uate)?|compute)(_|$)|^__len__$"
 )
@@ -68,7 +68,7 @@ class Epochs:
             changed = [item.value.value for item in call.args if isinstance(item.value, cst.Attribute)]
             if not (self._module.name_of(call.func) or "").endswith("shuffle"):  # random.shuffle(dataset.items)
                 changed = []
-            if isinstance(call.func, cst.Attribute) and not _GETTERS.search(call.func.attr.value):
+            if isinstance(call.func, cst.Attribute) and not GETTERS.search(call.func.attr.value):
                 changed.append(call.func.value)
             if any(self._is_dataset(owner, loader) for owner in changed):
                 return call

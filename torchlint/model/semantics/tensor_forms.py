@@ -17,6 +17,8 @@ _KEEPING = frozenset(
     "ge gt half int le log long lt ne permute pow reshape round sigmoid softmax square sqrt squeeze t to transpose "
     "unsqueeze view".split()
 )
+#: Methods of a tensor that give one tensor.
+METHODS = REDUCING | _KEEPING
 #: Functions and methods that give several tensors.
 _SEVERAL = frozenset({"topk", "max", "min", "sort", "kthvalue", "mode", "median", "cummax", "cummin"})
 #: Functions of torch that give no tensor.
@@ -77,7 +79,7 @@ class TensorForms(ForestFact):
         func = call.func
         if not isinstance(func, cst.Attribute) or self._module.definitions.called(call, self._module.values):
             return False
-        if func.attr.value not in REDUCING | _KEEPING or (func.attr.value in ("max", "min") and call.args):
+        if func.attr.value not in METHODS or (func.attr.value in ("max", "min") and call.args):
             return False
         return self._is_tensor(func.value, known, depth - 1)
 

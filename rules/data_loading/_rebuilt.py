@@ -1,0 +1,228 @@
+"""Loaders with worker processes that are created again at every epoch, with the same arguments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.model.data.loaders import Loaders
+from torchlint.model.data.loading import Loading
+from torchlint.model.module import Module
+from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.semantics.invariance import Invariance
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.syntax.exits import ends_with
+from torchlint.model.training.loops import Loop, LoopKind, Loops
+from torchlint.model.training.purpose import Purposes
+
+from ._epochs import GETTERS
+from ._workers import Workers, count
+
+#: Loops over whole experiments: each iteration has its own data or model.
+_EXPERIMENTS = re.compile(
+    r"fold|trial|seed|task|exp(eriment)?s?(_|$)|(^|_)runs?(_|$)|split|repeat|stage|phase|client|subject|domain|scale"
+    r"|size|res(olution)?(_|$)|config|cfg|name|model|path|file|key|set(s|$)|param|(^|_)lrs?(_|$)|user|class",
+    re.IGNORECASE,
+)
+#: Classes of torch whose objects depend on their arguments alone.
+_SAMPLERS = re.compile(
+    r"torch\.utils\.data\.(distributed\.)?(Random|Sequential|Batch|Distributed|SubsetRandom|WeightedRandom)Sampler"
+)
+#: Functions that only read a dataset that they are given.
+_READERS = re.compile(r"(^|\.)(len|print|isinstance|DataLoader|enumerate|info|debug|format|str|repr)$")
+_MAX_CALLERS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class RebuiltLoader:
+    """A loader that each iteration of a loop creates again."""
+
+    loader: Call
+    loop: cst.For | cst.While
+    call: cst.Call | None  #: the call in the loop that reaches the loader; None if the loader is in the loop itself
+    statement: cst.Assign | None  #: ``loader = DataLoader(...)`` directly in the body of the loop
+
+
+class RebuiltLoaders:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+
+    def all(self) -> Iterator[RebuiltLoader]:
+        """The loaders of the file that are created again and again, in order."""
+        for loader in self._module.fact(Loaders).within(self._module.root):
+            workers = loader.argument("num_workers").value
+            if workers is None or count(self._module, workers) is Workers.UNKNOWN:
+                continue
+            found = self._rebuilt(loader)
+            if found is not None:
+                yield found
+
+    def _rebuilt(self, loader: Call) -> RebuiltLoader | None:
+        around = self._module.fact(Loops).around(loader.node)
+        if around:
+            loop = around[0]
+            if not self._repeats(loop) or not self._at_every_iteration(loader.node, loop.node):
+                return None
+            if not self._is_steady(loader, loop.node) or not self._is_consumed(loader, loop.node):
+                return None
+            return RebuiltLoader(loader, loop.node, None, self._statement(loader, loop.node))
+        function = self._module.function_of(loader.node)
+        if function is None or self._module.fact(Purposes).is_constructor(function):
+            return None
+        if not self._at_every_iteration(loader.node, function) or not self._is_consumed(loader, function):
+            return None
+        callers = self._module.fact(Dispatch).callers(function)
+        for call in callers if len(callers) <= _MAX_CALLERS else ():
+            loops = self._module.fact(Loops).around(call)
+            if loops and self._repeats(loops[0]) and self._at_every_iteration(call, loops[0].node):
+                if self._is_passed_steadily(loader, function, call, loops[0].node):
+                    return RebuiltLoader(loader, loops[0].node, call, None)
+        return None
+
+    # -- the loop
+
+    def _repeats(self, loop: Loop) -> bool:
+        """Whether a loop runs epochs of one experiment: no iteration makes a network or an optimizer."""
+        if loop.kind is LoopKind.OTHER or loop.loaders:
+            return False
+        if isinstance(loop.node, cst.For):
+            names = [node.value for node in self._tree.nodes_in(loop.node.target) if isinstance(node, cst.Name)]
+            if any(_EXPERIMENTS.search(name) for name in names) or not self._counts(loop.node.iter):
+                return False
+        return not any(self._sets_up(call) for call in self._tree.calls_in(loop.node.body))
+
+    def _counts(self, over: cst.BaseExpression) -> bool:
+        """``range(epochs)``, also in a progress bar."""
+        while isinstance(over, cst.Call) and over.args and self._module.name_of(over.func) != "builtins.range":
+            over = over.args[0].value
+        return isinstance(over, cst.Call) and self._module.name_of(over.func) == "builtins.range"
+
+    def _sets_up(self, call: cst.Call) -> bool:
+        value = self._module.value(call)
+        return value.kind in (Kind.MODULE, Kind.OPTIMIZER) and call in value.origins
+
+    def _at_every_iteration(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
+        """Whether no condition is between the two, and no earlier statement leaves the iteration."""
+        for above, child in climb(self._tree, node, outer):
+            if isinstance(above, (cst.If, cst.IfExp, cst.ExceptHandler, cst.Match, cst.Lambda, cst.BooleanOperation)):
+                return False
+            if isinstance(above, (cst.For, cst.While)) and child is getattr(above, "iter", None):
+                continue  # `for batch in DataLoader(...)`
+            if isinstance(above, (cst.For, cst.While, cst.FunctionDef, cst.ClassDef)):
+                return False
+            if isinstance(above, cst.IndentedBlock) and any(
+                isinstance(item, cst.If) and ends_with(item.body, cst.Continue, cst.Return)
+                for item in above.body[: self._position(above, child)]
+            ):
+                return False
+        return True
+
+    def _position(self, block: cst.IndentedBlock, child: cst.CSTNode) -> int:
+        return next((index for index, item in enumerate(block.body) if item is child), 0)
+
+    # -- the loader
+
+    def _is_consumed(self, loader: Call, outer: cst.CSTNode) -> bool:
+        """Whether code in ``outer`` iterates over the loader, or passes it to a function."""
+        if any(self._tree.within(item.node, outer) for item in self._module.fact(Loading).consumers(loader)):
+            return True
+        return any(
+            self._module.value(item.value).kind is Kind.LOADER
+            and loader.node in self._module.value(item.value).origins
+            and not last_part(dotted_name(call.func) or "").startswith("len")
+            for call in self._tree.calls_in(outer)
+            for item in call.args
+            if isinstance(item.value, cst.Name)
+        )
+
+    def _is_steady(self, loader: Call, loop: cst.CSTNode) -> bool:
+        """Whether all arguments are the same at every iteration of ``loop``, and the dataset does not change."""
+        if any(item.star for item in loader.node.args):
+            return False
+        if not all(self._is_same(item.value, loop) for item in loader.node.args):
+            return False
+        data = loader.argument("dataset").value
+        return isinstance(data, (cst.Name, cst.Attribute)) and not self._changes(data, loader, loop)
+
+    def _is_same(self, node: cst.BaseExpression, loop: cst.CSTNode) -> bool:
+        if isinstance(node, cst.Call):
+            made = _SAMPLERS.fullmatch(self._module.name_of(node.func) or "") is not None
+            if made or isinstance(self._module.value(node.func).definition, cst.ClassDef):
+                return all(self._is_same(item.value, loop) for item in node.args)
+        if isinstance(node, cst.Lambda):
+            return all(
+                not self._module.fact(Invariance).is_bound_in(name, loop)
+                for name in self._tree.nodes_in(node.body)
+                if isinstance(name, cst.Name)
+            )
+        return self._module.fact(Invariance).is_invariant(node, loop)
+
+    def _changes(self, data: cst.BaseExpression, loader: Call, loop: cst.CSTNode) -> bool:
+        """Whether something in ``loop`` may change the dataset, which a loader with workers would not see."""
+        text = dotted_name(data)
+        for target, _, statement in self._tree.stores:
+            owner = target.value if isinstance(target, (cst.Attribute, cst.Subscript)) else None
+            if owner is not None and self._tree.within(statement, loop) and self._is_part(owner, text):
+                return True
+        for call in self._tree.calls_in(loop):
+            if call is loader.node:
+                continue
+            func = call.func
+            if isinstance(func, cst.Attribute) and self._is_part(func.value, text):
+                if not GETTERS.search(func.attr.value):
+                    return True
+            elif any(self._is_part(item.value, text) for item in call.args):
+                name = self._module.name_of(func) or dotted_name(func) or ""
+                if not _READERS.search(name) and not _SAMPLERS.fullmatch(name):
+                    return True
+        return False
+
+    def _is_part(self, node: cst.CSTNode, text: str | None) -> bool:
+        """Whether ``node`` is the dataset or a part of it."""
+        name = dotted_name(node)
+        return text is not None and name is not None and (name == text or name.startswith(text + "."))
+
+    def _is_passed_steadily(self, loader: Call, function: cst.FunctionDef, call: cst.Call, loop: cst.CSTNode) -> bool:
+        """Whether each call in ``loop`` creates the loader with the same arguments."""
+        if not self._is_steady(loader, function):
+            return False
+        names = [part for item in loader.node.args for part in self._tree.nodes_in(item.value)]
+        bound = [item for name in names if isinstance(name, cst.Name) for item in self._module.names.bindings(name)]
+        return all(
+            self._is_argument_steady(item.node, function, call, loop)
+            if isinstance(item.node, cst.Param) and self._tree.function_of(loader.node) is function
+            else not self._tree.within(item.node, loop)
+            for item in bound
+        )
+
+    def _is_argument_steady(
+        self, param: cst.Param, function: cst.FunctionDef, call: cst.Call, loop: cst.CSTNode
+    ) -> bool:
+        if param.name.value in ("self", "cls"):
+            return True
+        given = self._module.definitions.argument_of(call, function, param)
+        if given is None:
+            return not any(item.star for item in call.args)
+        return self._is_same(given, loop)
+
+    def _statement(self, loader: Call, loop: cst.For | cst.While) -> cst.Assign | None:
+        """The statement that a fix can move in front of the loop."""
+        statement = self._tree.parent(loader.node)
+        if not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
+            return None
+        row = self._tree.parent(statement)
+        target = statement.targets[0].target
+        if row is None or self._tree.parent(row) is not loop.body or not isinstance(target, cst.Name):
+            return None
+        scope = self._module.names.home_of(target)
+        alone = scope is not None and len(scope.bindings[target.value]) == 1
+        return statement if alone and isinstance(row, cst.SimpleStatementLine) and len(row.body) == 1 else None

@@ -1,0 +1,242 @@
+"""Files that a dataset opens or parses again for every item: the path does not depend on the item."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.exits import ends_with
+from torchlint.model.syntax.parameters import first_parameter
+
+#: Functions that read the whole file at the path that is their first argument.
+_PARSERS = frozenset(
+    f"pandas.read_{kind}" for kind in "csv table json parquet pickle excel feather hdf xml fwf".split()
+) | frozenset(
+    "numpy.load numpy.loadtxt numpy.genfromtxt numpy.fromfile torch.load joblib.load scipy.io.loadmat "
+    "pickle.load json.load yaml.load yaml.safe_load yaml.full_load dill.load csv.reader csv.DictReader "
+    "pycocotools.coco.COCO polars.read_csv polars.read_parquet soundfile.read torchaudio.load".split()
+)
+#: Classes and functions that open a file or a database, which takes longer than to read an item of it.
+_OPENERS = frozenset(
+    {"h5py.File", "lmdb.open", "zipfile.ZipFile", "tarfile.open", "sqlite3.connect", "lmdb.Environment"}
+)
+#: Parsers that are given an open file.
+_OF_FILES = frozenset(
+    "pickle.load json.load yaml.load yaml.safe_load yaml.full_load dill.load csv.reader csv.DictReader".split()
+)
+#: Arguments with which only a part of a file is read.
+_PARTIAL = frozenset(
+    "mmap_mode mmap nrows skiprows chunksize iterator filters columns usecols count offset where start stop key "
+    "frame_offset num_frames frames max_rows variable_names".split()
+)
+_WHOLE = frozenset({"read", "readlines"})  #: methods of a file that read all of it
+#: Functions and methods whose result depends on their arguments alone.
+_PATHS = ("os.path.", "pathlib.", "posixpath.")
+_TEXTS = frozenset("format join joinpath replace with_suffix strip rstrip lstrip lower as_posix resolve".split())
+_CACHES = ("cache", "memo")
+_DEPTH = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Reparsed:
+    """A call that opens or reads the same file for every item."""
+
+    call: cst.Call
+    method: cst.FunctionDef  #: ``__getitem__``
+    helper: cst.Call | None  #: the call of the helper with ``call``; None if ``__getitem__`` itself contains it
+    opens: bool  #: whether it only opens the file
+
+
+class ReparsedFiles:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+
+    def all(self) -> Iterator[Reparsed]:
+        """The calls, in order."""
+        for definition in self._tree.classes:
+            if not self._module.is_own(definition):
+                continue
+            made = self._module.values.instance(definition)
+            method = self._own_method(definition)
+            if method is None or made.kind is not Kind.DATASET or not made.sure or not self._uses_index(method):
+                continue
+            yield from self._in_function(method, method, None)
+            for call in self._tree.calls_in(method.body):
+                helper = self._helper(call, definition)
+                if helper is not None and self._runs_always(call, method):
+                    yield from self._in_function(helper, method, call)
+
+    def _own_method(self, definition: cst.ClassDef) -> cst.FunctionDef | None:
+        found = [item.node for item in self._tree.scopes[definition].bindings.get("__getitem__", ())]
+        return found[0] if len(found) == 1 and isinstance(found[0], cst.FunctionDef) else None
+
+    def _uses_index(self, method: cst.FunctionDef) -> bool:
+        names = [item.name.value for item in method.params.params[1:2]]
+        return any(isinstance(node, cst.Name) and node.value in names for node in self._tree.nodes_in(method.body))
+
+    def _helper(self, call: cst.Call, definition: cst.ClassDef) -> cst.FunctionDef | None:
+        """The method of the same class that ``self.load(...)`` calls, if each call runs its body."""
+        func = call.func
+        if not isinstance(func, cst.Attribute) or dotted_name(func.value) != "self":
+            return None
+        found = [item.node for item in self._tree.scopes[definition].bindings.get(func.attr.value, ())]
+        if len(found) != 1 or not isinstance(found[0], cst.FunctionDef):
+            return None
+        decorators = " ".join(self._module.code(item.decorator) for item in found[0].decorators)
+        return None if any(word in decorators for word in _CACHES) else found[0]
+
+    def _in_function(
+        self, function: cst.FunctionDef, method: cst.FunctionDef, helper: cst.Call | None
+    ) -> Iterator[Reparsed]:
+        calls = self._tree.calls_in(function.body)
+        if any(isinstance(call.func, cst.Attribute) and call.func.attr.value in ("seek", "get_data") for call in calls):
+            return
+        for call in calls:
+            path = self._path_read_by(call, function)
+            if path is None or self._tree.function_of(call) is not function:
+                continue
+            if self._is_same(path, function) and self._runs_always(call, function):
+                yield Reparsed(call, method, helper, self._module.name_of(call.func) in _OPENERS)
+
+    # -- the path
+
+    def _path_read_by(self, call: cst.Call, function: cst.FunctionDef) -> cst.BaseExpression | None:
+        """The path of the file that ``call`` reads whole, or opens; None for other calls."""
+        name = self._module.name_of(call.func)
+        if name in _PARSERS | _OPENERS:
+            if any(item.star or (item.keyword is not None and item.keyword.value in _PARTIAL) for item in call.args):
+                return None
+            given = call.args[0].value if call.args and call.args[0].keyword is None else None
+            if given is None or (name == "h5py.File" and self._writes(call)):
+                return None
+            return self._opened(given) if name in _OF_FILES else given
+        func = call.func
+        if isinstance(func, cst.Attribute) and func.attr.value in _WHOLE and not call.args:
+            return self._opened(func.value)
+        return None
+
+    def _writes(self, call: cst.Call) -> bool:
+        """Whether the mode, of ``h5py.File``, is not known to be ``"r"``, which is the default."""
+        modes = [item.value for item in call.args[1:] if item.keyword is not None and item.keyword.value == "mode"]
+        modes += [item.value for item in call.args[1:2] if item.keyword is None]
+        return any(not isinstance(mode, cst.SimpleString) or mode.raw_value != "r" for mode in modes)
+
+    def _opened(self, file: cst.BaseExpression) -> cst.BaseExpression | None:
+        """The path of ``open(path)``, there or in a ``with`` or an assignment before."""
+        if isinstance(file, cst.Name):
+            reached = self._module.values.reaching.of(file)
+            if len(reached) != 1 or reached[0].path or reached[0].kind not in ("with", "assign"):
+                return None
+            file = reached[0].value or file
+        if isinstance(file, cst.Call) and file.args and self._module.name_of(file.func) in ("builtins.open", "io.open"):
+            modes = [item.value for item in file.args[1:]]
+            if any(isinstance(mode, cst.SimpleString) and set(mode.raw_value) & set("wax+") for mode in modes):
+                return None
+            return file.args[0].value
+        return None
+
+    def _is_same(self, node: cst.CSTNode, function: cst.FunctionDef, depth: int = _DEPTH) -> bool:
+        """Whether a path is the same for all items: it contains constants and attributes of ``self`` alone."""
+        if depth <= 0:
+            return False
+        if isinstance(node, cst.SimpleString):
+            return True
+        if isinstance(node, cst.FormattedString):
+            return all(
+                self._is_same(part.expression, function, depth - 1)
+                for part in node.parts
+                if isinstance(part, cst.FormattedStringExpression)
+            )
+        if isinstance(node, cst.BinaryOperation):
+            return self._is_same(node.left, function, depth - 1) and self._is_same(node.right, function, depth - 1)
+        if isinstance(node, cst.ConcatenatedString):
+            return self._is_same(node.left, function, depth - 1) and self._is_same(node.right, function, depth - 1)
+        if isinstance(node, cst.Attribute):
+            return self._is_attribute_same(node, function)
+        if isinstance(node, cst.Name):
+            return self._is_name_same(node, function, depth)
+        return isinstance(node, cst.Call) and self._is_call_same(node, function, depth)
+
+    def _is_attribute_same(self, node: cst.Attribute, function: cst.FunctionDef) -> bool:
+        """``self.path``, ``self.args.path``: not set by ``__getitem__``, and no property."""
+        text = dotted_name(node)
+        owner = self._tree.class_of(function)
+        first = first_parameter(function)
+        if text is None or owner is None or first is None or not text.startswith(first.name.value + "."):
+            return False
+        name = text.split(".")[1]
+        for item in self._module.definitions.lineage(owner):
+            scope = self._tree.scopes[item]
+            if any(binding.kind == "function" for binding in scope.bindings.get(name, ())):
+                return False
+            for binding in scope.attributes.get(name, ()):
+                place = self._tree.function_of(binding.node)
+                if not isinstance(place, cst.FunctionDef) or place.name.value.startswith("__getitem"):
+                    return False
+        return any(
+            name in self._tree.scopes[item].attributes or name in self._tree.scopes[item].bindings
+            for item in self._module.definitions.lineage(owner)
+        )
+
+    def _is_name_same(self, node: cst.Name, function: cst.FunctionDef, depth: int) -> bool:
+        reached = self._module.values.reaching.of(node)
+        if not reached or any(item.kind != "assign" or item.path or item.value is None for item in reached):
+            return False
+        if all(self._tree.function_of(item.node) is None for item in reached):
+            return len(reached) == 1  # a constant of the file
+        return all(
+            self._tree.function_of(item.node) is function
+            and item.value is not None
+            and self._is_same(item.value, function, depth - 1)
+            for item in reached
+        )
+
+    def _is_call_same(self, node: cst.Call, function: cst.FunctionDef, depth: int) -> bool:
+        """``os.path.join(self.root, "a.csv")``, ``"{}/a".format(self.root)``."""
+        if any(item.star for item in node.args):
+            return False
+        name = self._module.name_of(node.func) or ""
+        of_text = isinstance(node.func, cst.Attribute) and node.func.attr.value in _TEXTS
+        if not (name.startswith(_PATHS) or name == "builtins.str"):
+            if name or not of_text or not isinstance(node.func, cst.Attribute):
+                return False
+            if not self._is_same(node.func.value, function, depth - 1):
+                return False
+        return all(self._is_same(item.value, function, depth - 1) for item in node.args)
+
+    # -- how often
+
+    def _runs_always(self, node: cst.CSTNode, function: cst.FunctionDef) -> bool:
+        """Whether each call of ``function`` runs ``node``: no ``if self.file is None`` or cache is in between."""
+        for above, child in climb(self._tree, node, function):
+            if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test and not self._is_flag(above.test):
+                return False
+            if isinstance(above, (cst.ExceptHandler, cst.Match, cst.Lambda, cst.FunctionDef, cst.BooleanOperation)):
+                return False
+            if isinstance(above, cst.IndentedBlock):
+                before = above.body[: next(i for i, item in enumerate(above.body) if item is child)]
+                if any(isinstance(item, cst.If) and ends_with(item.body, cst.Return) for item in before):
+                    return False
+        return True
+
+    def _is_flag(self, test: cst.BaseExpression) -> bool:
+        """``if self.train:``, ``if self.mode == "train":``."""
+        if isinstance(test, cst.Attribute):
+            return dotted_name(test) is not None
+        if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+            return False
+        item = test.comparisons[0]
+        return (
+            isinstance(test.left, cst.Attribute)
+            and isinstance(item.operator, (cst.Equal, cst.NotEqual))
+            and isinstance(item.comparator, cst.SimpleString)
+        )

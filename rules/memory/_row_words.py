@@ -1,0 +1,33 @@
+"""Words without which a text writes no tensor row by row; no heavy imports."""
+
+from __future__ import annotations
+
+import re
+
+#: The head of a loop, and the first line of its body: an assignment to an item.
+_HEAD = re.compile(
+    r"for\s([^:\n]{1,120}?)\sin\b([^\n]{1,200}):[^\S\n]*(?:#[^\n]*)?\n"
+    r"\s*[\w.]+\[([^\n]{1,160}?)\] *(\+?)= ([^\n]*\n[^\n]*)"
+)
+_WORD = re.compile(r"\w+")
+_NUMBER = re.compile(r"(?:-?[\d.]+|True|False)\s*(?:#|$)")
+
+
+def writes_rows(text: str) -> bool:
+    """Whether the body of a loop begins with an assignment to an item that the loop variable names."""
+    return any(_writes_row(*head.groups()) for head in _HEAD.finditer(text))
+
+
+def _writes_row(targets: str, over: str, index: str, plus: str, value: str) -> bool:
+    if ".items()" in over or ".keys()" in over or "'" in index or '"' in index:
+        return False
+    bound = _WORD.findall(targets)
+    if set(bound).isdisjoint(_WORD.findall(index)):
+        return False
+    if _NUMBER.match(value.splitlines()[0]):
+        return bool(plus) or ":" in index
+    return (
+        not plus
+        and re.search(r"\b(?:range|enumerate|zip)\(", over) is not None
+        and any(f"[{name}]" in value or f"[:, {name}]" in value for name in bound)
+    )

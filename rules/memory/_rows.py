@@ -1,0 +1,276 @@
+"""Loops that write a tensor row by row, or count the elements of a tensor one by one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.tensor_forms import METHODS, TensorForms
+from torchlint.model.semantics.value import Role
+from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.training.purpose import Purposes
+
+_MANY = 16  #: iterations below which a loop costs little
+#: What there are only a few of.
+_FEW = re.compile(
+    r"layer|block|scale|level|head|crop|gpu|device|view|key|stage|group|branch|conv|set|split|chunk|expert|stream|"
+    r"modalit|flow|anchor|dim|channel|depth|fold|aug|kernel|task|worker|rank|class|label_values|part|pathway|axis",
+    re.IGNORECASE,
+)
+#: Methods that only tensors have.
+_TENSOR_METHODS = frozenset({"long", "cpu", "cuda", "detach", "float", "int"})
+#: Functions that compute each row of their arguments from that row alone.
+_ROWWISE = frozenset(
+    "abs acos add asin atan2 bmm ceil clamp cos cross cumsum div dot einsum eq erf exp floor ge gt le log "
+    "log1p logical_and logical_not logical_or lt matmul max mean min mm mul ne norm outer pow reciprocal relu "
+    "round rsqrt sigmoid sign sin softmax sort sqrt square std sub sum tan tanh topk trace where mv argmax "
+    "argmin var logsumexp cosine_similarity log_softmax normalize".split()
+)
+#: Methods that compute each row from that row alone.
+_ROWWISE_METHODS = (METHODS - {"cpu", "cuda", "to", "clone"}) | {"dot", "matmul", "mm", "mv", "t", "transpose", "pow"}
+
+
+@dataclass(frozen=True, eq=False)
+class RowLoop:
+    """A loop that one operation on whole tensors can replace."""
+
+    loop: cst.For
+    target: cst.BaseExpression  #: the tensor that it writes
+    counts: bool  #: whether it adds numbers at places that the elements of a tensor name
+
+
+class RowLoops:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+
+    def all(self) -> Iterator[RowLoop]:
+        """The loops in the file, in order."""
+        for loop in self._tree.loops:
+            if isinstance(loop, cst.For) and self._module.is_own(loop):
+                found = self._row_loop(loop)
+                if found is not None:
+                    yield found
+
+    def _row_loop(self, loop: cst.For) -> RowLoop | None:
+        statements = self._statements(loop)
+        bound = [node.value for node in self._tree.nodes_in(loop.target) if isinstance(node, cst.Name)]
+        if not statements or loop.orelse is not None or not self._is_long(loop, bound) or self._is_once(loop):
+            return None
+        written = {self._written_by(item) for item in statements}
+        if None in written:
+            return None
+        names = {name for name in written if name is not None}
+        if any(self._reads(item, names) for item in statements):
+            return None
+        forms = {self._form(item, loop, frozenset(bound)) for item in statements}
+        if None in forms or len(forms) != 1:
+            return None
+        return RowLoop(loop, self._target_of(statements[0]).value, forms == {"count"})
+
+    # -- the loop
+
+    def _statements(self, loop: cst.For) -> list[cst.Assign | cst.AugAssign]:
+        """The statements of the body, if all assign to an item."""
+        found: list[cst.Assign | cst.AugAssign] = []
+        for row in loop.body.body:
+            if not isinstance(row, cst.SimpleStatementLine):
+                return []
+            for item in row.body:
+                if not isinstance(item, cst.AugAssign) and not (
+                    isinstance(item, cst.Assign) and len(item.targets) == 1
+                ):
+                    return []
+                target = item.target if isinstance(item, cst.AugAssign) else item.targets[0].target
+                if not isinstance(target, cst.Subscript):
+                    return []
+                found.append(item)
+        return found
+
+    def _is_long(self, loop: cst.For, bound: list[str]) -> bool:
+        """Whether there may be many iterations: rows and elements, not layers or channels."""
+        if isinstance(loop.iter, (cst.List, cst.Tuple)) or any(_FEW.search(name) for name in bound):
+            return False
+        if any(map(_FEW.search, self._names_in(loop.iter))):
+            return False
+        if isinstance(loop.iter, cst.Call) and self._module.name_of(loop.iter.func) == "builtins.range":
+            if len(loop.iter.args) > 1 and not self._starts_at_zero(loop.iter):
+                return False
+            last = loop.iter.args[min(1, len(loop.iter.args) - 1)].value if loop.iter.args else None
+            constant = self._module.value(last).constant
+            return not (isinstance(constant, int) and constant < _MANY)
+        return True
+
+    def _names_in(self, node: cst.CSTNode) -> Iterator[str]:
+        """The variables and attributes in an expression, without the functions and methods that it calls."""
+        for part in self._tree.nodes_in(node):
+            above = self._tree.parent(part)
+            if isinstance(part, cst.Name) and not (isinstance(above, cst.Call) and above.func is part):
+                method = isinstance(above, cst.Attribute) and above.attr is part
+                call = self._tree.parent(above) if above is not None and method else None
+                if not (isinstance(call, cst.Call) and call.func is above):
+                    yield part.value
+
+    def _starts_at_zero(self, call: cst.Call) -> bool:
+        return len(call.args) == 2 and self._module.value(call.args[0].value).constant == 0
+
+    def _is_once(self, loop: cst.For) -> bool:
+        """Whether a constructor or the top level of a file runs the loop."""
+        function = self._module.function_of(loop)
+        if function is None or self._module.fact(Purposes).is_constructor(function):
+            return True
+        return re.search(r"init|reset|build|create_|make_|load", function.name.value) is not None
+
+    # -- one statement
+
+    def _target_of(self, statement: cst.Assign | cst.AugAssign) -> cst.Subscript:
+        target = statement.target if isinstance(statement, cst.AugAssign) else statement.targets[0].target
+        assert isinstance(target, cst.Subscript)
+        return target
+
+    def _written_by(self, statement: cst.Assign | cst.AugAssign) -> str | None:
+        return dotted_name(self._target_of(statement).value)
+
+    def _reads(self, statement: cst.Assign | cst.AugAssign, names: set[str]) -> bool:
+        """Whether a statement reads what the loop writes, so that an iteration depends on another one."""
+        target = self._target_of(statement)
+        parts = [*self._tree.nodes_in(statement.value)]
+        for item in target.slice:
+            parts += self._tree.nodes_in(item)
+        return any(dotted_name(part) in names for part in parts if isinstance(part, (cst.Name, cst.Attribute)))
+
+    def _form(self, statement: cst.Assign | cst.AugAssign, loop: cst.For, bound: frozenset[str]) -> str | None:
+        """How one operation can do what ``statement`` does at all iterations; None if it is not known."""
+        target = self._target_of(statement)
+        if isinstance(statement, cst.AugAssign):
+            return "count" if self._counts(statement, target, loop, bound) else None
+        if not self._is_row(target, bound) or not self._is_tensor(target.value):
+            return None
+        if self._is_number(statement.value):
+            return "rows" if self._is_filled_by_length(target, bound) else None
+        return "rows" if self._is_rowwise(statement.value, bound) else None
+
+    def _counts(self, statement: cst.AugAssign, target: cst.Subscript, loop: cst.For, bound: frozenset[str]) -> bool:
+        """``matrix[t.long(), p.long()] += 1`` over the elements of tensors."""
+        if not isinstance(statement.operator, cst.AddAssign) or not self._is_number(statement.value):
+            return False
+        used: set[str] = set()
+        for item in target.slice:
+            if not isinstance(item.slice, cst.Index):
+                return False
+            node: cst.BaseExpression = item.slice.value
+            while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
+                if node.func.attr.value not in _TENSOR_METHODS | {"item"}:
+                    return False
+                node = node.func.value
+            if not isinstance(node, cst.Name) or node.value not in bound:
+                return False
+            used.add(node.value)
+        return used == bound and self._iterates_over_elements(loop)
+
+    def _iterates_over_elements(self, loop: cst.For) -> bool:
+        """Whether a loop iterates over tensors of one dimension, alone or in ``zip``."""
+        over = [loop.iter]
+        if isinstance(loop.iter, cst.Call) and self._module.name_of(loop.iter.func) == "builtins.zip":
+            over = [item.value for item in loop.iter.args]
+        return bool(over) and all(map(self._is_line, over))
+
+    def _is_line(self, node: cst.BaseExpression) -> bool:
+        """``target.view(-1)``, ``preds.flatten()``: arrays have no ``view(-1)``."""
+        if self._module.fact(TensorForms).is_line(node):
+            return True
+        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+            return False
+        method, given = node.func.attr.value, [self._module.code(item.value) for item in node.args]
+        if method == "view" and given == ["-1"]:
+            return True
+        if method in _TENSOR_METHODS and not node.args:
+            return self._is_line(node.func.value)
+        return method in ("flatten", "reshape") and given in ([], ["-1"]) and self._is_tensor(node.func.value)
+
+    def _is_row(self, target: cst.Subscript, bound: frozenset[str]) -> bool:
+        """Whether the first index, or one behind full slices, is a variable of the loop."""
+        for item in target.slice:
+            part = item.slice
+            if isinstance(part, cst.Index):
+                return isinstance(part.value, cst.Name) and part.value.value in bound
+            if not isinstance(part, cst.Slice) or part.lower or part.upper or part.step:
+                return False
+        return False
+
+    def _is_filled_by_length(self, target: cst.Subscript, bound: frozenset[str]) -> bool:
+        """``mask[i, :length] = 1``: all indices but the first are slices, one of them with a bound of the loop."""
+        others = [item.slice for item in target.slice[1:]]
+        varying = False
+        for part in others:
+            if not isinstance(part, cst.Slice) or part.step is not None:
+                return False
+            for bound_of in (part.lower, part.upper):
+                if bound_of is None:
+                    continue
+                if any(
+                    isinstance(node, cst.Call) and not self._is_read(node) for node in self._tree.nodes_in(bound_of)
+                ):
+                    return False
+                names = {node.value for node in self._tree.nodes_in(bound_of) if isinstance(node, cst.Name)}
+                varying = varying or not names.isdisjoint(bound)
+        return varying
+
+    def _is_read(self, call: cst.Call) -> bool:
+        """``length.item()``, ``int(length)``."""
+        if isinstance(call.func, cst.Attribute):
+            return call.func.attr.value == "item"
+        return self._module.name_of(call.func) == "builtins.int"
+
+    def _is_number(self, node: cst.BaseExpression) -> bool:
+        if isinstance(node, cst.UnaryOperation):
+            return self._is_number(node.expression)
+        return isinstance(node, (cst.Integer, cst.Float)) or (
+            isinstance(node, cst.Name) and node.value in ("True", "False")
+        )
+
+    def _is_rowwise(self, node: cst.BaseExpression, bound: frozenset[str]) -> bool:
+        """Whether an expression computes a row from the same row of tensors, by operations of torch."""
+        reads_row = False
+        for part in self._tree.nodes_in(node):
+            if isinstance(part, cst.Call):
+                if not self._is_rowwise_call(part):
+                    return False
+            elif isinstance(part, cst.Subscript):
+                if self._is_row(part, bound) and len(part.slice) == 1:
+                    reads_row = reads_row or self._is_tensor(part.value)
+                    if not self._is_tensor(part.value):
+                        return False
+                else:
+                    return False
+            elif isinstance(part, (cst.Lambda, cst.IfExp, cst.ListComp, cst.GeneratorExp, cst.FormattedString)):
+                return False
+        free = [
+            part
+            for part in self._tree.nodes_in(node)
+            if isinstance(part, cst.Name) and part.value in bound and not self._is_index(part)
+        ]
+        return reads_row and not free
+
+    def _is_index(self, name: cst.Name) -> bool:
+        return isinstance(self._tree.parent(name), cst.Index)
+
+    def _is_rowwise_call(self, call: cst.Call) -> bool:
+        name = self._module.name_of(call.func)
+        if name is not None:
+            owner, _, last = name.rpartition(".")
+            return owner in ("torch", "torch.nn.functional", "torch.linalg") and last in _ROWWISE
+        return isinstance(call.func, cst.Attribute) and call.func.attr.value in _ROWWISE_METHODS
+
+    def _is_tensor(self, node: cst.BaseExpression) -> bool:
+        value = self._module.value(node)
+        if value.kind is Kind.TENSOR and value.sure and value.role is not Role.BATCH:
+            return True
+        return self._module.fact(TensorForms).is_tensor(node)

@@ -1,0 +1,37 @@
+"""Words without which a text calls no builtin function on a tensor; no heavy imports."""
+
+from __future__ import annotations
+
+import re
+
+#: A call of one of the functions, and the start of its only argument: no list, generator, text or number.
+_CALL = re.compile(r"(?<![\w.])(?:sum|max|min|sorted|any|all)\(\s*(?=[A-Za-z_(~-])")
+_END = re.compile(r"[,\[\](){}'\"]|\b(?:for|if)\b")
+_REACH = 300  #: characters of an argument
+
+
+def calls_builtin(text: str) -> bool:
+    """Whether a call has one argument that is neither a comprehension nor several values."""
+    return any(_has_one_argument(text, call.end()) for call in _CALL.finditer(text))
+
+
+def _has_one_argument(text: str, start: int) -> bool:
+    depth = 0
+    for mark in _END.finditer(text, start, start + _REACH):
+        found = mark[0]
+        if found in "([{":
+            depth += 1
+        elif found in ")]}":
+            if depth == 0:
+                return not _is_plain(text[start : mark.start()])
+            depth -= 1
+        elif depth == 0 and found in (",", "for"):
+            return False
+    return False
+
+
+def _is_plain(argument: str) -> bool:
+    """Whether an argument is known to be no tensor: values of a dictionary, a set, a list of files."""
+    return argument.rstrip().endswith((".values()", ".keys()", ".items()", ".shape", ".size()", ".parameters()")) or (
+        argument.startswith(("set(", "map(", "glob", "os.listdir(", "list(", "zip(", "range(", "filter("))
+    )

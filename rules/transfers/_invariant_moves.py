@@ -1,0 +1,272 @@
+"""Modules and tensors that a step loop moves to the GPU again and again, though nothing in it changes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.model.data.placement import Move, Placement
+from torchlint.model.module import Module
+from torchlint.model.semantics.invariance import Invariance
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.value import Device, Role
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.training.loops import Loops
+from torchlint.model.training.repetition import Repetition
+from torchlint.model.training.step_places import StepPlaces
+
+#: Functions of torch that make a tensor on the host, unless they are given a device.
+_FACTORIES = frozenset(
+    "tensor zeros ones arange linspace logspace from_numpy full eye rand randn randint empty Tensor FloatTensor "
+    "LongTensor randperm".split()
+)
+#: Functions of torch whose result is where their first argument is.
+_COMPUTING = frozenset(
+    "exp log sqrt cumsum cumprod cos sin tril triu flip pow sort abs reshape outer polar ones_like zeros_like".split()
+)
+#: Methods whose result is where the tensor is.
+_KEEPING = frozenset(
+    "float long half double view reshape unsqueeze clone repeat expand t transpose sqrt exp log flip neg cumsum "
+    "cumprod".split()
+)
+#: Calls after which a module is to be moved.
+_LOADING = frozenset({"load_state_dict", "from_pretrained", "load_checkpoint", "load_from_checkpoint"})
+_DEPTH = 20
+
+
+@dataclass(frozen=True, eq=False)
+class InvariantMove:
+    """A move to the GPU that is the same at every step."""
+
+    call: cst.Call
+    loop: cst.CSTNode  #: the loop; of an attribute the loop or the function that runs at every step
+    is_module: bool
+    statement: (
+        cst.Expr | cst.Assign | None
+    )  #: the statement that only moves a module, which may be in front of the loop
+
+
+class InvariantMoves:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+        self._on_host: dict[cst.CSTNode, bool] = {}
+
+    def all(self) -> Iterator[InvariantMove]:
+        """The moves in the file, in order."""
+        for move in self._module.fact(Placement).moves:
+            if not self._module.is_own(move.call) or dotted_name(move.source) is None:
+                continue
+            if move.device is Device.CPU:
+                continue
+            in_loop = bool(self._module.fact(Loops).around(move.call))
+            found = (self._invariant(move) if in_loop else None) or self._of_attribute(move)
+            if found is not None:
+                yield found
+
+    def _invariant(self, move: Move) -> InvariantMove | None:
+        place = self._module.fact(StepPlaces).of(move.call)
+        if place is None or place.calls or not isinstance(place.step, (cst.For, cst.While)):
+            return None
+        loop = self._module.fact(Loops).around(move.call)[0].node
+        if loop is not place.step or not self._is_same_device(move, loop) or self._moves_again(move, loop):
+            return None
+        value = self._module.value(move.source)
+        if value.kind in (Kind.MODULE, Kind.LOSS) and value.sure:
+            if not self._is_one_module(move, loop):
+                return None
+            return InvariantMove(move.call, loop, True, self._statement(move, loop))
+        if value.kind is not Kind.TENSOR or not value.sure or value.role is Role.BATCH:
+            return None
+        if not self._module.fact(Invariance).is_invariant(move.source, loop):
+            return None
+        return InvariantMove(move.call, loop, False, None) if self._is_on_host(move.source) else None
+
+    def _is_same_device(self, move: Move, loop: cst.CSTNode) -> bool:
+        """Whether the device is the same at every iteration; so is that of a batch, ``x.device``."""
+        if move.target is None:
+            return not move.call.args
+        target = move.target.value
+        if isinstance(target, cst.Attribute) and target.attr.value == "device":
+            return True
+        return self._module.fact(Invariance).is_invariant(target, loop)
+
+    def _moves_again(self, move: Move, loop: cst.CSTNode) -> bool:
+        """Whether the loop moves the same object elsewhere, as to the CPU between two uses."""
+        text = dotted_name(move.source)
+        for call in self._tree.calls_in(loop):
+            func = call.func
+            if call is move.call or not isinstance(func, cst.Attribute):
+                continue
+            if func.attr.value in ("cpu", "to", "cuda", "to_empty") and dotted_name(func.value) == text:
+                return True
+            if func.attr.value in _LOADING:
+                return True
+        return False
+
+    def _is_one_module(self, move: Move, loop: cst.CSTNode) -> bool:
+        """Whether the loop binds no other module to the name."""
+        statement = self._tree.statement_of(move.call)
+        operand = move.source
+        if isinstance(operand, cst.Name):
+            scope = self._module.names.home_of(operand)
+            bound = scope.bindings.get(operand.value, ()) if scope is not None else ()
+            return all(item.node is statement or not self._tree.within(item.node, loop) for item in bound)
+        text = dotted_name(operand)
+        root = operand
+        while isinstance(root, cst.Attribute):
+            root = root.value
+        if isinstance(root, cst.Name) and self._module.fact(Invariance).is_bound_in(root, loop):
+            return False
+        return not any(
+            self._tree.within(place, loop) and place is not statement and dotted_name(target) == text
+            for target, _, place in self._tree.stores
+        )
+
+    def _statement(self, move: Move, loop: cst.For | cst.While) -> cst.Expr | cst.Assign | None:
+        """The statement, directly in the loop, before which the iteration does not use the module."""
+        statement = self._tree.parent(move.call)
+        if isinstance(statement, cst.Assign):
+            targets = [dotted_name(item.target) for item in statement.targets]
+            if targets != [dotted_name(move.source)]:
+                return None
+        elif not isinstance(statement, cst.Expr):
+            return None
+        row = self._tree.parent(statement)
+        if not isinstance(row, cst.SimpleStatementLine) or self._tree.parent(row) is not loop.body:
+            return None
+        if not self._target_is_plain(move, loop):
+            return None
+        first = self._tree.index(statement)
+        name = last_part(dotted_name(move.source) or "")
+        uses = [*self._tree.names.get(name, ()), *(item for item in self._tree.attributes if item.attr.value == name)]
+        before = (self._tree.within(use, loop) and self._tree.index(use) < first for use in uses)
+        return None if any(before) else statement
+
+    def _target_is_plain(self, move: Move, loop: cst.CSTNode) -> bool:
+        return move.target is None or self._module.fact(Invariance).is_invariant(move.target.value, loop)
+
+    # -- tensors
+
+    def _of_attribute(self, move: Move) -> InvariantMove | None:
+        """A move of a tensor in ``self`` that a network's ``forward`` runs, or a method that each step calls."""
+        text = dotted_name(move.source) or ""
+        function = self._module.function_of(move.call)
+        owner = self._tree.class_of(function) if function is not None else None
+        if owner is None or function is None or not text.startswith("self.") or text.count(".") != 1:
+            return None
+        if self._is_conditional(move.call, function) or self._is_kept(move.call):
+            return None
+        name = text[5:]
+        classes = self._module.definitions.lineage(owner)
+        if any(method in self._tree.scopes[item].bindings for item in classes for method in ("to", "cuda", "_apply")):
+            return None
+        places = [item for owner in classes for item in self._tree.scopes[owner].attributes.get(name, ())]
+        if not places or not all(self._is_in_constructor(item.node) for item in places) or self._is_registered(name):
+            return None
+        repeated = self._module.fact(Repetition).of(move.call)
+        if repeated is None or not self._is_on_host(move.source):
+            return None
+        return InvariantMove(move.call, repeated.place, False, None)
+
+    def _is_conditional(self, call: cst.Call, function: cst.FunctionDef) -> bool:
+        """Whether a condition or a cache lets some calls of ``function`` pass by the move."""
+        if any("cache" in self._module.code(item.decorator) for item in function.decorators):
+            return True
+        return any(
+            child is not above.test
+            if isinstance(above, (cst.If, cst.IfExp))
+            else isinstance(above, (cst.ExceptHandler, cst.Lambda))
+            for above, child in climb(self._tree, call, function)
+        )
+
+    def _is_kept(self, call: cst.Call) -> bool:
+        """``self.grid = self.grid.to(device)``: copied once."""
+        statement = self._tree.statement_of(call)
+        return isinstance(statement, cst.Assign) and any(
+            isinstance(item.target, (cst.Attribute, cst.Subscript)) for item in statement.targets
+        )
+
+    def _is_in_constructor(self, node: cst.CSTNode) -> bool:
+        function = self._tree.function_of(node)
+        return isinstance(function, cst.FunctionDef) and function.name.value == "__init__"
+
+    def _is_registered(self, name: str) -> bool:
+        return any(
+            isinstance(item.value, cst.SimpleString) and item.value.raw_value == name
+            for call in self._module.methods("register_buffer", "register_parameter")
+            for item in call.args
+        )
+
+    def _is_on_host(self, node: cst.CSTNode | None, depth: int = _DEPTH) -> bool:
+        """Whether a tensor is seen to be made on the host: the move copies it each time."""
+        if node is None or depth <= 0:
+            return False
+        if node not in self._on_host:
+            self._on_host[node] = False  # it may depend on itself
+            self._on_host[node] = self._is_seen_on_host(node, depth)
+        return self._on_host[node]
+
+    def _is_seen_on_host(self, node: cst.CSTNode, depth: int) -> bool:
+        if isinstance(node, cst.Name):
+            reached = self._module.values.reaching.of(node)
+            return bool(reached) and all(
+                self._is_passed_from_host(item.node, depth - 1)
+                if isinstance(item.node, cst.Param)
+                else item.kind == "assign" and not item.path and self._is_on_host(item.value, depth - 1)
+                for item in reached
+            )
+        if isinstance(node, cst.Attribute):
+            stored = self._module.values.stored(dotted_name(node) or "")
+            return bool(stored) and all(self._is_on_host(item, depth - 1) for item in stored)
+        if isinstance(node, cst.Subscript):
+            return self._is_on_host(node.value, depth - 1)
+        if isinstance(node, cst.BinaryOperation):
+            return self._are_on_host([node.left, node.right], depth)
+        return isinstance(node, cst.Call) and self._is_made_on_host(node, depth)
+
+    def _are_on_host(self, nodes: list[cst.BaseExpression], depth: int) -> bool:
+        """Whether one of some operands is a tensor on the host, and the others are numbers or such tensors."""
+        tensors = [item for item in nodes if self._module.value(item).kind is not Kind.NUMBER]
+        return bool(tensors) and all(self._is_on_host(item, depth - 1) for item in tensors)
+
+    def _is_made_on_host(self, node: cst.Call, depth: int) -> bool:
+        name = self._module.name_of(node.func)
+        if any(item.star or (item.keyword is not None and item.keyword.value == "device") for item in node.args):
+            return False
+        given = [item.value for item in node.args if item.keyword is None]
+        if name is not None:
+            if not name.startswith("torch.") or name.count(".") != 1:
+                return False
+            if name in ("torch.cat", "torch.stack") and given and isinstance(given[0], (cst.List, cst.Tuple)):
+                return self._are_on_host([item.value for item in given[0].elements], depth)
+            return name[6:] in _FACTORIES or (name[6:] in _COMPUTING and self._are_on_host(given[:1], depth))
+        called = self._module.definitions.called(node, self._module.values)
+        if called:
+            returned = [
+                item
+                for function in called
+                for item in (
+                    self._module.definitions.returns(function) if isinstance(function, cst.FunctionDef) else ()
+                )
+            ]
+            return bool(returned) and all(self._is_on_host(item, depth - 1) for item in returned)
+        func = node.func
+        if not isinstance(func, cst.Attribute):
+            return False
+        return func.attr.value == "cpu" or (func.attr.value in _KEEPING and self._is_on_host(func.value, depth - 1))
+
+    def _is_passed_from_host(self, param: cst.Param, depth: int) -> bool:
+        """Whether all calls of a function pass a tensor on the host, or None."""
+        function = self._tree.parent(self._tree.parent(param) or param)
+        if not isinstance(function, cst.FunctionDef) or param.star:
+            return False
+        callers = self._module.callers(function)
+        given = [self._module.definitions.argument_of(call, function, param) for call in callers.calls]
+        tensors = [item for item in given if item is None or self._module.value(item).kind is not Kind.NONE]
+        return bool(tensors) and all(item is not None and self._is_on_host(item, depth - 1) for item in tensors)

@@ -1,0 +1,32 @@
+"""Words without which a text shows no tensor of a training step; no heavy imports."""
+
+from __future__ import annotations
+
+import re
+
+from torchlint.source.lexemes import closing_bracket
+
+_SINK = re.compile(
+    r"\b(?:print|info|warning|error|critical|set_postfix|set_postfix_str|set_description|set_description_str|add_scalar|"
+    r"add_scalars|log_metrics?|log_value|wandb\.log|tqdm\.write)\("
+)
+#: What losses and outputs of networks are called, if it is neither called nor read.
+_TENSOR = re.compile(
+    r"\b\w*(?:loss|cost|err|logit|out|pred|score|energy|nll|elbo|objective|kl|penalty|reg)\w*(?:\[[^\]\n]{1,40}\])?"
+    r"(?!\w|\(|\.item|\.shape|\.size|\.avg|\.update)",
+    re.IGNORECASE,
+)
+_REACH = 600  #: characters of the arguments
+
+
+def shows_tensor(text: str) -> bool:
+    """Whether a call such as ``print`` in a block may be given a loss or an output."""
+    return any(_is_given_tensor(text, sink.start(), sink.end()) for sink in _SINK.finditer(text))
+
+
+def _is_given_tensor(text: str, start: int, end: int) -> bool:
+    row = text.rfind("\n", 0, start) + 1
+    if not text[row : row + 2].isspace():
+        return False
+    stop = closing_bracket(text, end, _REACH)
+    return _TENSOR.search(text, end, end + _REACH if stop is None else stop) is not None

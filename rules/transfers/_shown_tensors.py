@@ -1,0 +1,151 @@
+"""GPU tensors that a training step prints, logs or puts on a progress bar, which reads their values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.value import Device, Role
+from torchlint.model.syntax.dotted import dotted_name, last_name
+from torchlint.model.training.step_places import StepPlace, StepPlaces
+
+from ._host_reads import HostReads
+
+#: Methods of progress bars and writers of TensorBoard that read the tensors that they are given.
+_SHOWING = frozenset(
+    "set_postfix set_postfix_str set_description set_description_str add_scalar add_scalars log_metric log_metrics "
+    "log_value".split()
+)
+_LOGGING = frozenset({"info", "warning", "critical", "error"})
+_LOGGER = re.compile(r"^_?(log|logger|logging)$", re.IGNORECASE)
+_FUNCTIONS = frozenset({"builtins.print", "wandb.log", "mlflow.log_metric", "mlflow.log_metrics"})
+_MANY = 8  #: iterations below which a loop only tries something
+#: Methods that keep a tensor what it is.
+_SAME = frozenset({"detach", "data", "clone", "mean", "sum", "squeeze", "cpu"})
+
+
+@dataclass(frozen=True, eq=False)
+class ShownTensor:
+    """A tensor in the arguments of ``print`` or the like."""
+
+    call: cst.Call  #: of ``print``
+    tensor: cst.BaseExpression
+    step: StepPlace
+
+
+class ShownTensors:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+        self._reads = module.fact(HostReads)
+
+    def all(self) -> Iterator[ShownTensor]:
+        """The tensors that the file shows at every training step, in order."""
+        if not self._module.uses_torch or not self._reads.on_gpu:
+            return
+        for call in self._tree.calls_in(self._module.root):
+            if not self._shows(call):
+                continue
+            found = next((part for part in self._parts(call) if self._is_on_gpu(part)), None)
+            step = self._module.fact(StepPlaces).of(call, trained=True) if found is not None else None
+            if found is not None and step is not None and not self._is_tried(step):
+                yield ShownTensor(call, found, step)
+
+    def _shows(self, call: cst.Call) -> bool:
+        """Whether ``call`` turns its arguments into text or numbers."""
+        name = self._module.name_of(call.func)
+        if name is not None:
+            return name in _FUNCTIONS or (name.startswith("logging.") and last_name(call.func) in _LOGGING)
+        func = call.func
+        if not isinstance(func, cst.Attribute) or self._module.definitions.called(call, self._module.values):
+            return False
+        method = func.attr.value
+        if method in _LOGGING:
+            return _LOGGER.match(last_name(func.value)) is not None
+        if method == "write":
+            return last_name(func.value) == "tqdm"
+        return method in _SHOWING
+
+    def _is_tried(self, place: StepPlace) -> bool:
+        """``for _ in range(1)``: a test of a network."""
+        loop = place.step
+        if not isinstance(loop, cst.For) or not isinstance(loop.iter, cst.Call):
+            return False
+        last = loop.iter.args[-1].value if len(loop.iter.args) == 1 else None
+        constant = self._module.value(last).constant
+        return isinstance(constant, int) and constant < _MANY
+
+    def _parts(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
+        """The expressions whose value is shown."""
+        for item in call.args:
+            yield from self._shown(item.value)
+
+    def _shown(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """The expressions that ``node`` turns into text, or contains."""
+        inner = self._contents(node)
+        if inner is None:
+            yield node
+        for part in inner or ():
+            yield from self._shown(part)
+
+    def _contents(self, node: cst.BaseExpression) -> list[cst.BaseExpression] | None:
+        if isinstance(node, cst.FormattedString):
+            return [part.expression for part in node.parts if isinstance(part, cst.FormattedStringExpression)]
+        if isinstance(node, cst.ConcatenatedString):
+            return [node.left, node.right]
+        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (cst.Modulo, cst.Add)):
+            return [node.left, node.right]
+        if isinstance(node, (cst.Tuple, cst.List, cst.Dict)):
+            return [element.value for element in node.elements]
+        if isinstance(node, cst.Call):
+            formats = isinstance(node.func, cst.Attribute) and node.func.attr.value == "format"
+            if formats or self._module.name_of(node.func) in ("builtins.str", "builtins.dict"):
+                return [item.value for item in node.args]
+        return None
+
+    def _is_on_gpu(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is the loss of the step or an output of its network, and still on the device."""
+        bare = node
+        while True:
+            if isinstance(bare, cst.Attribute) and bare.attr.value == "data":
+                bare = bare.value
+            elif (
+                isinstance(bare, cst.Call)
+                and isinstance(bare.func, cst.Attribute)
+                and bare.func.attr.value in _SAME
+                and not bare.args
+            ):
+                bare = bare.func.value
+            else:
+                break
+        if isinstance(bare, cst.BinaryOperation):
+            return any(map(self._is_on_gpu, (bare.left, bare.right)))
+        if dotted_name(bare) is None or self._may_be_number(bare):
+            return False
+        value = self._module.value(bare)
+        if value.device is Device.CPU or (value.sure and value.kind in (Kind.NUMBER, Kind.ARRAY, Kind.STRING)):
+            return False
+        is_output = value.kind is Kind.TENSOR and value.sure and value.role in (Role.OUTPUT, Role.LOSS)
+        return (self._reads.is_loss(bare) or is_output) and self._reads.is_tensor_of_step(bare)
+
+    def _may_be_number(self, node: cst.BaseExpression) -> bool:
+        """Whether a variable holds a number on some path: ``loss = loss.item()``."""
+        if not isinstance(node, cst.Name):
+            return False
+        return any(
+            isinstance(part, cst.Call)
+            and (
+                (isinstance(part.func, cst.Attribute) and part.func.attr.value in ("item", "tolist", "numpy"))
+                or self._module.name_of(part.func) in ("builtins.float", "builtins.int")
+            )
+            for item in self._module.values.reaching.of(node)
+            if item.value is not None
+            for part in self._tree.calls_in(item.value)
+        )

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint import edits
+from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
+
+from ._repeat_words import moves_repeatedly
+
+if TYPE_CHECKING:
+    from torchlint.model.module import Module
+
+    from ._invariant_moves import InvariantMove
+
+
+class ModuleMoveInLoop(Rule):
+    """A module, or a tensor that never changes, is moved to the GPU at every step.
+
+    ## What it does
+    Flags `.to(device)` and `.cuda()` in a training, validation or inference loop that run at every step, of
+
+    - a network or criterion that is the same at every step;
+    - a tensor that is seen to be created on the host before the loop, such as class weights.
+
+    Also flags a tensor that a constructor creates on the host and keeps in `self`, and that is moved in `forward` or in
+    a method that every step calls.
+
+    Not reported: batches and what is computed from them; moves to other devices and back, as for offloading; moves
+    that follow `load_state_dict`; loops over epochs; `.to(dtype)`, which moves nothing; a tensor that is assigned to
+    its own name (`weights = weights.to(device)`), which is copied only once; buffers and parameters.
+
+    ## Why it is slow
+    `module.to(device)` visits every parameter and buffer, even if all are on the device already. This takes
+    milliseconds for a large network. The copy of a host tensor waits until the GPU has executed all kernels before it.
+
+    ## Example
+    ```python
+    for images, labels in loader:
+        model.to(device)
+        loss = F.cross_entropy(model(images.to(device)), labels.to(device))
+    ```
+
+    ## Use instead
+    ```python
+    model.to(device)
+    for images, labels in loader:
+        loss = F.cross_entropy(model(images.to(device)), labels.to(device))
+    ```
+
+    ## Fix safety
+    Safe or unsafe: safe for a statement that moves a module, and that is moved before the loop. A fix is offered if the
+    iteration does not use the module before it is moved. No fix is offered for tensors: move them once, before the
+    loop, under another name, or register them as buffers: `self.register_buffer("mean", mean, persistent=False)`.
+
+    ## When to ignore
+    When the loop has only a few iterations.
+
+    ## References
+    - [torch.nn.Module.to](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.to)
+    - [Performance tuning guide: avoid unnecessary synchronization](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)
+    """
+
+    code = "TL208"
+    name = "module-move-in-loop"
+    words = (("torch", "import *"), (".to(", ".cuda("))
+    demo = ("GPU",)
+
+    @classmethod
+    def may_concern(cls, text: str) -> bool:
+        """Whether a loop may move a module, or a step a tensor that is made once."""
+        return super().may_concern(text) and moves_repeatedly(text)
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        from ._invariant_moves import InvariantMoves
+
+        for found in module.fact(InvariantMoves).all():
+            text = f"`{module.code(found.call)}`"
+            yield self.diagnostic(
+                module,
+                found.call,
+                f"{text} visits all parameters of the same module at every step"
+                if found.is_module
+                else f"{text} copies the same tensor to the device at every step",
+                label="the same at every step",
+                notes=(Note.at(module, found.loop, "runs at every step"),),
+                fix=self._fix(module, found),
+            )
+
+    def _fix(self, module: Module, found: InvariantMove) -> Fix | None:
+        if found.statement is None or module.comment_on(found.statement):
+            return None
+        text = module.code(found.statement)
+        removed = edits.delete_statement(module, found.statement)
+        inserted = None if "\n" in text else edits.insert_before(module, found.loop, text)
+        if removed is None or inserted is None:
+            return None
+        return Fix("move the module before the loop", (*inserted, *removed), Applicability.SAFE)
