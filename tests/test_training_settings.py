@@ -1,0 +1,67 @@
+"""Settings of training whose meaning another file of the program decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from torchlint import check_text, load_settings
+from torchlint.project.context import forget
+
+NET = """\
+import torch
+from lightning.pytorch import LightningModule
+
+
+class Net(LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net = torch.nn.Linear(4096, 4096)
+
+    def training_step(self, batch, batch_idx):
+        positions, target = batch
+        energy = self.net(positions).sum()
+        return (energy - target).square().mean()
+"""
+FIT = """\
+from lightning.pytorch import Trainer
+
+from net import Net
+
+trainer = Trainer(accelerator="gpu", devices=1, max_epochs=5)
+trainer.fit(Net(), data.train_dataloader())
+"""
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    """Projects of earlier tests are forgotten."""
+    forget()
+
+
+def rows(folder: Path, files: Mapping[str, str], code: str, name: str) -> list[int]:
+    """The rows of the findings of a rule in one module of a repository."""
+    (folder / ".git").mkdir()
+    for module, text in files.items():
+        (folder / f"{module}.py").write_text(text, encoding="utf-8")
+    settings = load_settings(None, {"select": [code]})
+    found = check_text(files[name], str(folder / f"{name}.py"), settings)
+    return [files[name].count("\n", 0, item.start) + 1 for item in found]
+
+
+def test_a_trainer_runs_the_network_of_another_file_in_float32(tmp_path: Path) -> None:
+    assert rows(tmp_path, {"net": NET, "fit": FIT}, "TL310", "fit") == [5]
+
+
+@pytest.mark.parametrize(
+    "net",
+    [
+        NET.replace("(energy - target)", "(torch.autograd.grad(energy, positions, create_graph=True)[0] - target)"),
+        NET.replace("self.net(positions)", "self.net(positions.half())"),
+    ],
+    ids=["gradients of gradients", "16 bits"],
+)
+def test_a_network_of_another_file_may_need_the_precision_of_its_trainer(net: str, tmp_path: Path) -> None:
+    assert rows(tmp_path, {"net": net, "fit": FIT}, "TL310", "fit") == []
