@@ -65,3 +65,62 @@ def test_a_trainer_runs_the_network_of_another_file_in_float32(tmp_path: Path) -
 )
 def test_a_network_of_another_file_may_need_the_precision_of_its_trainer(net: str, tmp_path: Path) -> None:
     assert rows(tmp_path, {"net": net, "fit": FIT}, "TL310", "fit") == []
+
+
+NETS = """\
+import torch
+from torch import nn
+
+
+class Classifier(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(4096, 4096)
+        self.head = nn.Linear(4096, 10)
+
+    def forward(self, x):
+        return self.head(self.body(x))
+"""
+ENGINE = """\
+from torch.nn import functional as F
+
+
+def train(model, teacher, loader, optimizer):
+    for x, _ in loader:
+        loss = F.mse_loss(model(x.cuda()), teacher(x.cuda()))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+DISTILL = """\
+import torch
+
+from engine import train
+from nets import Classifier
+
+model = Classifier().cuda()
+teacher = Classifier().cuda()
+teacher.load_state_dict(torch.load("teacher.pt"))
+optimizer = torch.optim.AdamW(model.parameters())
+train(model, teacher, loader, optimizer)
+"""
+
+
+def test_no_optimizer_updates_the_teacher_of_a_loop_in_another_file(tmp_path: Path) -> None:
+    assert rows(tmp_path, {"nets": NETS, "engine": ENGINE, "distill": DISTILL}, "TL408", "distill") == [7]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"engine": ENGINE.replace("teacher(x.cuda())", "teacher(x.cuda()).detach()")},
+        {"nets": NETS.replace("        return", "        x = x.detach()\n        return")},
+        {"nets": NETS + "\n\ndef freeze(net):\n    net.requires_grad_(False)\n"},
+        {"engine": ENGINE.replace("optimizer.step()", "optimizer.step()\n        follow(teacher, model)")},
+        {"distill": DISTILL.replace("model.parameters()", "[*model.parameters(), *teacher.parameters()]")},
+    ],
+    ids=["detached", "detaches", "freezes", "updated", "trained"],
+)
+def test_the_teacher_may_be_frozen_or_updated_in_another_file(changed: Mapping[str, str], tmp_path: Path) -> None:
+    files = {"nets": NETS, "engine": ENGINE, "distill": DISTILL, **changed}
+    assert rows(tmp_path, files, "TL408", "distill") == []
