@@ -124,3 +124,49 @@ def test_no_optimizer_updates_the_teacher_of_a_loop_in_another_file(tmp_path: Pa
 def test_the_teacher_may_be_frozen_or_updated_in_another_file(changed: Mapping[str, str], tmp_path: Path) -> None:
     files = {"nets": NETS, "engine": ENGINE, "distill": DISTILL, **changed}
     assert rows(tmp_path, files, "TL408", "distill") == []
+
+
+DISTRIBUTED = """\
+import torch.distributed as dist
+
+
+def average(value):
+    dist.all_reduce(value)
+    return value / dist.get_world_size()
+"""
+LOOP = """\
+from utils import average
+
+
+def train(model, loader, optimizer, criterion):
+    for x, y in loader:
+        loss = criterion(model(x.cuda()), y.cuda())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print(average(loss.detach()))
+
+
+train(model, loader, optimizer, criterion)
+"""
+
+
+def test_a_function_of_another_file_exchanges_a_value_at_every_step(tmp_path: Path) -> None:
+    assert rows(tmp_path, {"utils": DISTRIBUTED, "loop": LOOP}, "TL815", "loop") == [10]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"utils": DISTRIBUTED.replace("    dist", "    if value.step % 10:\n        return value\n    dist", 1)},
+        {
+            "loop": LOOP.replace("loss.backward()", "average(loss).backward()").replace(
+                "print(average(loss.detach()))", ""
+            )
+        },
+        {"loop": LOOP.replace("        print(", "    print(")},
+    ],
+    ids=["sometimes", "part of the loss", "after the loop"],
+)
+def test_a_function_of_another_file_may_exchange_what_is_needed(changed: Mapping[str, str], tmp_path: Path) -> None:
+    assert rows(tmp_path, {"utils": DISTRIBUTED, "loop": LOOP, **changed}, "TL815", "loop") == []
