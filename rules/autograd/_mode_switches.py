@@ -17,7 +17,7 @@ from torchlint.model.training.mode_switches import ModeSwitch, ModeSwitches
 
 #: Words of functions that may leave a network in the other mode.
 _SWITCHING = re.compile(
-    r"eval|valid|test|sampl|generat|infer|predict|visual|plot|demo|freeze|mode|callback|hook|epoch|step_end"
+    r"eval|valid|test|sampl|generat|infer|predict|visual|plot|demo|freeze|mode(?!l)|callback|hook|epoch|step_end"
 )
 #: How many calls deep a switch is looked for.
 _DEPTH = 3
