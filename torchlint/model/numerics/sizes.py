@@ -18,6 +18,8 @@ _TINY = 128 * 128
 #: Recurrent layers, with the matrices that they apply at each step.
 _RECURRENT = {"RNN": 1, "LSTM": 4, "GRU": 3, "RNNCell": 1, "LSTMCell": 4, "GRUCell": 3}
 _CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
+#: Classes without layers of their own.
+_BASES = ("torch.nn.Module", "torch.nn.Sequential", "pytorch_lightning.LightningModule")
 _WITHOUT_LAYERS = ("torch", "builtins", "numpy", "einops")
 #: Parts of the names of layers that multiply no matrices ...
 _LIGHT_WORDS = ("Norm", "Loss", "Embedding")
@@ -75,7 +77,7 @@ class Sizes(ForestFact):
     def _is_seen(self, definition: cst.ClassDef) -> bool:
         """Whether all bases of a class are known, and hold no layers of their own."""
         names = list(self._module.definitions.base_names(definition))
-        return bool(names) and all(name in ("torch.nn.Module", "torch.nn.Sequential") for name in names)
+        return bool(names) and all(name in _BASES for name in names)
 
     def _is_given_networks(self, call: cst.Call) -> bool:
         """Whether ``call`` is passed layers that are made elsewhere."""

@@ -1,0 +1,152 @@
+"""Where a network goes: whether something, such as an optimizer, may be given its parameters."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics.knowledge import Kind
+
+#: Methods that return the network itself.
+_SAME = frozenset({"to", "cuda", "cpu", "eval", "train", "float", "half", "bfloat16", "double", "type", "share_memory"})
+#: Methods and attributes that do not give parameters away.
+_READ = frozenset({"load_state_dict", "state_dict", "training", "forward", "__call__", "device", "config", "zero_grad"})
+#: Functions that only look at a network.
+_LOOK = (
+    "builtins.print",
+    "builtins.len",
+    "builtins.type",
+    "builtins.isinstance",
+    "builtins.id",
+    "torch.save",
+    "torchinfo.",
+    "torchsummary.",
+)
+_WRAPPERS = frozenset({"torch.nn.DataParallel", "torch.compile"})
+#: How many places a network is followed through.
+_MAX_PLACES = 60
+
+
+class Escapes:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+
+    def may_be_trained(self, made: cst.Call) -> bool:
+        """Whether any use of the network that ``made`` builds may hand its parameters to something else."""
+        waiting: list[cst.CSTNode] = [made]
+        seen: set[cst.CSTNode] = set()
+        while waiting:
+            node = waiting.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            following = self._following(node)
+            if following is None or len(seen) > _MAX_PLACES:
+                return True
+            waiting += following
+        return False
+
+    def bound_to(self, made: cst.Call) -> cst.BaseExpression | None:
+        """The name or attribute that the network is assigned to."""
+        return self._assigned(self._outermost(made))
+
+    def _outermost(self, node: cst.CSTNode) -> cst.CSTNode:
+        """``Net().to(device)`` for ``Net()``."""
+        parent = self._tree.parent(node)
+        while isinstance(parent, cst.Attribute) and parent.attr.value in _SAME:
+            call = self._tree.parent(parent)
+            if not isinstance(call, cst.Call) or call.func is not parent:
+                break
+            node, parent = call, self._tree.parent(call)
+        return node
+
+    def _following(self, node: cst.CSTNode) -> list[cst.CSTNode] | None:
+        """The further expressions for the network that ``node`` is; None if it may be changed there."""
+        parent = self._tree.parent(node)
+        if isinstance(parent, (cst.AssignTarget, cst.Expr, cst.Del)) or self._is_in_row(parent):
+            return []
+        if isinstance(parent, cst.Call) and parent.func is node:
+            return []  # a forward pass
+        if isinstance(parent, cst.Attribute) and parent.value is node:
+            return self._of_attribute(parent)
+        if isinstance(parent, cst.Arg):
+            return self._of_argument(parent)
+        target = self._assigned(node)
+        return self._uses(target) if target is not None else None
+
+    def _is_in_row(self, element: cst.CSTNode | None) -> bool:
+        """Whether ``element`` is one of several expressions in a statement: ``a.eval(), b.eval()``."""
+        row = self._tree.parent(element) if isinstance(element, cst.Element) else None
+        return isinstance(row, cst.Tuple) and isinstance(self._tree.parent(row), cst.Expr)
+
+    def _of_attribute(self, node: cst.Attribute) -> list[cst.CSTNode] | None:
+        parent = self._tree.parent(node)
+        called = isinstance(parent, cst.Call) and parent.func is node
+        if node.attr.value in _SAME and called:
+            assert parent is not None
+            return [parent]
+        if node.attr.value == "module":
+            return [node]
+        return [] if node.attr.value in _READ else None
+
+    def _of_argument(self, argument: cst.Arg) -> list[cst.CSTNode] | None:
+        call = self._tree.parent(argument)
+        if not isinstance(call, cst.Call) or argument.star:
+            return None
+        name = self._module.name_of(call.func)
+        if name in _WRAPPERS:
+            return [call]
+        if name is not None and name.startswith(_LOOK):
+            return []
+        found: list[cst.CSTNode] = []
+        definitions = self._module.definitions.called(call, self._module.values)
+        for definition in definitions:
+            function = self._function(definition)
+            given = None if function is None else self._parameter(call, function, argument.value)
+            if given is None or function is None:
+                return None
+            found += self._module.names.uses_in(self._tree.scopes[function], given.name.value)
+        return found if definitions else None
+
+    def _function(self, definition: cst.FunctionDef | cst.ClassDef) -> cst.FunctionDef | None:
+        if isinstance(definition, cst.FunctionDef):
+            return definition
+        if self._module.values.instance(definition).kind is Kind.MODULE:
+            return None  # a part of another network
+        found = self._module.definitions.method(definition, "__init__")
+        return found if isinstance(found, cst.FunctionDef) else None
+
+    def _parameter(self, call: cst.Call, function: cst.FunctionDef, value: cst.BaseExpression) -> cst.Param | None:
+        params = (*function.params.posonly_params, *function.params.params, *function.params.kwonly_params)
+        return next(
+            (item for item in params if self._module.definitions.argument_of(call, function, item) is value), None
+        )
+
+    def _assigned(self, node: cst.CSTNode) -> cst.Name | cst.Attribute | None:
+        """The one target of an assignment of ``node``."""
+        parent = self._tree.parent(node)
+        if isinstance(parent, cst.Assign) and parent.value is node and len(parent.targets) == 1:
+            target = parent.targets[0].target
+            if isinstance(target, (cst.Name, cst.Attribute)):
+                return target
+        return None
+
+    def _uses(self, target: cst.Name | cst.Attribute) -> list[cst.CSTNode] | None:
+        """All expressions that may name what ``target`` is set to."""
+        if isinstance(target, cst.Name):
+            scope = self._module.names.home_of(target)
+            if scope is None or isinstance(scope.node, cst.ClassDef):
+                return None
+            if any(self._module.is_exported(item) for item in scope.bindings.get(target.value, ())):
+                return None
+            return list(self._module.names.uses_in(scope, target.value))
+        if not isinstance(target.value, cst.Name) or target.value.value != "self":
+            return None
+        function = self._tree.function_of(target)
+        owner = self._tree.class_of(function) if function is not None else None
+        if owner is None or self._module.values.instance(owner).kind is Kind.MODULE:
+            return None  # a part of a network, or of something unknown
+        return [item for item in self._tree.attributes if item.attr.value == target.attr.value]

@@ -1,0 +1,185 @@
+"""Networks whose gradients a training step computes although no optimizer updates their parameters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics import knowledge
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
+from torchlint.model.training.grad_mode import GradMode, GradModes
+from torchlint.model.training.gradients import Gradients
+from torchlint.model.training.networks import Networks
+from torchlint.model.training.steps import Steps, TrainingLoop
+from torchlint.source.lexemes import code_of
+
+from ._escapes import Escapes
+
+#: Libraries whose networks consist of a large body and a head.
+_LIBRARIES = ("torchvision.models.", "timm.create_model", "timm.models.")
+_HEADS = frozenset({"fc", "classifier", "head", "heads", "last_linear", "linear", "conv_seg"})
+#: Words of programs that freeze parameters, or choose those that an optimizer updates, in a way that is not followed.
+_FREEZES = re.compile(r"requires_grad|add_param_group|param_groups\.append|autograd\.grad\b|functional_call|\bvmap\b")
+#: Words of networks that do so themselves.
+_DETACHES = re.compile(r"no_grad|inference_mode|set_grad_enabled|detach|\.data\b|stop_grad")
+_OFF = (GradMode.NO_GRAD, GradMode.INFERENCE)
+
+
+@dataclass(frozen=True, eq=False)
+class UntrainedNetwork:
+    """A network that takes part in a loss, and of which no optimizer holds the parameters, or only some."""
+
+    place: cst.BaseExpression  #: the parameters that the optimizer is given; else what builds the network
+    network: cst.BaseExpression  #: an expression for it, at that place
+    trained: cst.BaseExpression | None  #: the part of it that is trained
+    forward: cst.Call
+    backward: cst.Call
+
+
+class Untrained:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+
+    @property
+    def networks(self) -> Iterator[UntrainedNetwork]:
+        """The networks whose gradients are computed for nothing."""
+        if self._freezes or not self._optimizers:
+            return
+        part = self._part()
+        if part is not None:
+            yield part
+        yield from self._others()
+
+    @cached_property
+    def _freezes(self) -> bool:
+        texts = (code_of(self._module.file_of_root[root].text) for root in self._module.related)
+        return any(map(_FREEZES.search, texts))
+
+    @cached_property
+    def _optimizers(self) -> list[cst.Call]:
+        """The calls that build an optimizer; none if another one may be built out of sight."""
+        found = []
+        for root in self._module.related:
+            for call in self._tree.calls_in(root):
+                if self._module.name_of(call.func) is None:
+                    last = last_name(call.func).lower()
+                    if "optim" in last and not self._module.definitions.called(call, self._module.values):
+                        return []
+                elif self._module.value(call).kind is Kind.OPTIMIZER:
+                    found.append(call)
+        return found
+
+    # -- an optimizer of a part of a network
+
+    def _part(self) -> UntrainedNetwork | None:
+        module = self._module
+        if len(self._optimizers) != 1 or not module.is_own(self._optimizers[0]):
+            return None
+        given = _parameters(self._optimizers[0])
+        trained = _owner(given)
+        if given is None or not isinstance(trained, cst.Attribute) or dotted_name(trained) is None:
+            return None
+        network = trained.value
+        if dotted_name(network) == "self" or last_name(network) == "module" or not self._is_part(trained):
+            return None
+        made = module.value(network).origins
+        for step in module.fact(Steps).loops:
+            if any(made & module.value(item).origins for item in module.fact(Steps).networks(step)):
+                return UntrainedNetwork(given, network, trained, step.forward, step.backward)
+        return None
+
+    def _is_part(self, trained: cst.Attribute) -> bool:
+        """Whether a network has more parameters than those of its layer ``trained``, and computes their gradients."""
+        value = self._module.value(trained.value)
+        if value.kind is not Kind.MODULE or len(value.origins) != 1:
+            return False
+        if not isinstance(value.definition, cst.ClassDef):
+            return value.name.startswith(_LIBRARIES) and trained.attr.value in _HEADS
+        if not self._computes_gradients(value.definition):
+            return False
+        layers = {
+            name
+            for definition in self._module.definitions.lineage(value.definition)
+            for name, bindings in self._tree.scopes[definition].attributes.items()
+            if any(self._has_parameters(item.value) for item in bindings)
+        }
+        return trained.attr.value in layers and len(layers) > 1
+
+    def _has_parameters(self, made: cst.BaseExpression | None) -> bool:
+        value = self._module.value(made)
+        if value.kind is not Kind.MODULE:
+            return False
+        return not last_part(value.name).startswith((*knowledge.PARAMETERLESS, "Softmax", "LayerNorm"))
+
+    def _computes_gradients(self, definition: cst.ClassDef) -> bool:
+        """Whether a class of the program is a network without ways of its own to stop gradients."""
+        names = list(self._module.definitions.base_names(definition))
+        plain = all(name in ("torch.nn.Module", "torch.nn.Sequential") for name in names)
+        classes = self._module.definitions.lineage(definition)
+        return plain and not any(_DETACHES.search(self._module.code(item)) for item in classes)
+
+    # -- a network that no optimizer knows
+
+    def _others(self) -> Iterator[UntrainedNetwork]:
+        module, seen = self._module, set()
+        for step in module.fact(Steps).loops:
+            for call in self._tree.calls_in(step.body):
+                made = self._made_by(call)
+                if made is None or made in seen or not module.is_own(made):
+                    continue
+                seen.add(made)
+                if self._is_trained(call, step) and not module.fact(Escapes).may_be_trained(made):
+                    network = module.fact(Escapes).bound_to(made)
+                    if network is not None:
+                        yield UntrainedNetwork(made, network, None, call, step.backward)
+
+    def _made_by(self, call: cst.Call) -> cst.Call | None:
+        """What builds the network that ``call`` runs, if it has parameters whose gradients are computed."""
+        if not self._module.fact(Networks).runs_network(call):
+            return None
+        value = self._module.value(self._module.fact(Networks).network_of(call))
+        made = next(iter(value.origins)) if len(value.origins) == 1 else None
+        if not isinstance(made, cst.Call) or not value.sure:
+            return None
+        if isinstance(value.definition, cst.ClassDef):
+            names = self._tree.scopes[value.definition].attributes.values()
+            has_parameters = any(self._has_parameters(item.value) for bindings in names for item in bindings)
+            return made if has_parameters and self._computes_gradients(value.definition) else None
+        return made if value.name.startswith(_LIBRARIES) else None
+
+    def _is_trained(self, call: cst.Call, step: TrainingLoop) -> bool:
+        """Whether a backward pass goes through ``call``, in a step that also trains another network."""
+        module = self._module
+        if not module.fact(Gradients).carries_gradient(call) or module.fact(GradModes).of(call) in _OFF:
+            return False
+        own = module.value(module.fact(Networks).network_of(call)).origins
+        others = module.fact(Steps).networks(step)
+        return any(not own & module.value(item).origins for item in others)
+
+
+def _parameters(optimizer: cst.Call) -> cst.BaseExpression | None:
+    """What an optimizer is to update."""
+    return next(
+        (
+            item.value
+            for item in optimizer.args
+            if not item.star and (item.keyword is None or item.keyword.value == "params")
+        ),
+        None,
+    )
+
+
+def _owner(given: cst.BaseExpression | None) -> cst.BaseExpression | None:
+    """``model.fc`` of ``model.fc.parameters()``."""
+    if isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute) and not given.args:
+        return given.func.value if given.func.attr.value == "parameters" else None
+    return None

@@ -1,0 +1,257 @@
+"""Collective operations that all processes run at every training step, although the step does not depend on them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.syntax.exits import ends_with
+from torchlint.model.training.gradients import Gradients
+from torchlint.model.training.iterations import Iterations
+from torchlint.model.training.library_steps import LibrarySteps
+from torchlint.model.training.loops import Loops
+from torchlint.model.training.networks import Networks
+from torchlint.model.training.purpose import Purposes
+
+_BARRIERS = frozenset({"torch.distributed.barrier", "torch.distributed.monitored_barrier"})
+_OBJECTS = frozenset({"torch.distributed.all_gather_object", "torch.distributed.gather_object"})
+_SUMS = frozenset({"torch.distributed.all_reduce", "torch.distributed.reduce"})
+#: Methods of `accelerate.Accelerator`.
+_WAITS = "wait_for_everyone"
+_GATHERS = frozenset({"gather", "gather_for_metrics", "reduce"})
+#: Words of tensors that the next steps depend on.
+_STATE = re.compile(r"grad|param|weight|buffer|center|queue|bank|proto|flat|ema|stop|finish|should|found_inf|overflow")
+#: Words of functions that exchange gradients, weights or statistics of a network.
+_NETWORK = re.compile(r"\.grad\b|parameters\(\)|state_dict|buffers\(\)|\.modules\(\)")
+#: Words of conditions that are true in a program of several processes.
+_PROCESSES = re.compile(r"world|dist|initialized|n?_?procs?\b|process|gpus?\b|replica", re.IGNORECASE)
+#: How many calls lie between a step and a collective operation.
+_DEPTH = 2
+
+
+class Collective(Enum):
+    """What a collective operation does."""
+
+    BARRIER = "a barrier makes all processes wait for the slowest one"
+    OBJECT = "Python objects are pickled and exchanged"
+    LOGGED = "a value that is only logged is exchanged"
+    PARAMETERS = "the gradient of each parameter is exchanged separately"
+
+
+@dataclass(frozen=True, eq=False)
+class StepCollective:
+    """A collective operation of a step."""
+
+    call: cst.Call  #: in the step
+    operation: cst.CSTNode  #: in the step, or in a function that it calls
+    kind: Collective
+    step: cst.CSTNode
+
+
+class Collectives:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+
+    @property
+    def all(self) -> Iterator[StepCollective]:
+        """The collective operations of the training steps of the file, in order."""
+        for step in self._module.fact(Iterations).steps:
+            if not self._module.is_own(step) or self._module.fact(Purposes).is_test(step):
+                continue
+            for call in self._tree.calls_in(step):
+                if not self._runs_always(call, step) or self._is_other_branch(call, step):
+                    continue
+                found = self._operation(call, _DEPTH, set())
+                if found is not None:
+                    yield StepCollective(call, *found, step)
+
+    def _runs_always(self, call: cst.Call, step: cst.CSTNode) -> bool:
+        """Whether ``call`` runs in each iteration, if there are several processes."""
+        outermost: cst.CSTNode = call
+        for above, child in climb(self._tree, call):
+            if above is step:
+                break
+            if isinstance(above, cst.If) and child is above.body and self._asks_for_processes(above):
+                outermost = above
+        return self._module.fact(Iterations).at_every_iteration(outermost, step)
+
+    def _is_other_branch(self, call: cst.Call, step: cst.CSTNode) -> bool:
+        """Whether ``call`` runs where the step does not train."""
+        gradients = self._module.fact(Gradients)
+        inside = self._tree.calls_in(step)
+        return any(gradients.is_backward(other) and self._tree.exclusive(other, call) for other in inside)
+
+    def _runs_if_distributed(self, node: cst.CSTNode, function: cst.FunctionDef) -> bool:
+        """Whether ``node`` runs whenever ``function`` does, in a program of several processes."""
+        for above, child in climb(self._tree, node):
+            if (
+                isinstance(above, (cst.If, cst.IfExp))
+                and child is not above.test
+                and not self._asks_for_processes(above)
+            ):
+                return False
+            if isinstance(above, cst.IndentedBlock) and any(map(self._leaves, _before(above, child))):
+                return False
+            if isinstance(above, (cst.ExceptHandler, cst.Match)):
+                return False
+            if above is function:
+                return True
+        return False
+
+    def _leaves(self, statement: cst.CSTNode) -> bool:
+        """Whether a condition other than the number of processes may end the function there."""
+        if not isinstance(statement, cst.If) or self._asks_for_processes(statement):
+            return False
+        return ends_with(statement.body, cst.Return, cst.Raise, cst.Continue, cst.Break)
+
+    def _asks_for_processes(self, branch: cst.If | cst.IfExp) -> bool:
+        return _PROCESSES.search(self._module.code(branch.test)) is not None
+
+    # -- what a call exchanges
+
+    def _operation(
+        self, call: cst.Call, depth: int, seen: set[cst.FunctionDef]
+    ) -> tuple[cst.CSTNode, Collective] | None:
+        """The collective operation that ``call`` is or runs, if no gradient depends on it."""
+        name = self._module.name_of(call.func)
+        if name in _BARRIERS:
+            return call, Collective.BARRIER
+        if name in _OBJECTS:
+            return call, Collective.OBJECT
+        if name in _SUMS:
+            return self._sum(call)
+        if name is not None and name.startswith("torch."):
+            return None
+        own = self._of_library(call)
+        if own is not None:
+            return own
+        return self._inside(call, depth, seen)
+
+    def _sum(self, call: cst.Call) -> tuple[cst.CSTNode, Collective] | None:
+        given = call.args[0].value if call.args and call.args[0].keyword is None else None
+        if given is None:
+            return None
+        for loop in self._module.fact(Loops).around(call):
+            text = self._module.code(loop.node.iter) if isinstance(loop.node, cst.For) else ""
+            if "parameters()" in text and ".grad" in self._module.code(given):
+                return call, Collective.PARAMETERS
+        return (call, Collective.LOGGED) if self._is_logged(given, call) else None
+
+    def _of_library(self, call: cst.Call) -> tuple[cst.CSTNode, Collective] | None:
+        """`accelerator.gather(loss)`; `self.log("loss", loss, sync_dist=True)` of Lightning."""
+        if not isinstance(call.func, cst.Attribute):
+            return None
+        method, owner = call.func.attr.value, call.func.value
+        if method in ("log", "log_dict") and dotted_name(owner) == "self":
+            return (call, Collective.LOGGED) if self._is_logged_by_lightning(call) else None
+        if method == _WAITS or method in _GATHERS:
+            value = self._module.value(owner)
+            if value.kind is not Kind.TRAINER or last_part(value.name) != "Accelerator":
+                return None
+            if method == _WAITS:
+                return call, Collective.BARRIER
+            given = call.args[0].value if call.args else None
+            needed = self._module.fact(Gradients).reaches_backward(call) or self._is_decided_by(call)
+            if given is not None and not needed and not _STATE.search(self._module.code(given).lower()):
+                return call, Collective.LOGGED
+        return None
+
+    def _is_logged_by_lightning(self, call: cst.Call) -> bool:
+        function = self._module.function_of(call)
+        if function not in self._module.fact(LibrarySteps).methods or function.name.value != "training_step":
+            return False
+        literals = {item.keyword.value: self._module.code(item.value) for item in call.args if item.keyword is not None}
+        return literals.get("sync_dist") == "True" and literals.get("on_step", "True") == "True"
+
+    def _inside(self, call: cst.Call, depth: int, seen: set[cst.FunctionDef]) -> tuple[cst.CSTNode, Collective] | None:
+        """An operation in a function that ``call`` runs."""
+        module = self._module
+        if depth <= 0 or module.fact(Gradients).reaches_backward(call) or module.fact(Networks).runs_network(call):
+            return None
+        if self._is_decided_by(call):
+            return None
+        for function in module.fact(Dispatch).functions(call):
+            if function in seen or module.fact(Gradients).trains(function):
+                continue
+            seen.add(function)
+            for inner in self._tree.calls_in(function.body):
+                if self._runs_if_distributed(inner, function):
+                    found = self._operation(inner, depth - 1, seen)
+                    if found is not None:
+                        return found
+        return None
+
+    # -- what becomes of the result
+
+    def _is_step(self, function: cst.FunctionDef, call: cst.Call) -> bool:
+        """Whether ``function`` contains the step, and is not called by it."""
+        steps = self._module.fact(Iterations).steps
+        return function in steps or any(item.node in steps for item in self._module.fact(Loops).around(call))
+
+    def _is_logged(self, given: cst.BaseExpression, call: cst.Call) -> bool:
+        """Whether neither a gradient nor a decision depends on the tensor that ``call`` exchanges."""
+        function = self._module.function_of(call)
+        if _STATE.search(self._module.code(given).lower()):
+            return False
+        if function is not None and not self._is_step(function, call) and _NETWORK.search(self._module.code(function)):
+            return False
+        gradients = self._module.fact(Gradients)
+        if gradients.reaches_backward(call) or self._is_decided_by(call):
+            return False
+        root = given
+        while isinstance(root, (cst.Call, cst.Attribute, cst.Subscript)):
+            root = root.func if isinstance(root, cst.Call) else root.value
+        if not isinstance(root, cst.Name) or root.value == "self":
+            return False
+        home = self._module.names.home_of(root)
+        index = self._tree.index(call)
+        uses = self._module.names.uses_in(home, root.value) if home is not None else []
+        later = [use for use in uses if self._tree.index(use) > index]
+        return not any(gradients.reaches_backward(use) or self._is_condition(use) for use in (root, *later))
+
+    def _is_decided_by(self, call: cst.Call) -> bool:
+        """Whether the result of ``call`` is, or is assigned to, part of a condition."""
+        if self._is_condition(call):
+            return True
+        statement = self._tree.statement_of(call)
+        if not isinstance(statement, cst.Assign):
+            return False
+        names = [
+            node for target in statement.targets for node in self._tree.nodes_in(target) if isinstance(node, cst.Name)
+        ]
+        for name in names:
+            home = self._module.names.home_of(name)
+            uses = self._module.names.uses_in(home, name.value) if home is not None else []
+            if any(self._is_condition(use) for use in uses):
+                return True
+        return False
+
+    def _is_condition(self, node: cst.CSTNode) -> bool:
+        for above, child in climb(self._tree, node):
+            if isinstance(above, (cst.If, cst.While, cst.IfExp, cst.Assert)):
+                return child is above.test
+            if isinstance(above, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
+                return False
+        return False
+
+
+def _before(block: cst.IndentedBlock, statement: cst.CSTNode) -> list[cst.CSTNode]:
+    """The statements of ``block`` before ``statement``."""
+    found: list[cst.CSTNode] = []
+    for item in block.body:
+        if item is statement:
+            break
+        found.append(item)
+    return found

@@ -1,0 +1,288 @@
+"""Masks that are causal for certain: square, and nothing but the part below the diagonal."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.calls import Call
+
+#: How many names, methods and functions a mask is followed through.
+_DEPTH = 16
+#: Methods that change neither the last two dimensions nor the values.
+_SAME = frozenset(
+    {"unsqueeze", "cuda", "cpu", "contiguous", "detach", "clone", "requires_grad_", "expand", "expand_as"}
+)
+_DTYPES = frozenset({"torch.bool", "builtins.bool"})
+#: Scores that become 0 in the softmax.
+_LOWEST = -1e4
+_GENERATE = "torch.nn.Transformer.generate_square_subsequent_mask"
+
+
+class Part(Enum):
+    """Which entries of a square matrix are not 0."""
+
+    ALL = "all"
+    LOWER = "lower"  #: the diagonal and everything below it
+    UPPER = "upper"  #: everything above the diagonal
+    NONE = "none"
+
+
+@dataclass(frozen=True)
+class Square:
+    """What is known of a square matrix, or of several equal ones."""
+
+    part: Part
+    lowest: bool = False  #: the entries are minus infinity, or as good as that; otherwise 1
+    boolean: bool = False
+
+
+_TURNED = {Part.LOWER: Part.UPPER, Part.UPPER: Part.LOWER, Part.ALL: Part.NONE, Part.NONE: Part.ALL}
+
+
+class CausalMasks:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+
+    def is_causal(self, node: cst.BaseExpression, part: Part) -> bool:
+        """Whether ``node`` is a square causal mask, of booleans or of numbers that are added to the scores.
+
+        Booleans are true in ``part``: that differs between functions.
+        """
+        found = self._square(node, _DEPTH)
+        if found is None:
+            return False
+        return (found.boolean and found.part is part) or (found.lowest and found.part is Part.UPPER)
+
+    def _square(self, node: cst.BaseExpression, depth: int) -> Square | None:
+        if depth <= 0:
+            return None
+        if isinstance(node, (cst.Name, cst.Attribute)):
+            return self._named(node, depth)
+        if isinstance(node, cst.Subscript):
+            return self._square(node.value, depth - 1) if self._is_square_part(node) else None
+        if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.BitInvert):
+            return self._inverted(self._square(node.expression, depth - 1))
+        if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
+            return self._compared(node, depth)
+        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Multiply):
+            found = self._square(node.left, depth - 1)
+            ones = found is not None and found.part is Part.ALL and self._is_lowest(node.right)
+            return Square(Part.ALL, lowest=True) if ones else None
+        return self._call(node, depth) if isinstance(node, cst.Call) else None
+
+    # -- names
+
+    def _named(self, node: cst.Name | cst.Attribute, depth: int) -> Square | None:
+        values: list[cst.BaseExpression] = []
+        buffer = self._buffer(node) if isinstance(node, cst.Attribute) else None
+        if buffer is not None:
+            values = [buffer]
+        else:
+            found = self._module.written.sources(node)
+            if found is None or (not found.complete and not self._is_local(node)):
+                return None
+            values = list(found.values)
+        squares = {self._square(value, depth - 1) for value in values if value is not node}
+        return squares.pop() if len(squares) == 1 else None
+
+    def _is_local(self, node: cst.CSTNode) -> bool:
+        """Whether a name is only assigned in its function, or an attribute only in its class."""
+        if isinstance(node, cst.Name):
+            return all(item.kind == "assign" for item in self._module.names.bindings(node))
+        return isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and node.value.value == "self"
+
+    def _buffer(self, node: cst.Attribute) -> cst.BaseExpression | None:
+        """The value of ``self.mask`` after ``self.register_buffer("mask", value)``, unless it is set again."""
+        owner = self._owner(node)
+        if owner is None or not isinstance(node.value, cst.Name) or node.value.value != "self":
+            return None
+        found: list[cst.BaseExpression] = []
+        for call in self._module.methods("register_buffer"):
+            if self._owner(call) not in self._module.definitions.lineage(owner):
+                continue
+            given = [item.value for item in call.args if item.star == ""]
+            if len(given) > 1 and self._module.value(given[0]).constant == node.attr.value:
+                found.append(given[1])
+        stored = any(
+            isinstance(target, cst.Attribute) and target.attr.value == node.attr.value
+            for target, _, _ in self._tree.stores
+        )
+        return found[0] if len(found) == 1 and not stored else None
+
+    def _owner(self, node: cst.CSTNode) -> cst.ClassDef | None:
+        function = self._module.function_of(node)
+        return self._tree.class_of(function) if function is not None else None
+
+    def _is_square_part(self, node: cst.Subscript) -> bool:
+        """Whether ``mask[:, :, :n, :n]``, ``mask[None]`` or the like takes the same rows as columns."""
+        ends: list[str] = []
+        for element in node.slice:
+            item = element.slice
+            if isinstance(item, cst.Slice):
+                if item.lower is not None or item.step is not None:
+                    return False
+                ends.append("" if item.upper is None else self._module.code(item.upper))
+            elif not isinstance(item, cst.Index) or self._module.code(item.value) not in ("None", "..."):
+                return False
+        taken = [end for end in ends if end]
+        return not taken or (len(taken) == 2 and taken[0] == taken[1] and ends[-2:] == taken)
+
+    # -- operators
+
+    def _inverted(self, found: Square | None) -> Square | None:
+        if found is None or not found.boolean:
+            return None
+        return Square(_TURNED[found.part], boolean=True)
+
+    def _compared(self, node: cst.Comparison, depth: int) -> Square | None:
+        """``mask == 0``, ``mask != 0``, ``mask == 1``, ``mask > 0``."""
+        found = self._square(node.left, depth - 1)
+        constant = self._module.value(node.comparisons[0].comparator).constant
+        operator = node.comparisons[0].operator
+        if found is None or found.lowest or not isinstance(constant, (int, float)):
+            return None
+        if (isinstance(operator, cst.Equal) and constant == 0) or (
+            isinstance(operator, cst.NotEqual) and constant == 1
+        ):
+            return Square(_TURNED[found.part], boolean=True)
+        same = (isinstance(operator, cst.Equal) and constant == 1) or (
+            isinstance(operator, (cst.NotEqual, cst.GreaterThan)) and constant == 0
+        )
+        return Square(found.part, boolean=True) if same else None
+
+    # -- calls
+
+    def _call(self, node: cst.Call, depth: int) -> Square | None:
+        if any(item.star for item in node.args):
+            return None
+        name = self._module.name_of(node.func)
+        if name is not None:
+            return self._function(self._module.call(node, name), depth)
+        if not isinstance(node.func, cst.Attribute):
+            return None
+        method = node.func.attr.value
+        if method == "generate_square_subsequent_mask" and self._module.value(node.func.value).kind is Kind.MODULE:
+            owner = self._module.value(node.func.value)
+            return Square(Part.UPPER, lowest=True) if owner.name == "torch.nn.Transformer" else None
+        found = self._square(node.func.value, depth - 1)
+        return None if found is None else self._method(node, method, found, depth)
+
+    def _function(self, call: Call, depth: int) -> Square | None:
+        name, args = call.name, call.node.args
+        first = next((item.value for item in args if item.keyword is None), None)
+        if name == _GENERATE:
+            return Square(Part.UPPER, lowest=True)
+        if name in ("torch.ones", "torch.zeros"):
+            if not self._is_square_size(call.node):
+                return None
+            boolean = self._module.name_of(call.argument("dtype").value) in _DTYPES
+            return Square(Part.ALL if name == "torch.ones" else Part.NONE, boolean=boolean)
+        if name == "torch.full" and first is not None:
+            second = next((item.value for item in args[1:] if item.keyword is None), call.argument("fill_value").value)
+            if not self._is_square(first):
+                return None
+            if self._is_lowest(second):
+                return Square(Part.ALL, lowest=True)
+            return Square(Part.ALL, boolean=True) if self._module.value(second).constant is True else None
+        if name in ("torch.tril", "torch.triu", "torch.logical_not") and first is not None:
+            found = self._square(first, depth - 1)
+            if found is None:
+                return None
+            return (
+                self._inverted(found) if name.endswith("not") else self._cut(found, name[-4:], self._diagonal(call, 1))
+            )
+        return None
+
+    def _method(self, node: cst.Call, method: str, found: Square, depth: int) -> Square | None:
+        call = self._module.call(node, method)
+        if method in _SAME:
+            return found
+        if method == "bool":
+            return None if found.lowest else Square(found.part, boolean=True)
+        if method in ("float", "half", "bfloat16", "int", "long"):
+            return Square(found.part, lowest=found.lowest)
+        if method in ("to", "type"):
+            return self._converted(node, found)
+        if method in ("view", "reshape"):
+            sizes = [item.value for item in node.args if item.keyword is None]
+            same = len(sizes) > 2 and self._module.code(sizes[-1]) == self._module.code(sizes[-2])
+            return found if same and all(self._module.value(item).constant == 1 for item in sizes[:-2]) else None
+        if method in ("tril", "triu", "tril_", "triu_"):
+            return self._cut(found, method[:4], self._diagonal(call, 0))
+        if method == "logical_not":
+            return self._inverted(found)
+        if method in ("masked_fill", "masked_fill_") and found.part is Part.NONE and len(node.args) == 2:
+            filled = self._square(node.args[0].value, depth - 1)
+            if filled is not None and filled.boolean and self._is_lowest(node.args[1].value):
+                return Square(filled.part, lowest=True)
+        return None
+
+    def _converted(self, node: cst.Call, found: Square) -> Square | None:
+        """``mask.to(device)``, ``mask.to(torch.bool)``, ``mask.to(x.dtype)``."""
+        named = [self._module.name_of(item.value) for item in node.args]
+        if any(name in _DTYPES for name in named):
+            return None if found.lowest else Square(found.part, boolean=True)
+        numbers = any((name or "").startswith("torch.") for name in named) or any(
+            self._module.code(item.value).endswith("dtype")
+            or (item.keyword is not None and item.keyword.value == "dtype")
+            for item in node.args
+        )
+        return Square(found.part, lowest=found.lowest) if numbers else found
+
+    def _cut(self, found: Square, kept: str, diagonal: int | None) -> Square | None:
+        if found.part is not Part.ALL or (kept, diagonal) not in (("tril", 0), ("triu", 1)):
+            return None
+        return Square(Part.LOWER if kept == "tril" else Part.UPPER, found.lowest, found.boolean)
+
+    def _diagonal(self, call: Call, position: int) -> int | None:
+        """The argument `diagonal`; None if it is unknown."""
+        positional = [item.value for item in call.node.args if item.keyword is None]
+        given = call.argument("diagonal").value or (positional[position] if position < len(positional) else None)
+        if given is None:
+            return 0
+        constant = self._module.value(given).constant
+        return constant if isinstance(constant, int) else None
+
+    # -- sizes and values
+
+    def _is_square_size(self, node: cst.Call) -> bool:
+        sizes = [item.value for item in node.args if item.keyword is None]
+        if len(sizes) == 1:
+            return self._is_square(sizes[0])
+        return self._is_square_of(sizes)
+
+    def _is_square(self, size: cst.BaseExpression) -> bool:
+        if not isinstance(size, (cst.Tuple, cst.List)):
+            return False
+        return self._is_square_of([element.value for element in size.elements])
+
+    def _is_square_of(self, sizes: list[cst.BaseExpression]) -> bool:
+        """Whether the last two of ``sizes`` are the same, and the others are 1."""
+        if len(sizes) < 2 or self._module.code(sizes[-1]) != self._module.code(sizes[-2]):
+            return False
+        return all(self._module.value(item).constant == 1 for item in sizes[:-2])
+
+    def _is_lowest(self, node: cst.BaseExpression | None) -> bool:
+        """``float("-inf")``, ``-math.inf``, ``-1e9``, ``torch.finfo(x.dtype).min``."""
+        if node is None:
+            return False
+        text = self._module.code(node).replace(" ", "").replace("'", '"')
+        if text in ('float("-inf")', '-float("inf")') or (text.startswith("torch.finfo(") and text.endswith(").min")):
+            return True
+        if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
+            if self._module.name_of(node.expression) in ("math.inf", "torch.inf", "numpy.inf"):
+                return True
+        constant = self._module.value(node).constant
+        if constant is None and isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
+            inner = self._module.value(node.expression).constant
+            constant = -inner if isinstance(inner, (int, float)) else None
+        return isinstance(constant, (int, float)) and not math.isnan(constant) and constant <= _LOWEST
