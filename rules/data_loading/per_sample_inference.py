@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.rule import Default, Diagnostic, Note, Rule
 
-from ._sample_words import LOOP, reads_images, runs_on_images, runs_on_texts
+from ._sample_words import LOOP, reads_images, runs_on_images, runs_on_texts, runs_repeatedly
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
@@ -69,7 +69,7 @@ class PerSampleInference(Rule):
     @classmethod
     def may_apply(cls, text: str) -> bool:
         """Whether the file and its context contain the words that a finding needs."""
-        return runs_on_texts(text) or runs_on_images(text)
+        return (runs_on_texts(text) or runs_on_images(text)) and runs_repeatedly(text)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._samples import Samples

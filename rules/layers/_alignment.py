@@ -15,21 +15,13 @@ from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.syntax.calls import Call
 from torchlint.source.lexemes import code_of
 
+from ._alignment_words import FIXED, HALF, TRAINS
+
 _LINEAR = "torch.nn.Linear"
 #: The parameters of a linear layer that are dimensions of its products.
 _SIZES = ("in_features", "out_features")
 #: 8 numbers of 16 bits are 16 bytes, as much as a thread reads or writes at once.
 ALIGNED = 8
-#: Signs of 16-bit training.
-_HALF = re.compile(
-    r"autocast\(|\.half\(\)|\.bfloat16\(\)|\b(?:fp16|bf16)\s*=\s*True|precision\s*=\s*['\"]?(?:16|bf16)|mixed_precision\s*="
-)
-_TRAINS = re.compile(r"\.backward\(|\.fit\(|\.train\(")
-#: Signs of a network whose sizes are given by a checkpoint, or that a compiler pads.
-_FIXED = re.compile(
-    r"(?<!Tokenizer)(?<!TokenizerFast)(?<!tokenizer)\.from_pretrained\(|def from_pretrained"
-    r"|torch\.compile\b|\.compile\("
-)
 _LOADS = re.compile(
     r"(?<!optimizer)(?<!optim)(?<!opt)(?<!scheduler)(?<!scaler)\.load_state_dict\(|load_from_checkpoint"
 )
@@ -88,8 +80,8 @@ class Alignment:
         if not (self._module.fact(Devices).uses_cuda or self._module.fact(Devices).uses_trainer):
             return False
         texts = [code_of(self._module.file_of_root[root].text) for root in self._module.related]
-        if not any(map(_HALF.search, texts)) or not any(map(_TRAINS.search, texts)):
+        if not any(map(HALF.search, texts)) or not any(map(TRAINS.search, texts)):
             return False
-        if any(map(_FIXED.search, texts)):
+        if any(map(FIXED.search, texts)):
             return False
         return not any(map(_LOADS.search, texts)) or any(map(_RESUMES.search, texts))

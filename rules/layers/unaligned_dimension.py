@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from torchlint.rule import Default, Diagnostic, Note, Rule
 
+from ._alignment_words import FIXED, HALF, TRAINS
+
 if TYPE_CHECKING:
     from torchlint.model.module import Module
 
@@ -57,14 +59,14 @@ class UnalignedDimension(Rule):
     name = "unaligned-dimension"
     default = Default.INFO
     words = (_NUMBER, ("Linear(", "vocab", "class", "token", "size", "dim", "num", "out_features"))
-    project_words = ("Linear(", ("autocast", "half()", "16"), (".backward(", ".fit(", ".train("))
+    project_words = ("Linear(", HALF, TRAINS)
     demo = ("GPU",)
     options = {"smallest": 1000}
 
     @classmethod
     def may_concern(cls, code: str) -> bool:
-        """Whether there is such a number in the text."""
-        if not super().may_concern(code):
+        """Whether there is such a number in the text, and nothing fixes the sizes."""
+        if not super().may_concern(code) or FIXED.search(code):
             return False
         return any(int(found.group()) % 8 for found in _NUMBER.finditer(code))
 

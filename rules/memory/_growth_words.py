@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import re
 
+from torchlint.rule.loop_words import indentation, loop_around
+from torchlint.source.lexemes import closing_bracket
+
 #: `cat([x, ...` and `cat(tensors=(x, ...`: the first of several tensors
 _CAT = re.compile(r"(?:cat|concat|concatenate|vstack|hstack)\(\s*(?:tensors\s*=\s*)?[\[(]\s*([\w.]+)\s*,\s*[^\s\])]")
 _BEFORE = 200  #: characters between the target of an assignment and the call
 _NEAR = 160  #: characters before the call with a test of the first iteration
 #: A test of the first iteration.
 _FIRST = re.compile(r"\belse\b|\bNone\b|== ?0|\bnot \w|\blen\(|first|empty|numel|size\(")
-_LINES = 1000  #: lines of a loop before the call
+_LOOP = 10_000  #: characters of a loop
+_ARGUMENTS = 1000  #: characters of the arguments of a call
+#: A line that may test for the first iteration.
+_TEST = re.compile(r"[ \t]*(?:if|elif|while)\b")
 
 
 def grows_by_cat(text: str) -> bool:
@@ -19,11 +25,47 @@ def grows_by_cat(text: str) -> bool:
 
 
 def _grows(text: str, start: int, name: str) -> bool:
-    before = text[max(0, start - _BEFORE) : start]
-    if not re.search(rf"(?<![\w.]){re.escape(name)}\s*=(?!=)", before):
+    target = _target(text, start, name)
+    loop = loop_around(text, start) if target is not None else None
+    if loop is None or target is None or _is_bound_in(text[loop:start], name):
         return False
-    loop = _loop_around(text, start)
-    return loop is not None and not _is_bound_in(text[loop:start], name)
+    closed = closing_bracket(text, text.index("(", start) + 1, _ARGUMENTS)
+    return closed is None or not _is_read(text, name, loop, (target, text.find("\n", closed) % (len(text) + 1)))
+
+
+def _target(text: str, start: int, name: str) -> int | None:
+    """Where the statement begins that assigns a call to a name; None if it assigns something else."""
+    before = max(0, start - _BEFORE)
+    found = list(re.finditer(rf"(?<![\w.]){re.escape(name)}\s*=(?!=)", text[before:start]))
+    if not found:
+        return None
+    at = before + found[-1].start()
+    line = text[text.rfind("\n", 0, at) + 1 : at].strip()
+    return at if not line or line.endswith((":", ";")) else None
+
+
+def _is_read(text: str, name: str, loop: int, statement: tuple[int, int]) -> bool:
+    """Whether a loop uses a name outside of the statement that adds to it, and not to test for the first iteration."""
+    for use in re.finditer(rf"(?<![\w.]){re.escape(name)}\b(?!\s*=(?!=))", text[loop : _end(text, loop)]):
+        at = loop + use.start()
+        line = text.rfind("\n", 0, at) + 1
+        if statement[0] <= at <= statement[1] or _TEST.match(text, line):
+            continue
+        if not any(text.count(quote, line, at) % 2 for quote in "\"'"):  # it may be a word of a message
+            return True
+    return False
+
+
+def _end(text: str, loop: int) -> int:
+    """Where the loop ends that begins in a line, by the indentation of lines, or an earlier place in a long loop."""
+    indent = indentation(text[loop : loop + _BEFORE])
+    at = text.find("\n", loop)
+    while 0 <= at < loop + _LOOP:
+        line = text[at + 1 : text.find("\n", at + 1) % (len(text) + 1)]
+        if line.strip() and indentation(line) <= indent and not line.lstrip().startswith((")", "]", "}", "else", "#")):
+            return at
+        at = text.find("\n", at + 1)
+    return len(text) if at < 0 else at
 
 
 def _is_bound_in(body: str, name: str) -> bool:
@@ -31,26 +73,3 @@ def _is_bound_in(body: str, name: str) -> bool:
     statement = body.rfind("\n") + 1
     bound = re.search(rf"(?m)^\s*{re.escape(name)}\s*(?::[^=\n]*)?=(?!=)", body[:statement])
     return bound is not None and _FIRST.search(body[-_NEAR:]) is None
-
-
-def _loop_around(text: str, at: int) -> int | None:
-    """Where the loop around a place begins, by the indentation of lines; None without one."""
-    start = text.rfind("\n", 0, at) + 1
-    indent = _indent(text[start:at])
-    for _ in range(_LINES):
-        if start == 0 or indent == 0:
-            return None
-        before = text.rfind("\n", 0, start - 1) + 1
-        line, start = text[before:start], before
-        if line.isspace() or _indent(line) >= indent:
-            continue
-        indent, words = _indent(line), line.split(None, 2)
-        if words[0] in ("for", "while") or words[:2] == ["async", "for"]:
-            return before
-        if words[0] in ("def", "class") or words[:2] == ["async", "def"]:
-            return None
-    return start
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip())

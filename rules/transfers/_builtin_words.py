@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from torchlint.rule.tensor_words import may_be_tensor
+
 #: A call of one of the functions, and the start of its only argument: no list, generator, text or number.
 _CALL = re.compile(r"(?<![\w.])(?:sum|max|min|sorted|any|all)\(\s*(?=[A-Za-z_(~-])")
 _END = re.compile(r"[,\[\](){}'\"]|\b(?:for|if)\b")
@@ -11,7 +13,7 @@ _REACH = 300  #: characters of an argument
 
 
 def calls_builtin(text: str) -> bool:
-    """Whether a call has one argument that is neither a comprehension nor several values."""
+    """Whether a call has one argument that may be a tensor: no comprehension, and not several values."""
     return any(_has_one_argument(text, call.end()) for call in _CALL.finditer(text))
 
 
@@ -23,7 +25,8 @@ def _has_one_argument(text: str, start: int) -> bool:
             depth += 1
         elif found in ")]}":
             if depth == 0:
-                return not _is_plain(text[start : mark.start()])
+                argument = text[start : mark.start()]
+                return not _is_plain(argument) and may_be_tensor(text, argument)
             depth -= 1
         elif depth == 0 and found in (",", "for"):
             return False

@@ -4,25 +4,44 @@ from __future__ import annotations
 
 import re
 
+from torchlint.rule.tensor_words import may_be_tensor
+
 _READ = re.compile(r"\.item\(\)|(?:float|int)\(")
-#: The variable of ``v.item()`` and ``t[v].item()``, before the method, and of ``float(v)`` and ``float(t[v])``.
-_BEFORE = re.compile(r"(?<!\w)(\w+)\]?$")
-_AFTER = re.compile(r"(?:\w+\[)?(\w+)\]?\)")
-_BOUND = re.compile(r"for\s([^:\n]{1,120}?)\sin\b")  # a pattern that begins with a literal is quick
+#: The element before ``.item()``, and behind ``float(``: ``v`` or ``t[v]``.
+_BEFORE = re.compile(r"(?<!\w)(?:(\w+)\[)?(\w+)\]?$")
+_AFTER = re.compile(r"(?:(\w+)\[)?(\w+)\]?\)")
+#: The variables of a loop and what it iterates over; a pattern that begins with a literal is quick.
+_LOOP = re.compile(r"for\s([^:\n]{1,120}?)\sin\b\s*([^:\n\]]{1,120})")
 _WORD = re.compile(r"\w+")
+_END = re.compile(r"[)\]}]*\s*(?:\bif\b.*)?$")
 
 
 def reads_elements(text: str) -> bool:
-    """Whether a read is of a variable that a loop binds."""
-    bound = {name for loop in _BOUND.finditer(text) for name in _WORD.findall(loop[1])}
-    return bool(bound) and any(_variable(text, read) in bound for read in _READ.finditer(text))
+    """Whether a read is of an element, which a loop binds or counts, of what may be a tensor."""
+    counting: set[str] = set()
+    over: dict[str, list[str]] = {}
+    for loop in _LOOP.finditer(text):
+        if loop[2].startswith(("range(", "enumerate(")):
+            counting.update(_WORD.findall(loop[1])[:1])
+        elif _WORD.fullmatch(loop[1]):
+            over.setdefault(loop[1], []).append(_END.sub("", loop[2]))
+    if not counting and not over:
+        return False
+    for read in _READ.finditer(text):
+        container, variable = _element(text, read)
+        if container and variable in counting and may_be_tensor(text, container):
+            return True
+        if not container and any(may_be_tensor(text, item) for item in over.get(variable, ())):
+            return True
+    return False
 
 
-def _variable(text: str, read: re.Match[str]) -> str:
+def _element(text: str, read: re.Match[str]) -> tuple[str, str]:
+    """The variable that a read names, and before it what is indexed with it, or nothing."""
     if read[0].startswith("."):
         found = _BEFORE.search(text, max(0, read.start() - 60), read.start())
     elif read.start() and _WORD.match(text, read.start() - 1):  # `print(`
-        return ""
+        return "", ""
     else:
         found = _AFTER.match(text, read.end())
-    return found[1] if found is not None else ""
+    return (found[1] or "", found[2]) if found is not None else ("", "")

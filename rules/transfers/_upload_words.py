@@ -24,6 +24,7 @@ _KNOWN = frozenset(
 )
 _PART = re.compile(r"[,()\[\]{}]")
 _LITERAL = r"(?:[-\[(\d.]|(?:float|math|np|numpy|torch|True|False|list|tuple|range)\b)"
+_EMPTY = re.compile(r"\[\]|\(\)|list\(\)")
 _ARGUMENTS = 600  #: characters of the arguments of a factory
 _DEPTH = 2  #: names that lead to a literal
 
@@ -52,10 +53,10 @@ def _may_be_constant(text: str, data: str, depth: int = _DEPTH) -> bool:
     """Whether the data may be the same at every call: no attribute of an object, and no name but of literals."""
     if "finfo" in data or "iinfo" in data:
         return True
-    if _ATTRIBUTE.search(data):
+    if _ATTRIBUTE.search(data) or _EMPTY.match(data):
         return False
     names = set(_NAME.findall(data)) - _KNOWN
-    return all(f"for {name} in" in text or _is_set_to_literal(text, name, depth) for name in names)
+    return all(_is_set_to_literal(text, name, depth) for name in names)
 
 
 @lru_cache(maxsize=1024)  # many tensors may be made of the same name
@@ -67,6 +68,8 @@ def _is_set_to_literal(text: str, name: str, depth: int) -> bool:
     return any(
         _begins_statement(text, match.start())
         and not match[1].rstrip().endswith(",")
+        and not _EMPTY.match(match[1])
+        and name not in _NAME.findall(match[1])
         and _may_be_constant(text, match[1], depth - 1)
         for match in found
     )

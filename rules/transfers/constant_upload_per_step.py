@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint.rule import Diagnostic, Note, Rule
+from torchlint.rule.step_words import PER_BATCH
 
 from ._upload_words import uploads_data
 
@@ -68,6 +69,7 @@ class ConstantUploadPerStep(Rule):
     code = "TL207"
     name = "constant-upload-per-step"
     words = (("torch", "import *"), ("tensor(", "Tensor(", "asarray("), ("device", ".cuda(", ".to(", ".type_as("))
+    project_words = (PER_BATCH,)
     demo = ("GPU",)
 
     @classmethod
