@@ -11,7 +11,8 @@ from ._alignment_words import FIXED, HALF, TRAINS
 if TYPE_CHECKING:
     from torchlint.model.module import Module
 
-_NUMBER = re.compile(r"(?<![\w.])[1-9](?:_?[0-9]){3,8}(?![\w.])")
+#: It begins with a digit, which is quick to find; nothing of a name or a number may be before that.
+_NUMBER = re.compile(r"[1-9](?<![\w.].)(?:_?[0-9]){3,8}(?![\w.])")
 
 
 class UnalignedDimension(Rule):
@@ -58,7 +59,7 @@ class UnalignedDimension(Rule):
     code = "TL707"
     name = "unaligned-dimension"
     default = Default.INFO
-    words = (_NUMBER, ("Linear(", "vocab", "class", "token", "size", "dim", "num", "out_features"))
+    words = (("Linear(", "vocab", "class", "token", "size", "dim", "num", "out_features"), _NUMBER)
     project_words = ("Linear(", HALF, TRAINS)
     demo = ("GPU",)
     options = {"smallest": 1000}
@@ -66,9 +67,9 @@ class UnalignedDimension(Rule):
     @classmethod
     def may_concern(cls, code: str) -> bool:
         """Whether there is such a number in the text, and nothing fixes the sizes."""
-        if not super().may_concern(code) or FIXED.search(code):
+        if not any(int(found.group()) % 8 for found in _NUMBER.finditer(code)):
             return False
-        return any(int(found.group()) % 8 for found in _NUMBER.finditer(code))
+        return super().may_concern(code) and not FIXED.search(code)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._alignment import Alignment

@@ -71,7 +71,11 @@ class FullPrecisionTrainer(Rule):
     code = "TL310"
     name = "full-precision-trainer"
     default = Default.INFO
-    words = (re.compile(r"\bTrainer\(|TrainingArguments\("), ("lightning", "transformers"))
+    words = (
+        ("lightning", "transformers"),
+        ("Trainer(", "TrainingArguments("),
+        re.compile(r"\bTrainer\(|TrainingArguments\("),
+    )
     project_words = ((".fit(", ".train("),)
     since = (1, 10)
 
