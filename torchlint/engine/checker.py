@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from torchlint.engine.results import Basis, digest_of
-from torchlint.engine.screens import concerned, is_concerned, screen
+from torchlint.engine.screens import concerned, imports_torch, is_concerned, screen
 from torchlint.findings.baseline import BaselineError, load, unknown
 from torchlint.findings.causes import joined
 from torchlint.findings.codes import INVALID_SYNTAX, UNUSED_SUPPRESSION
@@ -61,8 +61,8 @@ def check(
 ) -> list[Diagnostic]:
     """The diagnostics of one file, sorted.
 
-    A file without the words that the enabled rules look for is not parsed, unless ``syntax`` asks for a verdict on its
-    syntax all the same. ``on_crash`` is told of a rule that raised, and the other rules are still heard; by default
+    A file without the words that the enabled rules look for is only parsed to check its syntax: if it imports torch, or
+    if ``syntax`` is set. ``on_crash`` is told of a rule that raised, and the other rules are still heard; by default
     the crash is raised. ``on_resolved`` is told how many findings the baseline lists that are no longer there.
     ``is_cancelled`` is asked before the analysis and each rule, and ends the check by raising AbandonedError.
     """
@@ -71,6 +71,7 @@ def check(
     place = in_project(source.path)
     with phase("screen"):
         rules = concerned(source, place, enabled, settings)
+        syntax = syntax or (imports_torch(source.text) and not is_vendored(place))
     if rules and is_vendored(place):
         rules, checked = [], set()
     answers = _Answers(bool(rules))

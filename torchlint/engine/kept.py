@@ -57,7 +57,8 @@ class _Content:
     project: Snapshot | None = None  #: None while all results depend on their own files alone
 
 
-#: A file that is named is reported if it is not valid Python, one that is found in a folder only if it concerns a rule.
+#: A named file is always checked for valid syntax, one that is found in a folder only if it imports torch or concerns a
+#: rule.
 _NAMED = "\0"
 
 
