@@ -1,4 +1,4 @@
-"""Source -> diagnostics: screen, parse, model, rules, suppressions. Every caller goes through ``check``."""
+"""Source -> diagnostics: screen, parse, model, rules, suppressions. Every caller uses ``check``."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def check(
     """The diagnostics of one file, sorted.
 
     A file without the words that the enabled rules look for is only parsed to check its syntax: if it imports torch, or
-    if ``syntax`` is set. ``on_crash`` is told of a rule that raised, and the other rules are still heard; by default
-    the crash is raised. ``on_resolved`` is told how many findings the baseline lists that are no longer there.
+    if ``syntax`` is set. ``on_crash`` is called for a rule that raised, and the other rules still run; by default
+    the crash is raised. ``on_resolved`` is called with the number of findings in the baseline that no longer exist.
     ``is_cancelled`` is asked before the analysis and each rule, and ends the check by raising AbandonedError.
     """
     enabled = settings.rules(source.path, source.text)
@@ -301,7 +301,7 @@ def _ask(rule: Rule, module: Module, source: Source) -> list[Diagnostic]:
 def _within(diagnostic: Diagnostic, module: Module, fixes: dict[int, Fix | None]) -> Diagnostic:
     """The diagnostic with offsets and rows of its own file, and without a fix that would edit another one.
 
-    ``fixes`` holds, by identity, those that were moved before.
+    ``fixes`` contains, by identity, those that were moved before.
     """
     base, first = module.begin, module.row_at(module.begin) - 1
     fix = diagnostic.fix
@@ -352,7 +352,7 @@ def _rows(source: Source, diagnostic: Diagnostic) -> tuple[int, int]:
 
 
 def _invalid_syntax(source: Source, error: ParseError, what: str = "the file") -> Diagnostic:
-    row = min(error.row, len(source.line_starts))  # Python may complain of what lies behind the end
+    row = min(error.row, len(source.line_starts))  # Python may report a place behind the end
     line_start = source.line_starts[row - 1]
     start = min(line_start + error.column - 1, line_start + len(source.line(row)))
     return Diagnostic(

@@ -17,7 +17,7 @@ from torchlint.source.parsing import ParseError, check_syntax, compiles
 from torchlint.source.replacing import replace_file
 from torchlint.source.source import Source, SourceError
 
-#: Real files settle in two or three rounds.
+#: Real files need two or three iterations.
 MAX_ROUNDS = 100
 
 
@@ -135,7 +135,7 @@ def write(before: Source, after: Source) -> None:
 def _sound(source: Source, chosen: list[Diagnostic]) -> tuple[list[Diagnostic], list[Diagnostic]]:
     """Those of ``chosen`` that together leave the text Python, as many as can be; and those that do not even alone.
 
-    The others wait for a round in which the rules have seen what the first ones did.
+    The others wait for an iteration in which the rules have seen what the first ones did.
     """
     # An older interpreter than the project's may not know its grammar.
     units = [(unit, compiles(unit)) for unit in source.units]
@@ -168,6 +168,6 @@ def _parses(text: str) -> bool:
 
 
 def _identity(source: Source, diagnostic: Diagnostic) -> object:
-    """What tells a fix from others from one round to the next, while offsets move."""
+    """What identifies a fix from one iteration to the next, while offsets move."""
     contents = tuple(edit.content for edit in diagnostic.fix.edits) if diagnostic.fix else ()
     return diagnostic.code, source.text[diagnostic.start : diagnostic.end], contents

@@ -83,7 +83,7 @@ class KeptResults:
         return found
 
     def keep(self, results: Mapping[int, Result]) -> None:
-        """Keep results, by the indices of the files, beside those that still hold."""
+        """Keep results, by the indices of the files, next to those that are still valid."""
         found: dict[int, list[tuple[File, Result]]] = {}
         for index, result in results.items():
             section = self._section(self._files[index])
@@ -99,7 +99,7 @@ class KeptResults:
             self._roots[folder] = find_root(folder)
         key = (*self._roots[folder], id(file.settings))
         if key not in self._sections:
-            plain = not file.settings.plugins  # nobody knows what the rules of a plugin depend on
+            plain = not file.settings.plugins  # what the rules of a plugin depend on is unknown
             self._sections[key] = _Section(*self._roots[folder], file.settings, self._cache) if plain else None
         return self._sections[key]
 
@@ -130,7 +130,7 @@ class _Section:
         return Changes(graph=True) if old is None else self._state.changes(old, self._reading)
 
     def result(self, file: File) -> Result | None:
-        """The result of a file, if it still holds."""
+        """The result of a file, if it is still valid."""
         key, kept = self._find(file)
         if kept is None:
             return None

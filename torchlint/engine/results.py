@@ -22,7 +22,7 @@ class Mode(Enum):
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of each file of a run, beside its findings."""
+    """What is asked of each file of a run, in addition to its findings."""
 
     mode: Mode
     basis: bool = False  #: what its result depends on, so that it can be kept
@@ -32,7 +32,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Basis:
-    """What the result of a file depends on, beside its path and its settings."""
+    """What the result of a file depends on, in addition to its path and its settings."""
 
     digest: str  #: of the file itself, as it was analysed
     shape: str  #: of what the import graph of the project takes from the file

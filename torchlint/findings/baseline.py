@@ -81,7 +81,7 @@ def unknown(
 ) -> tuple[list[Diagnostic], int]:
     """Diagnostics of a file that its baseline does not list, and how many listed ones of ``checked`` rules are fixed.
 
-    A syntax error is always reported: nobody knows what else is in such a file.
+    A syntax error is always reported: what else is in such a file is unknown.
     """
     known = {entry.fingerprint: entry.code for entry in baseline.of(source.path)}
     if not known:

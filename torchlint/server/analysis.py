@@ -33,7 +33,7 @@ _IDLE_SECONDS = 0.1
 class Worker:
     """One thread that does what it is given, in order, and collects garbage only when there is nothing to do.
 
-    It is a daemon, so that an analysis under way never holds up the end of the server.
+    It is a daemon, so that a running analysis never delays the end of the server.
     """
 
     def __init__(self) -> None:
@@ -204,6 +204,6 @@ def fix_snapshot(checked: Checked, settings: Settings) -> Fixed:
     """What ``torchlint --fix`` makes of it."""
 
     def ignore(crash: InternalError) -> None:
-        """The check has told of it."""
+        """The check has reported it."""
 
     return fix(checked.snapshot.source, settings, on_crash=ignore)

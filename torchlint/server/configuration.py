@@ -20,7 +20,7 @@ class Options:
 
     #: ``enable``: whether anything is reported.
     enable: bool = True
-    #: ``configuration``: settings as in ``[tool.torchlint]``, or the file that holds them.
+    #: ``configuration``: settings as in ``[tool.torchlint]``, or the file that contains them.
     configuration: Mapping[str, Any] | str | None = None
     #: ``workspaceDiagnostics``: whether a request for the workspace is answered for files that are not open.
     workspace: bool = False
@@ -45,7 +45,7 @@ class Memory:
     """What outlives a change of settings."""
 
     last_good: dict[str, Settings] = field(default_factory=dict)  #: folder -> settings
-    said: set[str] = field(default_factory=set)  #: what is wrong and was told
+    said: set[str] = field(default_factory=set)  #: the problems that were reported
 
 
 class Configuration:
@@ -76,7 +76,7 @@ class Configuration:
         return [path for file in found if (path := os.path.abspath(file.path)).endswith(".py")]
 
     def complaints(self) -> list[str]:
-        """What is wrong with settings and was not told yet. A file that stays broken is told of once."""
+        """What is wrong with settings and was not reported yet. A file that stays broken is reported once."""
         new = [text for text in dict.fromkeys(self._complaints) if text not in self._memory.said]
         self._memory.said.update(new)
         return new

@@ -167,7 +167,7 @@ def make_server() -> TorchlintServer:
         found: list[types.CodeAction] = []
         if actions.wanted(types.CodeActionKind.QuickFix.value, params.context):
             found += actions.quick_fixes(checked, params, versioned_edits())
-        # Of a notebook each cell is asked for `source.fixAll`, and each would mend all of it.
+        # Of a notebook each cell is asked for `source.fixAll`, and each would fix all of it.
         kind = actions.FIX_ALL_NOTEBOOK if checked.snapshot.is_notebook else actions.FIX_ALL
         if actions.wanted(kind, params.context) and actions.can_fix(checked):
             found.append(await fix_all_action(checked, kind, asked_for=params.context.only is not None))

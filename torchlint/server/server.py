@@ -281,7 +281,7 @@ class TorchlintServer(LanguageServer):
         self._ask_to_pull()
 
     def background(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Run something whose outcome nobody waits for."""
+        """Run something in the background."""
 
         async def logged() -> None:
             try:

@@ -1,4 +1,4 @@
-"""What the names of torch and its companion libraries stand for: constants, classes and what calling them gives."""
+"""The values of the names of torch and its companion libraries: constants, classes and what a call of them returns."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ def _all_of(alternatives: Iterable[frozenset[_Place]]) -> frozenset[_Place]:
 
 
 def _made_with(node: cst.BaseExpression, path: tuple[str, ...]) -> Iterator[cst.BaseExpression]:
-    """What ``edict(DATA=edict({"WORKERS": 4}))``, or a dictionary, holds under a path of names."""
+    """What ``edict(DATA=edict({"WORKERS": 4}))``, or a dictionary, contains under a path of names."""
     if not path:
         return
     entries: list[tuple[str, cst.BaseExpression]] = []

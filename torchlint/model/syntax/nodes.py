@@ -33,7 +33,7 @@ _hash_in_c()
 
 
 def pairs(tree: cst.Module, other: cst.Module) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
-    """The nodes that correspond to each other in two trees of one text, whoever made them.
+    """The nodes that correspond to each other in two trees of one text, however they were made.
 
     Raises ValueError if the trees differ.
     """
@@ -164,7 +164,7 @@ new_imaginary = _maker(cst.Imaginary, "value")
 
 
 def bare(kind: type[_Node]) -> _Node:
-    """A node of a kind without fields that matter. One serves all: a tree may hold it at many places."""
+    """A node of a kind without fields that matter. One is enough: a tree may contain it at many places."""
     return object.__new__(kind)
 
 

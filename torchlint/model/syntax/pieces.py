@@ -91,7 +91,7 @@ def parse_spans(text: str, spans: Sequence[tuple[int, int]], name: str) -> list[
     What was parsed under this name is not parsed again.
     """
     texts = [text[start:end] for start, end in spans]
-    known = dict(_parsed.get(name, ()))  # each tree serves one piece: nodes are told apart by identity
+    known = dict(_parsed.get(name, ()))  # each tree is for one piece: nodes are distinguished by identity
     kept = [known.pop(piece, None) for piece in texts]
     new = iter(_parse(text, [span for span, parsed in zip(spans, kept, strict=True) if parsed is None]))
     pieces = [Piece(start, parsed or next(new)) for (start, _), parsed in zip(spans, kept, strict=True)]
