@@ -108,8 +108,8 @@ def check(
     )
     if settings.baseline and not settings.ignore_baseline:
         try:
-            diagnostics, gone = unknown(load(settings.baseline), source, diagnostics, checked)
-            on_resolved(gone)
+            diagnostics, resolved = unknown(load(settings.baseline), source, diagnostics, checked)
+            on_resolved(resolved)
         except BaselineError as error:
             on_crash(InternalError(f"{settings.baseline}: {error}"))
     return diagnostics

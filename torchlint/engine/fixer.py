@@ -18,7 +18,7 @@ from torchlint.source.replacing import replace_file
 from torchlint.source.source import Source, SourceError
 
 #: Real files need two or three iterations.
-MAX_ROUNDS = 100
+MAX_ITERATIONS = 100
 
 
 class WriteError(Exception):
@@ -80,7 +80,7 @@ def fix(
         current = current.edited(edits_of(sound))
         text = current.text
         applied += sound
-        if text in seen or len(seen) > MAX_ROUNDS:
+        if text in seen or len(seen) > MAX_ITERATIONS:
             turning = applied[seen.get(text, len(applied) - len(sound)) :]
             codes = ", ".join(sorted({diagnostic.code for diagnostic in turning}))
             return Fixed(source, first, (), (f"{source.path}: the fixes of {codes} do not settle; nothing was fixed",))

@@ -45,7 +45,7 @@ class _Kept:
     context: str  #: digest of the context
     takers: frozenset[str]  #: files that may take a name from it
     diagnostics: tuple[Diagnostic, ...]
-    gone: int
+    resolved: int
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class _Section:
                 self._dated.add(key)
         if not self._holds(kept, file.path) or not all(_is_sound(one, source) for one in kept.diagnostics):
             return None
-        return Result(file.path, kept.diagnostics, source if kept.diagnostics else None, gone=kept.gone)
+        return Result(file.path, kept.diagnostics, source if kept.diagnostics else None, resolved=kept.resolved)
 
     def _find(self, file: File) -> tuple[str, _Kept | None]:
         """What is kept of a file. That it was named makes no difference where a rule had it parsed."""
@@ -202,7 +202,7 @@ class _Section:
             bare = tuple(_bare(one) for one in result.diagnostics)
             key = _key(file) if basis.dependencies is None else file.path
             stamp = stamp_of(file.path, start)
-            new[key] = _Kept(stamp, basis.digest, index, others.context, others.takers, bare, result.gone)
+            new[key] = _Kept(stamp, basis.digest, index, others.context, others.takers, bare, result.resolved)
             place = os.path.relpath(os.path.abspath(file.path), self._root).replace(os.sep, "/")
             known[place] = FileState((0, 0), basis.digest, basis.shape, basis.concerned)
             keys |= others.config_keys

@@ -56,7 +56,7 @@ class Result:
     applied: tuple[tuple[str, str], ...] = ()  #: code and message of each fix that was made
     diff: str = ""
     errors: tuple[str, ...] = ()  #: one line each: crashed rules, files that cannot be read or written
-    gone: int = 0  #: how many findings the baseline lists that are no longer there
+    resolved: int = 0  #: how many findings the baseline lists that are no longer there
     basis: Basis | None = None  #: None if the result is not to be kept
     #: where the time went, if that was asked for; equal results may have taken different times
     timing: Timing | None = field(default=None, compare=False)

@@ -54,7 +54,7 @@ class Baseline:
             absolute = os.path.relpath(absolute, os.path.dirname(self.path))
         return absolute.replace(os.sep, "/")
 
-    def gone(self) -> list[str]:
+    def missing_files(self) -> list[str]:
         """The files that no longer exist, by their names in the baseline."""
         folder = os.path.dirname(self.path)
         return [name for name in self.files if not os.path.exists(os.path.join(folder, name))]
@@ -118,7 +118,7 @@ def updated(old: Baseline, checked: Iterable[CheckedFile]) -> Baseline:
     removed.
     """
     files = dict(old.files)
-    for name in old.gone():
+    for name in old.missing_files():
         del files[name]
     for file in checked:
         name = old.key(file.path)

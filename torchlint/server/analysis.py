@@ -95,7 +95,7 @@ class Checked:
     settings: Settings | None  #: None: it is not to be checked
     diagnostics: tuple[Diagnostic, ...] = ()
     crashes: tuple[str, ...] = ()  #: rules that raised, a line each
-    complaints: tuple[str, ...] = ()  #: what is wrong with settings
+    problems: tuple[str, ...] = ()  #: what is wrong with settings
     around: Mapping[str, str] = field(default_factory=dict)  #: by path, the texts that the diagnostics depend on
     number: int = field(default_factory=count().__next__)  #: tells it from others
 
@@ -176,7 +176,7 @@ def check_snapshot(
         settings,
         tuple(diagnostic for diagnostic in diagnostics if diagnostic.code != INVALID_SYNTAX.code),
         tuple(crashes),
-        tuple(configuration.complaints()),
+        tuple(configuration.problems()),
         around,
     )
 

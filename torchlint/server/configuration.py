@@ -45,7 +45,7 @@ class Memory:
     """What outlives a change of settings."""
 
     last_good: dict[str, Settings] = field(default_factory=dict)  #: folder -> settings
-    said: set[str] = field(default_factory=set)  #: the problems that were reported
+    reported: set[str] = field(default_factory=set)  #: the problems that were reported
 
 
 class Configuration:
@@ -54,7 +54,7 @@ class Configuration:
     def __init__(self, options: Options, root: str, before: Configuration | None = None) -> None:
         self._options = options
         self._memory: Memory = before._memory if before is not None else Memory()
-        self._complaints: list[str] = []
+        self._problems: list[str] = []
         self._resolver = self._make_resolver(root)
         self._paths: dict[str, Settings | None] = {}
 
@@ -75,24 +75,24 @@ class Configuration:
         found = find_files(folders, self._of_folder).files
         return [path for file in found if (path := os.path.abspath(file.path)).endswith(".py")]
 
-    def complaints(self) -> list[str]:
+    def problems(self) -> list[str]:
         """What is wrong with settings and was not reported yet. A file that stays broken is reported once."""
-        new = [text for text in dict.fromkeys(self._complaints) if text not in self._memory.said]
-        self._memory.said.update(new)
+        new = [text for text in dict.fromkeys(self._problems) if text not in self._memory.reported]
+        self._memory.reported.update(new)
         return new
 
     def _of_folder(self, folder: str) -> Settings:
         try:
             settings = self._resolver.for_folder(folder)
         except SettingsError as error:
-            self._complaints.append(str(error))
+            self._problems.append(str(error))
             return self._memory.last_good.get(folder) or Resolver(isolated=True).for_folder(folder)
         except Exception as error:  # a plugin may raise anything, and must not take the server with it
-            self._complaints.append(f"the settings of {folder} cannot be read: {type(error).__name__}: {error}")
+            self._problems.append(f"the settings of {folder} cannot be read: {type(error).__name__}: {error}")
             return self._memory.last_good.get(folder) or Resolver(isolated=True).for_folder(folder)
         self._memory.last_good[folder] = settings
-        if not self._complaints:
-            self._memory.said.clear()
+        if not self._problems:
+            self._memory.reported.clear()
         return settings
 
     def _make_resolver(self, root: str) -> Resolver:
@@ -104,5 +104,5 @@ class Configuration:
             if given is not None:
                 layers.append(layer_of(given, "the editor's `configuration`", root, trusted=False))
         except SettingsError as error:
-            self._complaints.append(str(error))
+            self._problems.append(str(error))
         return Resolver(layers)

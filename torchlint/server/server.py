@@ -159,7 +159,7 @@ class TorchlintServer(LanguageServer):
             return
         for text in result.result().crashes:
             self.log(text)
-        for text in result.result().complaints:
+        for text in result.result().problems:
             self.window_show_message(types.ShowMessageParams(types.MessageType.Error, f"torchlint: {text}"))
 
     def log(self, text: str, kind: types.MessageType = types.MessageType.Error) -> None:

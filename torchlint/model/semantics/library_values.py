@@ -97,6 +97,7 @@ def instance_by_name(name: str) -> Value:
 _MODULE_CLASSES = knowledge.MODULE_BASES | {"torch.nn.Module"}
 
 
-def makes_no_module(owner: str) -> bool:
+def is_companion(owner: str) -> bool:
+    """Whether a class with ``from_pretrained`` accompanies a network: a tokenizer, a configuration, a scheduler."""
     last = last_part(owner)
     return last.endswith(("Tokenizer", "TokenizerFast", "Processor", "Config", "Extractor", "Scheduler"))

@@ -259,7 +259,8 @@ class Values:
                 if seen:
                     return seen
             elif attr in self.records.names:
-                seen = self._join_stored(self.records.held(node))  # ``self.args.device`` of ``args.device = ...``
+                # ``self.args.device`` of ``args.device = ...``
+                seen = self._join_stored(self.records.stored_values(node))
                 if seen:
                     return seen
             if base.kind not in (Kind.TRAINER,):
