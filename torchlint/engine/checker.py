@@ -95,17 +95,7 @@ def check(
         checked = set()
         if settings.enabled(INVALID_SYNTAX.code, source.path):
             diagnostics += [_invalid_syntax(source, error, "this cell") for error in source.broken]
-    found = diagnostics
-    if not settings.ignore_noqa:
-        report_unused = settings.enabled(UNUSED_SUPPRESSION.code, source.path)
-        diagnostics = suppress(source, diagnostics, checked, report_unused)
-        if report_unused and checked:
-            checked.add(UNUSED_SUPPRESSION.code)
-    diagnostics = joined(source, diagnostics, found)
-    diagnostics = sorted(
-        (_fitted(source, settings.with_fix_as_set(diagnostic)) for diagnostic in diagnostics),
-        key=lambda found: (found.start, found.code, found.end),
-    )
+    diagnostics = _reported(source, settings, diagnostics, checked)
     if settings.baseline and not settings.ignore_baseline:
         try:
             diagnostics, resolved = unknown(load(settings.baseline), source, diagnostics, checked)
@@ -113,6 +103,23 @@ def check(
         except BaselineError as error:
             on_crash(InternalError(f"{settings.baseline}: {error}"))
     return diagnostics
+
+
+def _reported(source: Source, settings: Settings, found: list[Diagnostic], checked: set[str]) -> list[Diagnostic]:
+    """The diagnostics that are not suppressed, joined by their causes and sorted.
+
+    ``checked`` contains the codes of the rules that ran; TL001 is added if it ran as well.
+    """
+    diagnostics = found
+    if not settings.ignore_noqa:
+        report_unused = settings.enabled(UNUSED_SUPPRESSION.code, source.path)
+        diagnostics = suppress(source, diagnostics, checked, report_unused)
+        if report_unused and checked:
+            checked.add(UNUSED_SUPPRESSION.code)
+    return sorted(
+        (_fitted(source, settings.with_fix_as_set(item)) for item in joined(source, diagnostics, found)),
+        key=lambda item: (item.start, item.code, item.end),
+    )
 
 
 def texts_around(source: Source, settings: Settings) -> Mapping[str, str]:

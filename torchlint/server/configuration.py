@@ -51,9 +51,9 @@ class Memory:
 class Configuration:
     """Settings by folder, read once. After a change, another object takes its place."""
 
-    def __init__(self, options: Options, root: str, before: Configuration | None = None) -> None:
+    def __init__(self, options: Options, root: str, memory: Memory | None = None) -> None:
         self._options = options
-        self._memory: Memory = before._memory if before is not None else Memory()
+        self.memory = memory or Memory()  #: for the object that takes the place of this one
         self._problems: list[str] = []
         self._resolver = self._make_resolver(root)
         self._paths: dict[str, Settings | None] = {}
@@ -77,8 +77,8 @@ class Configuration:
 
     def problems(self) -> list[str]:
         """What is wrong with settings and was not reported yet. A file that stays broken is reported once."""
-        new = [text for text in dict.fromkeys(self._problems) if text not in self._memory.reported]
-        self._memory.reported.update(new)
+        new = [text for text in dict.fromkeys(self._problems) if text not in self.memory.reported]
+        self.memory.reported.update(new)
         return new
 
     def _of_folder(self, folder: str) -> Settings:
@@ -86,13 +86,13 @@ class Configuration:
             settings = self._resolver.for_folder(folder)
         except SettingsError as error:
             self._problems.append(str(error))
-            return self._memory.last_good.get(folder) or Resolver(isolated=True).for_folder(folder)
+            return self.memory.last_good.get(folder) or Resolver(isolated=True).for_folder(folder)
         except Exception as error:  # a plugin may raise anything, and must not take the server with it
             self._problems.append(f"the settings of {folder} cannot be read: {type(error).__name__}: {error}")
-            return self._memory.last_good.get(folder) or Resolver(isolated=True).for_folder(folder)
-        self._memory.last_good[folder] = settings
+            return self.memory.last_good.get(folder) or Resolver(isolated=True).for_folder(folder)
+        self.memory.last_good[folder] = settings
         if not self._problems:
-            self._memory.reported.clear()
+            self.memory.reported.clear()
         return settings
 
     def _make_resolver(self, root: str) -> Resolver:

@@ -22,14 +22,14 @@ _READ = (".py", ".yaml", ".yml", ".json")
 _WATCHED = (*_SETTINGS, *(f"**/*{ending}" for ending in _READ))
 
 
-def make_server() -> TorchlintServer:
+def make_server() -> TorchlintServer:  # noqa: C901 - a list of handlers
     """A server with all its handlers."""
     server = TorchlintServer()
 
     @server.feature(types.INITIALIZE)
     def initialize(params: types.InitializeParams) -> None:
         before = server.workspace
-        server.protocol._workspace = Documents(
+        server.protocol._workspace = Documents(  # noqa: SLF001 - pygls has no public way to replace it
             before.root_uri, types.TextDocumentSyncKind.Incremental, params.workspace_folders, before.position_encoding
         )
         server.options = Options.of(params.initialization_options)

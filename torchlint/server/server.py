@@ -275,7 +275,7 @@ class TorchlintServer(LanguageServer):
         self._tell_change()
         if self._others is not None:
             self._others.cancel()  # it would ask to pull a second time
-        self.configuration = Configuration(self.options, root_of(self.workspace), self.configuration)
+        self.configuration = Configuration(self.options, root_of(self.workspace), self.configuration.memory)
         for uri in open_uris(self.workspace):
             self.changed(uri)
         self._ask_to_pull()

@@ -191,6 +191,6 @@ def _encoding(body: bytes) -> str:
         codec = codecs.lookup(name)
     except (LookupError, ValueError) as error:
         raise SourceError(f"the coding comment names an unknown encoding: {name}") from error
-    if not codec._is_text_encoding:
+    if not codec._is_text_encoding:  # noqa: SLF001 - codecs has no public name for it
         raise SourceError(f"the coding comment names an encoding that is not for text: {name}")
     return "utf-8" if codec.name in ("utf-8", "utf-8-sig") else codec.name
