@@ -77,7 +77,18 @@ def test_what_does_not_parse_is_one_diagnostic(demo: MakeSettings, text: str, ro
     assert "\n" not in found.message
 
 
-def test_syntax_is_judged_without_a_rules_words_only_if_asked(demo: MakeSettings) -> None:
+@pytest.mark.parametrize(
+    "line", ["import torch", "    from torch.utils import data", "import os, torch", "import pytorch_lightning as pl"]
+)
+def test_the_syntax_of_a_file_that_imports_torch_is_checked(demo: MakeSettings, line: str) -> None:
+    text = f"if 1:\n    pass\n{line}\nx = (\n"
+    assert [one.code for one in check(Source.from_text(text, "a.py"), demo())] == ["TL002"]
+    assert check(Source.from_text(text, "a.py"), demo(ignore=["TL002"])) == []
+    assert check(Source.from_text(text, "third_party/a.py"), demo()) == []
+    assert check(Source.from_text(text.replace("torch", "numpy"), "a.py"), demo()) == []
+
+
+def test_other_syntax_is_checked_only_if_asked(demo: MakeSettings) -> None:
     source = Source.from_text("x = (\n", "a.py")
     assert check(source, demo()) == []
     assert [one.code for one in check(source, demo(), syntax=True)] == ["TL002"]

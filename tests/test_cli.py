@@ -107,10 +107,19 @@ def test_bad_files_do_not_stop_the_run(project: Path, torchlint_in: RunTorchlint
     ]
 
 
-def test_a_named_file_is_parsed_whatever_it_holds(project: Path, torchlint_in: RunTorchlint) -> None:
+def test_a_named_file_is_parsed_whatever_it_contains(project: Path, torchlint_in: RunTorchlint) -> None:
     (project / "a.py").write_text("x = (\n")
     assert torchlint_in(project, "a.py").returncode == 1
     assert torchlint_in(project, ".").returncode == 0
+
+
+def test_a_folder_reports_a_python_2_file_that_imports_torch(project: Path, torchlint_in: RunTorchlint) -> None:
+    (project / "a.py").write_text('import torch\nprint "epoch"\n')
+    (project / "third_party").mkdir()
+    (project / "third_party" / "b.py").write_text('import torch\nprint "epoch"\n')
+    for named in (".", "a.py"):
+        done = torchlint_in(project, "--output-format", "concise", "-q", named)
+        assert (done.returncode, done.stdout.split(":")[:2]) == (1, ["a.py", "2"])
 
 
 def test_a_crashing_rule_is_reported_and_exits_with_2(project: Path, torchlint_in: RunTorchlint) -> None:

@@ -85,7 +85,7 @@ def test_nodes_are_told_apart_by_identity() -> None:
     first, second = converted("a = 1\n").body[0], cst.parse_module("a = 1\n").body[0]
     assert len({first, second, first}) == 2
     assert {first: 1}.get(second) is None
-    assert first == first
+    assert first == first  # noqa: PLR0124 - nodes compare by identity
     assert first != second
     assert cst.Name("a") != cst.Name("a")
 

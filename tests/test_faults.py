@@ -211,7 +211,7 @@ def start(folder: Path, count: int) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
 
 
@@ -287,7 +287,7 @@ def test_an_interruption_of_the_parent_alone_ends_the_run_at_once(tmp_path: Path
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     time.sleep(4)
     begin = time.monotonic()

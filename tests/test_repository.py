@@ -56,6 +56,8 @@ def test_a_release_is_published_without_a_password_and_by_the_job_that_builds_no
     assert jobs["publish"]["permissions"] == {"id-token": "write"}
     assert "id-token" not in jobs["build"]["permissions"]
     assert not any("run" in step for step in jobs["publish"]["steps"])
+    assert jobs["build"]["permissions"] == {"contents": "read"}
+    assert not any("pip" in step.get("run", "") for step in jobs["docs"]["steps"]), "it may push to the repository"
     assert "secrets" not in (GITHUB / "workflows" / "release.yml").read_text(encoding="utf-8")
 
 

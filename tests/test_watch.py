@@ -55,7 +55,7 @@ class Watching:
                 stdout=writer,
                 stderr=writer,
                 # a shell that runs the tests in the background ignores SIGINT, for its children too
-                preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+                preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
             )
         os.close(writer)
         self._pieces: queue.Queue[str] = queue.Queue()

@@ -3,7 +3,7 @@
 The functions here are the Python API. They import what they need when they are called.
 """
 
-# ``python -m torchlint`` imports this file while the current folder, which nobody may trust, is on the import path:
+# ``python -m torchlint`` imports this file while the current folder, which may be untrusted, is on the import path:
 # nothing is imported here, not even `__future__` or `typing`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:

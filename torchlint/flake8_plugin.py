@@ -14,7 +14,7 @@ from torchlint import __version__
 if TYPE_CHECKING:
     from torchlint.settings.resolver import Resolver
 
-#: Not the code of a rule: a rule raised, which is a bug. The other files and rules are still heard.
+#: Not the code of a rule: a rule raised, which is a bug. The other files and rules are still checked.
 CRASH = "TL000"
 
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from .process import Failure
 
-#: Each import takes seconds; optimizers import the second.
-IMPORTED = ("torch", "torch._dynamo")
+#: What the server imports: each of the first two takes seconds, and optimizers import the second.
+IMPORTED = ("torch", "torch._dynamo", f"{__package__}.heap")
 
 
 def call(function: Callable[..., Any], folder: str, *arguments: Any, limit: float) -> Any:

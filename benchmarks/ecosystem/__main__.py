@@ -53,7 +53,7 @@ class Run:
     def check(self, project: str, folder: Path) -> None:
         """Check a project."""
         command = [sys.executable, "-m", "torchlint", *_CHECK]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, encoding="utf-8", errors="replace")
+        done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", errors="replace", check=False)
         self.folders[project] = folder
         said = done.stderr.splitlines() or [f"torchlint ended with status {done.returncode}"] * bool(done.returncode)
         self.failures += [escaped(f"{project}: {row}") for row in said]

@@ -76,7 +76,7 @@ def download(wanted: Sequence[Package], folder: Path) -> None:
         requirements = Path(scratch, "requirements.txt")
         requirements.write_text("".join(f"{package.requirement}\n" for package in wanted), encoding="utf-8")
         command += ["--dest", str(folder), "--requirement", str(requirements)]
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         said = [row for row in done.stderr.splitlines() if row.startswith("ERROR")] or done.stderr.splitlines()
         raise UnavailableError(f"pip cannot download the packages: {said[-1] if said else 'it says nothing'}")

@@ -47,9 +47,9 @@ class Coverage(ForestFact):
             if site is thing:
                 continue
             if site.in_place:
-                if called & self._objects.of(expression_of(site)) and self.lies_under(thing, site):
+                if called & self._objects.of(expression_of(site)) and self.is_compiled_in(thing, site):
                     return site
-            elif site.node in called and self.lies_under(thing, site):
+            elif site.node in called and self.is_compiled_in(thing, site):
                 return site
         if not isinstance(thing, Compile):
             decorating = self._execution.decorating.get(thing, []) if isinstance(thing, cst.FunctionDef) else []
@@ -93,7 +93,7 @@ class Coverage(ForestFact):
                 found.append(outer)
             if not found:
                 candidates = self.may_contain(function)
-                found = [site for site in candidates if site is not thing and self.lies_under(function, site)]
+                found = [site for site in candidates if site is not thing and self.is_compiled_in(function, site)]
             return found[0] if found else None
         finally:
             self._pending.discard(function)
@@ -163,7 +163,7 @@ class Coverage(ForestFact):
         found.update(site for item in changed for site in self._changed_in_place.get(item, ()))
         return sorted(found, key=lambda site: self._tree.index(site.node))
 
-    def lies_under(self, thing: Compile | Function, site: Compile) -> bool:
+    def is_compiled_in(self, thing: Compile | Function, site: Compile) -> bool:
         """Whether ``site`` compiles ``thing``, or something that contains it."""
         if thing is site:
             return False

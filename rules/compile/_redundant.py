@@ -50,9 +50,9 @@ class Redundant(ForestFact):
                 return None
             found.append(outer)
         found = list(dict.fromkeys(found)) or [
-            site for site in self._coverage.may_contain(inner) if self._coverage.lies_under(inner, site)
+            site for site in self._coverage.may_contain(inner) if self._coverage.is_compiled_in(inner, site)
         ]
-        if any(site is inner or self._coverage.lies_under(site, inner) for site in found):
+        if any(site is inner or self._coverage.is_compiled_in(site, inner) for site in found):
             return None  # each within the other: they cannot be ordered
         if not found or not all(self._always_with(inner, site) for site in found):
             return None

@@ -11,7 +11,7 @@ from torchlint.model.module import Module
 _LAYER = "torch.nn.MultiheadAttention"
 #: Parameters that ask for weights, or that depend on whether they are computed.
 _ABOUT_WEIGHTS = frozenset({"need_weights", "average_attn_weights", "is_causal"})
-#: How many arguments stand before ``need_weights``: queries, keys, values and a mask.
+#: How many arguments precede ``need_weights``: queries, keys, values and a mask.
 _BEFORE = 4
 
 

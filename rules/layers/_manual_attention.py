@@ -224,20 +224,27 @@ class ManualAttention:
                 return self._is_consumed(call, found, depth - 1, is_turned)
             return self._takes(call, node, found, is_turned)
         if isinstance(above, cst.Attribute):
-            if above.attr.value in ("dtype", "shape", "device"):
-                return True
-            call = tree.parent(above)
-            if not isinstance(call, cst.Call) or call.func is not above:
-                return False
-            if above.attr.value in _SAME:
-                return self._is_consumed(call, found, depth - 1, is_turned)
-            if _is_swap(self._module.code(call)):
-                return self._is_consumed(call, found, depth - 1, not is_turned)
-            return above.attr.value in ("matmul", "bmm") and self._takes(call, node, found, is_turned)
+            return self._is_consumed_by_method(above, node, found, depth, is_turned)
         if isinstance(above, cst.Assign) and len(above.targets) == 1 and isinstance(above.targets[0].target, cst.Name):
             uses = list(self._uses(above, above.targets[0].target))
             return bool(uses) and all(self._is_consumed(use, found, depth - 1, is_turned) for use in uses)
         return False
+
+    def _is_consumed_by_method(
+        self, method: cst.Attribute, node: cst.BaseExpression, found: Attention, depth: int, is_turned: bool
+    ) -> bool:
+        """The same for weights of which ``method`` is called or read."""
+        name = method.attr.value
+        if name in ("dtype", "shape", "device"):
+            return True
+        call = self._tree.parent(method)
+        if not isinstance(call, cst.Call) or call.func is not method:
+            return False
+        if name in _SAME:
+            return self._is_consumed(call, found, depth - 1, is_turned)
+        if _is_swap(self._module.code(call)):
+            return self._is_consumed(call, found, depth - 1, not is_turned)
+        return name in ("matmul", "bmm") and self._takes(call, node, found, is_turned)
 
     def _takes(self, product: cst.BaseExpression, node: cst.BaseExpression, found: Attention, is_turned: bool) -> bool:
         """Whether a product takes the weights as its first factor, and values as its second; or the reverse, turned."""

@@ -104,21 +104,26 @@ class RoundTrips:
                     back = back or node
                 elif not self._computes(node, name, start, arrays):
                     return None
-            elif isinstance(node, (cst.For, cst.While)):
-                head = node.iter if isinstance(node, cst.For) else node.test
-                if self._contains_array(head, start, arrays):
-                    return None
-            elif isinstance(node, (cst.Return, cst.Yield)) and node.value is not None:
-                if self._is_array(node.value, start, arrays):
-                    return None
+            elif self._hands_out(node, start, arrays):
+                return None
             elif isinstance(node, cst.Assign) and self._tree.index(node) + len(self._tree.nodes_in(node)) > behind:
                 if self._is_array(node.value, start, arrays):
-                    for target in node.targets:
-                        if not isinstance(target.target, (cst.Name, cst.Subscript)):
-                            return None
-                        if isinstance(target.target, cst.Name):
-                            arrays.add(target.target.value)
+                    targets = [target.target for target in node.targets]
+                    if not all(isinstance(target, (cst.Name, cst.Subscript)) for target in targets):
+                        return None
+                    arrays.update(target.value for target in targets if isinstance(target, cst.Name))
         return back
+
+    def _hands_out(self, node: cst.CSTNode, start: cst.Call, arrays: set[str]) -> bool:
+        """Whether a loop depends on an array, or the function returns or yields one."""
+        if isinstance(node, (cst.For, cst.While)):
+            head = node.iter if isinstance(node, cst.For) else node.test
+            return self._contains_array(head, start, arrays)
+        return (
+            isinstance(node, (cst.Return, cst.Yield))
+            and node.value is not None
+            and self._is_array(node.value, start, arrays)
+        )
 
     def _takes_array(self, call: cst.Call, start: cst.Call, arrays: set[str]) -> bool:
         return any(self._is_array(item.value, start, arrays) for item in call.args)

@@ -56,8 +56,8 @@ class Timing:
         start = max(before, key=self._place, default=None)
         if start is None or not tree.dominates(start.node, end.node):
             return None
-        rounds = [[loop.node for loop in self._module.fact(Loops).around(node)] for node in (start.node, end.node)]
-        return start if rounds[0] == rounds[1] else None
+        loops = [[loop.node for loop in self._module.fact(Loops).around(node)] for node in (start.node, end.node)]
+        return start if loops[0] == loops[1] else None
 
     def _place(self, start: Start) -> int:
         return self._module.tree.index(start.node)

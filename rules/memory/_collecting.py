@@ -44,7 +44,7 @@ def _start(module: Module, found: Growth) -> tuple[Edit, ...] | None:
     if row is None or module.tree.parent(row) is not module.tree.parent(found.loop.node):
         return None
     text = module.code(found.start)
-    if not (text == "None" or text == "[]" or text.endswith("([])") or _is_size_zero(found.start)):
+    if not (text in ("None", "[]") or text.endswith("([])") or _is_size_zero(found.start)):
         return None
     between = [
         use

@@ -29,7 +29,7 @@ _PURPOSES = re.compile(
 )
 #: What an option is called that saves memory.
 _SAVING = re.compile(r"cache|mem|offload|oom|vram|gpu_poor", re.IGNORECASE)
-#: Iterables of few rounds, each with a program of its own.
+#: Iterables with few items, each with a program of its own.
 _FEW = re.compile(
     r"\[.*\]|\(.*\)|range\(\s*\d{1,2}\s*\)|.*(configs?|models?|checkpoints?|ckpts?|folds?|seeds?)", re.DOTALL
 )
@@ -140,7 +140,7 @@ class Flushes:
         return False
 
     def _handles_models(self, step: cst.CSTNode) -> bool:
-        """Whether a round of a loop makes or loads a network of its own, or the loop has few rounds."""
+        """Whether an iteration of a loop creates or loads a network of its own, or the loop has few iterations."""
         if not isinstance(step, (cst.For, cst.While)):
             return False
         if isinstance(step, cst.For) and _FEW.fullmatch(self._module.code(step.iter)):

@@ -30,7 +30,7 @@ _NEAR = 1000  #: characters between a factory call and the statement that moves 
 _WORD = 60
 
 
-def moves_what_it_makes(text: str) -> bool:
+def moves_created_tensors(text: str) -> bool:
     """Whether a move follows a factory call: in one expression, or closely and under one name. Linear in the text."""
     return any(_is_moved_by(method, text) for method in _METHODS) or _is_passed(text)
 

@@ -7,7 +7,7 @@ from torchlint import edits
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.rule import Applicability, Cause, Diagnostic, Fix, Rule, Severity
 
-from ._move_words import moves_what_it_makes
+from ._move_words import moves_created_tensors
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -91,7 +91,7 @@ class AllocateThenMove(Rule):
     @classmethod
     def may_concern(cls, text: str) -> bool:
         """Whether a move also follows a factory closely: many files use both, few in one expression."""
-        return super().may_concern(text) and moves_what_it_makes(text)
+        return super().may_concern(text) and moves_created_tensors(text)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.data.placement import DEFAULT_SETTERS, Placement

@@ -1,4 +1,4 @@
-"""Frozen dataclasses <-> JSON, by the types of their fields: what comes back is checked, whoever wrote it."""
+"""Frozen dataclasses <-> JSON, by the types of their fields: what is read is checked: anyone can write it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def encode(value: object) -> Any:
 
 
 def decode(kind: type[_T], data: object) -> _T:
-    """The object of a type that ``data`` stands for. Raises CodingError."""
+    """The object of a type that ``data`` encodes. Raises CodingError."""
     wanted: Any = kind
     try:
         found: _T = _decoder(wanted)(data)

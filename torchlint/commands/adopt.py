@@ -60,10 +60,10 @@ def report_outdated_entries(
     """Print how many findings of the baselines no longer occur, if there are any."""
     if options.quiet or options.update_baseline or settings.output_format not in FOR_PEOPLE:
         return
-    count = sum(result.gone for result in results)
+    count = sum(result.resolved for result in results)
     for path in {file.settings.baseline for file in found.files if file.settings.baseline}:
         baseline = load(path)
-        count += sum(len(baseline.files[name]) for name in baseline.gone())
+        count += sum(len(baseline.files[name]) for name in baseline.missing_files())
     if count:
         end = (
             "no longer occurs; --update-baseline removes it"

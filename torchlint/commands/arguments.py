@@ -145,7 +145,7 @@ def parser() -> Parser:
     settings.add_argument(
         "--isolated-files", action="store_true", help="analyse each file without the rest of its project"
     )
-    for action in parser._actions:
+    for action in parser._actions:  # noqa: SLF001 - argparse has no public list
         variable = environment.variable_of(action.option_strings[-1].lstrip("-")) if action.option_strings else None
         if variable is not None:
             action.help = f"{action.help} [env: {variable}]"

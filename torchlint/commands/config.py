@@ -81,7 +81,7 @@ def entries(rules: Sequence[Rule]) -> dict[str, Entry]:
     """All settings by name, the options of rules last."""
     from torchlint.commands.arguments import parser as check_parser
 
-    flags = check_parser()._option_string_actions
+    flags = check_parser()._option_string_actions  # noqa: SLF001 - argparse has no public list
     found = {}
     for name, key in KEYS.items():
         option = f"--{name}" if f"--{name}" in flags else None

@@ -1,4 +1,4 @@
-"""Environment variables that stand for options of ``torchlint check``; the options themselves take precedence."""
+"""Environment variables that set options of ``torchlint check``; the options themselves take precedence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SETTINGS = {
     "TORCHLINT_OUTPUT_FORMAT": "output-format",
     "TORCHLINT_TARGET_TORCH": "target-torch",
 }
-#: Variable -> the option that it stands for, which is not a setting.
+#: Variable -> the option that it sets, which is not a setting.
 OPTIONS = {"TORCHLINT_NO_CACHE": "no-cache", "TORCHLINT_OUTPUT_FILE": "output-file"}
 
 _BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
@@ -46,6 +46,6 @@ def output_file() -> str | None:
 
 
 def variable_of(option: str) -> str | None:
-    """The variable that stands for an option, which is named without dashes in front."""
+    """The variable that sets an option, which is named without dashes in front."""
     names = {option: name for name, option in {**SETTINGS, **OPTIONS}.items()}
     return names.get(option)

@@ -117,7 +117,7 @@ def _say_how_to_complete(parser: argparse.ArgumentParser) -> None:
     complete = {**files, **lists, "paths": paths, "rule": _RULE}
     choices = {"output_format": list(FORMATS), "key": list(KEYS), "device": ["GPU", "CPU"]}
     choices["fail_on"] = list(CHOICES["fail-on"])
-    for action in parser._actions:
+    for action in parser._actions:  # noqa: SLF001 - argparse has no public list
         if action.dest in complete:
             action.complete = complete[action.dest]  # type: ignore[attr-defined]
         elif action.choices is None and action.dest in choices:

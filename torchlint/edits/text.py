@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 #: The edits of one change.
 Edits = tuple[Edit, ...]
 _WORD = re.compile(r"\w")
-# What may stand between two tokens: blanks, comments, and the ends of rows.
+# What may be between two tokens: blanks, comments, and the ends of rows.
 _BLANKS = re.compile(r"(?:[ \t\f]|\\?(?:\r\n|\r|\n)|#[^\r\n]*)*")
 
 

@@ -67,7 +67,7 @@ def _import_of(module: Module, name: cst.Name) -> tuple[Edits, list[int]] | None
 
 
 def _submodule(module: Module) -> tuple[Edits, list[int]] | None:
-    """The same of `import torch._dynamo` or `import torch._dynamo.config` beside an `import torch`."""
+    """The same of `import torch._dynamo` or `import torch._dynamo.config` next to an `import torch`."""
     bindings = module.scope.bindings.get("torch", [])
     imported = {module.code(alias.name): item.node for item in bindings for alias in _aliases(item.node)}
     plain = imported.get("torch")

@@ -1,4 +1,4 @@
-"""Source -> diagnostics: screen, parse, model, rules, suppressions. Every caller goes through ``check``."""
+"""Source -> diagnostics: screen, parse, model, rules, suppressions. Every caller uses ``check``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from torchlint.engine.results import Basis, digest_of
-from torchlint.engine.screens import concerned, is_concerned, screen
+from torchlint.engine.screens import concerned, imports_torch, is_concerned, screen
 from torchlint.findings.baseline import BaselineError, load, unknown
 from torchlint.findings.causes import joined
 from torchlint.findings.codes import INVALID_SYNTAX, UNUSED_SUPPRESSION
@@ -61,9 +61,9 @@ def check(
 ) -> list[Diagnostic]:
     """The diagnostics of one file, sorted.
 
-    A file without the words that the enabled rules look for is not parsed, unless ``syntax`` asks for a verdict on its
-    syntax all the same. ``on_crash`` is told of a rule that raised, and the other rules are still heard; by default
-    the crash is raised. ``on_resolved`` is told how many findings the baseline lists that are no longer there.
+    A file without the words that the enabled rules look for is only parsed to check its syntax: if it imports torch, or
+    if ``syntax`` is set. ``on_crash`` is called for a rule that raised, and the other rules still run; by default
+    the crash is raised. ``on_resolved`` is called with the number of findings in the baseline that no longer exist.
     ``is_cancelled`` is asked before the analysis and each rule, and ends the check by raising AbandonedError.
     """
     enabled = settings.rules(source.path, source.text)
@@ -71,6 +71,7 @@ def check(
     place = in_project(source.path)
     with phase("screen"):
         rules = concerned(source, place, enabled, settings)
+        syntax = syntax or (imports_torch(source.text) and not is_vendored(place))
     if rules and is_vendored(place):
         rules, checked = [], set()
     answers = _Answers(bool(rules))
@@ -94,24 +95,31 @@ def check(
         checked = set()
         if settings.enabled(INVALID_SYNTAX.code, source.path):
             diagnostics += [_invalid_syntax(source, error, "this cell") for error in source.broken]
-    found = diagnostics
+    diagnostics = _reported(source, settings, diagnostics, checked)
+    if settings.baseline and not settings.ignore_baseline:
+        try:
+            diagnostics, resolved = unknown(load(settings.baseline), source, diagnostics, checked)
+            on_resolved(resolved)
+        except BaselineError as error:
+            on_crash(InternalError(f"{settings.baseline}: {error}"))
+    return diagnostics
+
+
+def _reported(source: Source, settings: Settings, found: list[Diagnostic], checked: set[str]) -> list[Diagnostic]:
+    """The diagnostics that are not suppressed, joined by their causes and sorted.
+
+    ``checked`` contains the codes of the rules that ran; TL001 is added if it ran as well.
+    """
+    diagnostics = found
     if not settings.ignore_noqa:
         report_unused = settings.enabled(UNUSED_SUPPRESSION.code, source.path)
         diagnostics = suppress(source, diagnostics, checked, report_unused)
         if report_unused and checked:
             checked.add(UNUSED_SUPPRESSION.code)
-    diagnostics = joined(source, diagnostics, found)
-    diagnostics = sorted(
-        (_fitted(source, settings.with_fix_as_set(diagnostic)) for diagnostic in diagnostics),
-        key=lambda found: (found.start, found.code, found.end),
+    return sorted(
+        (_fitted(source, settings.with_fix_as_set(item)) for item in joined(source, diagnostics, found)),
+        key=lambda item: (item.start, item.code, item.end),
     )
-    if settings.baseline and not settings.ignore_baseline:
-        try:
-            diagnostics, gone = unknown(load(settings.baseline), source, diagnostics, checked)
-            on_resolved(gone)
-        except BaselineError as error:
-            on_crash(InternalError(f"{settings.baseline}: {error}"))
-    return diagnostics
 
 
 def texts_around(source: Source, settings: Settings) -> Mapping[str, str]:
@@ -300,7 +308,7 @@ def _ask(rule: Rule, module: Module, source: Source) -> list[Diagnostic]:
 def _within(diagnostic: Diagnostic, module: Module, fixes: dict[int, Fix | None]) -> Diagnostic:
     """The diagnostic with offsets and rows of its own file, and without a fix that would edit another one.
 
-    ``fixes`` holds, by identity, those that were moved before.
+    ``fixes`` contains, by identity, those that were moved before.
     """
     base, first = module.begin, module.row_at(module.begin) - 1
     fix = diagnostic.fix
@@ -351,7 +359,7 @@ def _rows(source: Source, diagnostic: Diagnostic) -> tuple[int, int]:
 
 
 def _invalid_syntax(source: Source, error: ParseError, what: str = "the file") -> Diagnostic:
-    row = min(error.row, len(source.line_starts))  # Python may complain of what lies behind the end
+    row = min(error.row, len(source.line_starts))  # Python may report a place behind the end
     line_start = source.line_starts[row - 1]
     start = min(line_start + error.column - 1, line_start + len(source.line(row)))
     return Diagnostic(

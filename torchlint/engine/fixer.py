@@ -17,8 +17,8 @@ from torchlint.source.parsing import ParseError, check_syntax, compiles
 from torchlint.source.replacing import replace_file
 from torchlint.source.source import Source, SourceError
 
-#: Real files settle in two or three rounds.
-MAX_ROUNDS = 100
+#: Real files need two or three iterations.
+MAX_ITERATIONS = 100
 
 
 class WriteError(Exception):
@@ -80,7 +80,7 @@ def fix(
         current = current.edited(edits_of(sound))
         text = current.text
         applied += sound
-        if text in seen or len(seen) > MAX_ROUNDS:
+        if text in seen or len(seen) > MAX_ITERATIONS:
             turning = applied[seen.get(text, len(applied) - len(sound)) :]
             codes = ", ".join(sorted({diagnostic.code for diagnostic in turning}))
             return Fixed(source, first, (), (f"{source.path}: the fixes of {codes} do not settle; nothing was fixed",))
@@ -135,7 +135,7 @@ def write(before: Source, after: Source) -> None:
 def _sound(source: Source, chosen: list[Diagnostic]) -> tuple[list[Diagnostic], list[Diagnostic]]:
     """Those of ``chosen`` that together leave the text Python, as many as can be; and those that do not even alone.
 
-    The others wait for a round in which the rules have seen what the first ones did.
+    The others wait for an iteration in which the rules have seen what the first ones did.
     """
     # An older interpreter than the project's may not know its grammar.
     units = [(unit, compiles(unit)) for unit in source.units]
@@ -168,6 +168,6 @@ def _parses(text: str) -> bool:
 
 
 def _identity(source: Source, diagnostic: Diagnostic) -> object:
-    """What tells a fix from others from one round to the next, while offsets move."""
+    """What identifies a fix from one iteration to the next, while offsets move."""
     contents = tuple(edit.content for edit in diagnostic.fix.edits) if diagnostic.fix else ()
     return diagnostic.code, source.text[diagnostic.start : diagnostic.end], contents

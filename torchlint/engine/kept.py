@@ -45,7 +45,7 @@ class _Kept:
     context: str  #: digest of the context
     takers: frozenset[str]  #: files that may take a name from it
     diagnostics: tuple[Diagnostic, ...]
-    gone: int
+    resolved: int
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ class _Content:
     project: Snapshot | None = None  #: None while all results depend on their own files alone
 
 
-#: A file that is named is reported if it is not valid Python, one that is found in a folder only if it concerns a rule.
+#: A named file is always checked for valid syntax, one that is found in a folder only if it imports torch or concerns a
+#: rule.
 _NAMED = "\0"
 
 
@@ -82,7 +83,7 @@ class KeptResults:
         return found
 
     def keep(self, results: Mapping[int, Result]) -> None:
-        """Keep results, by the indices of the files, beside those that still hold."""
+        """Keep results, by the indices of the files, next to those that are still valid."""
         found: dict[int, list[tuple[File, Result]]] = {}
         for index, result in results.items():
             section = self._section(self._files[index])
@@ -98,7 +99,7 @@ class KeptResults:
             self._roots[folder] = find_root(folder)
         key = (*self._roots[folder], id(file.settings))
         if key not in self._sections:
-            plain = not file.settings.plugins  # nobody knows what the rules of a plugin depend on
+            plain = not file.settings.plugins  # what the rules of a plugin depend on is unknown
             self._sections[key] = _Section(*self._roots[folder], file.settings, self._cache) if plain else None
         return self._sections[key]
 
@@ -129,7 +130,7 @@ class _Section:
         return Changes(graph=True) if old is None else self._state.changes(old, self._reading)
 
     def result(self, file: File) -> Result | None:
-        """The result of a file, if it still holds."""
+        """The result of a file, if it is still valid."""
         key, kept = self._find(file)
         if kept is None:
             return None
@@ -142,7 +143,7 @@ class _Section:
                 self._dated.add(key)
         if not self._holds(kept, file.path) or not all(_is_sound(one, source) for one in kept.diagnostics):
             return None
-        return Result(file.path, kept.diagnostics, source if kept.diagnostics else None, gone=kept.gone)
+        return Result(file.path, kept.diagnostics, source if kept.diagnostics else None, resolved=kept.resolved)
 
     def _find(self, file: File) -> tuple[str, _Kept | None]:
         """What is kept of a file. That it was named makes no difference where a rule had it parsed."""
@@ -201,7 +202,7 @@ class _Section:
             bare = tuple(_bare(one) for one in result.diagnostics)
             key = _key(file) if basis.dependencies is None else file.path
             stamp = stamp_of(file.path, start)
-            new[key] = _Kept(stamp, basis.digest, index, others.context, others.takers, bare, result.gone)
+            new[key] = _Kept(stamp, basis.digest, index, others.context, others.takers, bare, result.resolved)
             place = os.path.relpath(os.path.abspath(file.path), self._root).replace(os.sep, "/")
             known[place] = FileState((0, 0), basis.digest, basis.shape, basis.concerned)
             keys |= others.config_keys

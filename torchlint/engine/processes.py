@@ -115,7 +115,7 @@ def _terminate(pool: ProcessPoolExecutor) -> None:
 
 
 def _workers(files: Sequence[File]) -> int:
-    """How many processes the files are worth."""
+    """How many processes are started for the files."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if len(files) < 64 and sum(map(_size, files)) < _SMALL:
         return 1

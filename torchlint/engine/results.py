@@ -22,7 +22,7 @@ class Mode(Enum):
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of each file of a run, beside its findings."""
+    """What is asked of each file of a run, in addition to its findings."""
 
     mode: Mode
     basis: bool = False  #: what its result depends on, so that it can be kept
@@ -32,7 +32,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Basis:
-    """What the result of a file depends on, beside its path and its settings."""
+    """What the result of a file depends on, in addition to its path and its settings."""
 
     digest: str  #: of the file itself, as it was analysed
     shape: str  #: of what the import graph of the project takes from the file
@@ -56,7 +56,7 @@ class Result:
     applied: tuple[tuple[str, str], ...] = ()  #: code and message of each fix that was made
     diff: str = ""
     errors: tuple[str, ...] = ()  #: one line each: crashed rules, files that cannot be read or written
-    gone: int = 0  #: how many findings the baseline lists that are no longer there
+    resolved: int = 0  #: how many findings the baseline lists that are no longer there
     basis: Basis | None = None  #: None if the result is not to be kept
     #: where the time went, if that was asked for; equal results may have taken different times
     timing: Timing | None = field(default=None, compare=False)

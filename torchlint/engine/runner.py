@@ -1,4 +1,4 @@
-"""Many files: what an earlier run has found and still holds, and the work on the others; in the same order always."""
+"""Many files, in order: results of an earlier run that are still valid, and the work on the other files."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def run(
     cache: CacheFolder | None = None,
     timing: bool = False,
 ) -> list[Result]:
-    """The results of ``files``, in their order. ``progress`` is told after each step how many are done.
+    """The results of ``files``, in their order. ``progress`` is called after each step with the number of done files.
 
-    Any ``executor`` can serve; without one, processes are started if there is work for them. Results that hold are
-    taken from ``cache``, and new ones are kept there. ``timing`` asks where the time of the others goes.
+    Any ``executor`` works; without one, processes are started if there is work for them. Valid results are taken from
+    ``cache``, and new ones are kept there. ``timing`` measures where the time of the others goes.
     """
     _forget_projects()
     with garbage_collection_paused():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from functools import cache
 
@@ -12,6 +13,14 @@ from torchlint.source.lexemes import code_of
 from torchlint.source.paths import is_vendored
 from torchlint.source.source import Source
 from torchlint.source.testing import is_test
+
+#: A line that imports torch, or a package with torch in its name. A docstring may contain one, too.
+_IMPORT_OF_TORCH = re.compile(r"^[ \t]*(?:from|import)[ \t][^\r\n#]*torch", re.MULTILINE)
+
+
+def imports_torch(text: str) -> bool:
+    """Whether a file may import torch: its syntax is checked even if no rule may report anything in it."""
+    return "torch" in text and _IMPORT_OF_TORCH.search(text) is not None
 
 
 def is_concerned(place: str, code: str, settings: Settings) -> bool:

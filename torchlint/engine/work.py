@@ -58,9 +58,10 @@ def run_source(source: Source, settings: Settings, mode: Mode, *, syntax: bool =
             errors.append(str(crash))
 
     if mode is Mode.CHECK:
-        gone: list[int] = []
-        found = tuple(check(source, settings, syntax=syntax, on_crash=on_crash, on_resolved=gone.append))
-        return Result(source.path, found, source if found else None, errors=tuple(errors), gone=sum(gone)), source
+        resolved: list[int] = []
+        found = tuple(check(source, settings, syntax=syntax, on_crash=on_crash, on_resolved=resolved.append))
+        result = Result(source.path, found, source if found else None, errors=tuple(errors), resolved=sum(resolved))
+        return result, source
     fixed = fix(source, settings, syntax=syntax, on_crash=on_crash)
     result = Result(
         path=source.path,

@@ -54,7 +54,7 @@ class Baseline:
             absolute = os.path.relpath(absolute, os.path.dirname(self.path))
         return absolute.replace(os.sep, "/")
 
-    def gone(self) -> list[str]:
+    def missing_files(self) -> list[str]:
         """The files that no longer exist, by their names in the baseline."""
         folder = os.path.dirname(self.path)
         return [name for name in self.files if not os.path.exists(os.path.join(folder, name))]
@@ -81,7 +81,7 @@ def unknown(
 ) -> tuple[list[Diagnostic], int]:
     """Diagnostics of a file that its baseline does not list, and how many listed ones of ``checked`` rules are fixed.
 
-    A syntax error is always reported: nobody knows what else is in such a file.
+    A syntax error is always reported: what else is in such a file is unknown.
     """
     known = {entry.fingerprint: entry.code for entry in baseline.of(source.path)}
     if not known:
@@ -118,7 +118,7 @@ def updated(old: Baseline, checked: Iterable[CheckedFile]) -> Baseline:
     removed.
     """
     files = dict(old.files)
-    for name in old.gone():
+    for name in old.missing_files():
         del files[name]
     for file in checked:
         name = old.key(file.path)

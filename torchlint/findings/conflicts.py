@@ -22,8 +22,8 @@ def applicable(diagnostic: Diagnostic, unsafe: bool) -> bool:
 def without_conflicts(diagnostics: Iterable[Diagnostic], length: int) -> list[Diagnostic]:
     """A maximal choice of diagnostics whose fixes can be applied at once, the first in the text first.
 
-    Fixes may share an edit, such as the import that both need. Others that touch the same place wait for a round in
-    which the rules have seen what the first one did.
+    Fixes may share an edit, such as the import that both need. Others that touch the same place wait for an iteration
+    in which the rules have seen what the first one did.
     """
     chosen: list[Diagnostic] = []
     taken: list[Edit] = []  # sorted, and apart from each other

@@ -81,7 +81,7 @@ class Diagnostic:
     message: str
     start: int  #: offset of the first flagged character
     end: int  #: offset behind the last flagged character
-    label: str = ""  #: said beside the underlined span
+    label: str = ""  #: shown next to the underlined span
     notes: tuple[Note, ...] = ()  #: why here: the evidence
     severity: Severity = Severity.WARNING
     fix: Fix | None = None

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from torchlint.findings.diagnostic import Diagnostic
 from torchlint.source.source import Source
 
-# Arguments are left out: who mends one finding of a call must not bring back the others that stand at the same call.
+# Arguments are left out: a fix of one finding of a call must not bring back the others at the same call.
 _HEAD = re.compile(r".[^(\r\n]*", re.DOTALL)
 
 

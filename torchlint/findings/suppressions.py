@@ -35,7 +35,7 @@ class Suppression:
     start: int
     end: int
     codes: tuple[str, ...]  #: empty: every code
-    #: where each code stands in the text
+    #: where each code is in the text
     spans: tuple[tuple[int, int], ...]
     used: set[str] = field(default_factory=set)
 
@@ -142,7 +142,7 @@ def find_suppressions(source: Source) -> Iterator[Suppression]:
                 continue  # a colon, but no code behind it: no suppression, as in ruff
             row, column = source.location(match.start())
             if match["whole"] and source.line(row)[: column - 1].strip():
-                continue  # a comment for the whole file stands on its own line, as in ruff
+                continue  # a comment for the whole file is on its own line, as in ruff
             codes = list(_EACH_CODE.finditer(source.code, *match.span("codes"))) if match["codes"] else []
             yield Suppression(
                 row=0 if match["whole"] else row,

@@ -105,7 +105,7 @@ class Forest:
         return self._whole[place]
 
     def file_index(self, offset: int) -> int:
-        """The index of the file that holds the character at ``offset``."""
+        """The index of the file that contains the character at ``offset``."""
         return bisect_right(self.bases, offset) - 1
 
     def release(self) -> None:
@@ -136,7 +136,7 @@ class Forest:
         if isinstance(node, (cst.SimpleString, cst.Integer, cst.Float)):
             return node.value
         name = dotted_name(node)
-        if name is not None:  # where it stands would cost another look at the text of its piece
+        if name is not None:  # where it is would cost another look at the text of its piece
             return name
         start, end = self.span(node)
         return self.text[start:end] or "()"
@@ -172,11 +172,11 @@ class Forest:
         return self.text[self.tables.line_starts[row - 1] : stop]
 
     def line_start(self, offset: int) -> int:
-        """The offset of the first character of the row that holds ``offset``."""
+        """The offset of the first character of the row that contains ``offset``."""
         return self.tables.line_starts[self.row_at(offset) - 1]
 
     def statement_rows(self, node: object) -> tuple[int, int]:
-        """First and last row of the statement that holds ``node``; of a compound one, its header only."""
+        """First and last row of the statement that contains ``node``; of a compound one, its header only."""
         assert isinstance(node, cst.CSTNode)
         if isinstance(node, cst.Decorator):
             start, end = self.span(node)
@@ -201,7 +201,7 @@ class Forest:
         return line.endswith(":")
 
     def comment_on(self, node: cst.CSTNode) -> bool:
-        """Whether a comment that is no suppression stands on one of the rows of ``node``."""
+        """Whether a comment that is not a suppression is on one of the rows of ``node``."""
         start, end = self.span(node)
         first, last = self.row_at(start), self.row_at(max(start, end - 1))
         stop = self.tables.line_starts[last] if last < len(self.tables.line_starts) else len(self.text)
@@ -249,7 +249,7 @@ class Forest:
         return self.names.resolve(node)
 
     def value(self, node: cst.CSTNode | None) -> Value:
-        """What the expression ``node`` is worth."""
+        """The abstract value of the expression ``node``."""
         return self.values.of(node)
 
     def callee(self, node: cst.CSTNode) -> cst.CSTNode:

@@ -53,7 +53,7 @@ def location(source: Source, diagnostic: Diagnostic) -> str:
 
 
 def in_cell(cell: int | None) -> str:
-    """ "cell 3:", what stands before a row of a notebook; nothing elsewhere"""
+    """ "cell 3:", which precedes a row of a notebook; nothing elsewhere"""
     return "" if cell is None else f"cell {cell}:"
 
 

@@ -123,7 +123,7 @@ class Choice:
         return text[starts[index] : starts[index + 1] if index + 1 < len(starts) else len(text)]
 
     def _add_imports(self, file: str, words: Collection[str]) -> None:
-        """Choose the imports of a file that bind one of some words, or nobody knows what."""
+        """Choose the imports of a file that bind one of some words, or unknown names."""
         if file in self._mains:
             return
         imports = self._imports(file)

@@ -105,7 +105,7 @@ class Configs:
 def is_own(config: str, reader: str, script_folders: Collection[str]) -> bool:
     """Whether a configuration file may be one of the program that a file is part of; all relative to the root.
 
-    It is another program's if a script is next to it or above it, but below the folder that holds both files.
+    It is another program's if a script is next to it or above it, but below the folder that contains both files.
     """
     above = ancestors(folder_of(reader))
     return all(folder in above or folder not in script_folders for folder in ancestors(folder_of(config)))

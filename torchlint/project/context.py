@@ -45,7 +45,7 @@ def context_around(
         return None
     known, file = found
     if not known.project.is_in_program(file):
-        return None  # of a library, nobody knows who calls it
+        return None  # the callers of a library are unknown
     return known.context(file, concerns), file
 
 

@@ -45,7 +45,7 @@ class Graph:
 
     @cached_property
     def entries(self) -> tuple[str, ...]:
-        """The scripts: files with a main guard, and files that do something and that nobody imports."""
+        """The scripts: files with a main guard, and files that do something and that no file imports."""
         imported = {
             name
             for outline in self._outlines.values()
@@ -148,12 +148,12 @@ class Graph:
         return tuple(sorted(found - {file}))
 
     def taken(self, file: str) -> Mapping[str, frozenset[str]]:
-        """By file that imports ``file`` the names that it takes; ``""`` stands for the module itself."""
+        """By file that imports ``file`` the names that it takes; ``""`` means the module itself."""
         return self._importers.get(file, {})
 
     @cached_property
     def _importers(self) -> dict[str, dict[str, frozenset[str]]]:
-        """File -> the files that import it -> the names they take from it; ``""`` stands for the module itself."""
+        """File -> the files that import it -> the names they take from it; ``""`` means the module itself."""
         found: dict[str, dict[str, set[str]]] = {}
         for importer in self._outlines:
             for path in self._relevant_paths(importer):
@@ -178,7 +178,7 @@ class Graph:
         return () if all(tops.isdisjoint(names.get(folder, ())) for folder in path) else path
 
     def _paths(self, importer: str) -> Sequence[tuple[str, ...]]:
-        """The beginnings of ``sys.path`` in the programs that import a file: those of scripts nobody imports first."""
+        """The beginnings of ``sys.path`` in the programs that import a file: first of scripts that no file imports."""
         reach = self._reach
         mask = reach.masks.get(importer, 0)
         if not mask:

@@ -179,6 +179,7 @@ class _Reader:
         def bind(name: str, kind: DefinitionKind, imported: Import | None = None) -> None:
             self.bindings.setdefault(name, []).append(Binding(kind, row, imported))
 
+        targets: Iterable[ast.expr] = ()
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             bind(node.name, DefinitionKind.FUNCTION)
         elif isinstance(node, ast.ClassDef):
@@ -189,21 +190,18 @@ class _Reader:
                 if item.name != "*":
                     bind(item.bound, DefinitionKind.IMPORT, imported=item)
         elif isinstance(node, ast.AugAssign):
-            self._use([node.target], None, row)
-            for name in _names(node.target):
-                bind(name, DefinitionKind.ASSIGNMENT)
+            targets = [node.target]
+            self._use(targets, None, row)
         elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
-            targets: list[ast.expr] = [node.target] if isinstance(node, ast.AnnAssign) else node.targets
+            targets = [node.target] if isinstance(node, ast.AnnAssign) else node.targets
             self._use(targets, node.value, row)
-            for target in targets:
-                for name in _names(target):
-                    bind(name, DefinitionKind.ASSIGNMENT)
         elif isinstance(node, ast.Expr):
             self._use((), node.value, row)
         else:
-            for target in _targets(node):
-                for name in _names(target):
-                    bind(name, DefinitionKind.ASSIGNMENT)
+            targets = _targets(node)
+        for target in targets:
+            for name in _names(target):
+                bind(name, DefinitionKind.ASSIGNMENT)
 
     def _use(self, targets: Iterable[ast.expr], value: ast.expr | None, row: int) -> None:
         """Note the objects that a statement stores something on, or calls a method of: ``config.WORKERS = 4``."""

@@ -61,7 +61,7 @@ def _is_working_directory(folder: str) -> bool:
 
 
 def _is_barrier(folder: str, shared: frozenset[str]) -> bool:
-    """Whether a folder holds more than one project can: a shared one, or the root of a filesystem."""
+    """Whether a folder contains more than one project can: a shared one, or the root of a filesystem."""
     return folder == os.path.dirname(folder) or folder in shared
 
 

@@ -21,8 +21,7 @@ def added_folders(text: str, path: str, root: str) -> tuple[str, ...]:
     reader = _Reader(tree, path, root)
     found = []
     for value in reader.values():
-        for folder in reader.folders(value):
-            folder = os.path.normpath(folder)
+        for folder in map(os.path.normpath, reader.folders(value)):
             if folder == root or folder.startswith(root.rstrip(os.sep) + os.sep):
                 found.append(folder)
     return tuple(dict.fromkeys(found))
@@ -123,7 +122,7 @@ class _Reader:
             return None
         if name == "dirname":
             return os.path.dirname(known[0])
-        if name == "join" or name == "Path":
+        if name in ("join", "Path"):
             return os.path.join(*known)
         if name == "joinpath" and isinstance(node.func, ast.Attribute):
             base = self._path_of(node.func.value, depth)

@@ -1,6 +1,6 @@
 """What has changed in a project since an earlier run, as far as the analysis of its files depends on it.
 
-Files are told apart by size and time; where these differ, or the time is too young to be trusted, by their content.
+Changes are found by size and time; where these differ, or the time is too recent to be trusted, by the content.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Dependencies:
-    """What the analysis of a file depends on, beside itself and which file of the project imports which."""
+    """What the analysis of a file depends on, in addition to itself and to which file of the project imports which."""
 
     files: frozenset[str]  #: which may change the context, relative to the root of the project
     takers: frozenset[str]  #: which may take a name from the file

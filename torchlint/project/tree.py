@@ -50,7 +50,7 @@ def list_tree(root: str, *, deep: bool = True) -> Tree:
     level: list[tuple[str, tuple[Ignore, ...]]] = [("", ignores_above(root))]
     while level:
         following: list[tuple[str, tuple[Ignore, ...]]] = []
-        for folder, ignores in level:
+        for folder, above in level:
             place = os.path.join(root, *folder.split("/")) if folder else root
             entries = _entries(place)
             seen += len(entries)
@@ -62,8 +62,8 @@ def list_tree(root: str, *, deep: bool = True) -> Tree:
                 continue
             if not names.isdisjoint(_DISTRIBUTION):
                 distributions.append(folder)
-            if ".gitignore" in names:
-                ignores = (*ignores, *read_ignore(place, os.path.join(place, ".gitignore")))
+            own = read_ignore(place, os.path.join(place, ".gitignore")) if ".gitignore" in names else ()
+            ignores = (*above, *own)
             has_data = sum(name.endswith(ENDINGS) for name in names) > MAX_FOLDER_FILES
             endings = (".py",) if has_data else (".py", *ENDINGS)
             for entry in entries:

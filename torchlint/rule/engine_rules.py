@@ -60,8 +60,9 @@ class InvalidSyntax(_EngineRule):
     nested. No other rule can check such a file. It is reported with any selection of rules, unless it is ignored. If
     Python accepts a file and only torchlint's parser does not, the message says so.
 
-    A file in which no enabled rule can find anything is not parsed, and its syntax is not checked. A file that is named
-    on the command line is always parsed.
+    Every file that imports torch is checked for valid syntax, even if no enabled rule can find anything in it. Of the
+    other files, those in which no enabled rule can find anything are not parsed, which saves time in projects with
+    little torch code. A file that is named on the command line is always parsed.
 
     ## Why it is slow
     It is not slow, but torchlint cannot check it.

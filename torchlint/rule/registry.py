@@ -75,7 +75,7 @@ def _import_pack(pack: str) -> ModuleType:
 
 
 def _import_from_repository() -> ModuleType:
-    """Load ``rules/`` beside this package: running from a checkout that is not installed."""
+    """Load ``rules/`` next to this package: running from a checkout that is not installed."""
     folder = Path(__file__).resolve().parents[2] / "rules"
     spec = importlib.util.spec_from_file_location(
         BUILTIN_PACK, folder / "__init__.py", submodule_search_locations=[str(folder)]

@@ -33,7 +33,7 @@ _IDLE_SECONDS = 0.1
 class Worker:
     """One thread that does what it is given, in order, and collects garbage only when there is nothing to do.
 
-    It is a daemon, so that an analysis under way never holds up the end of the server.
+    It is a daemon, so that a running analysis never delays the end of the server.
     """
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class Checked:
     settings: Settings | None  #: None: it is not to be checked
     diagnostics: tuple[Diagnostic, ...] = ()
     crashes: tuple[str, ...] = ()  #: rules that raised, a line each
-    complaints: tuple[str, ...] = ()  #: what is wrong with settings
+    problems: tuple[str, ...] = ()  #: what is wrong with settings
     around: Mapping[str, str] = field(default_factory=dict)  #: by path, the texts that the diagnostics depend on
     number: int = field(default_factory=count().__next__)  #: tells it from others
 
@@ -176,7 +176,7 @@ def check_snapshot(
         settings,
         tuple(diagnostic for diagnostic in diagnostics if diagnostic.code != INVALID_SYNTAX.code),
         tuple(crashes),
-        tuple(configuration.complaints()),
+        tuple(configuration.problems()),
         around,
     )
 
@@ -204,6 +204,6 @@ def fix_snapshot(checked: Checked, settings: Settings) -> Fixed:
     """What ``torchlint --fix`` makes of it."""
 
     def ignore(crash: InternalError) -> None:
-        """The check has told of it."""
+        """The check has reported it."""
 
     return fix(checked.snapshot.source, settings, on_crash=ignore)

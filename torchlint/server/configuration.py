@@ -20,7 +20,7 @@ class Options:
 
     #: ``enable``: whether anything is reported.
     enable: bool = True
-    #: ``configuration``: settings as in ``[tool.torchlint]``, or the file that holds them.
+    #: ``configuration``: settings as in ``[tool.torchlint]``, or the file that contains them.
     configuration: Mapping[str, Any] | str | None = None
     #: ``workspaceDiagnostics``: whether a request for the workspace is answered for files that are not open.
     workspace: bool = False
@@ -45,16 +45,16 @@ class Memory:
     """What outlives a change of settings."""
 
     last_good: dict[str, Settings] = field(default_factory=dict)  #: folder -> settings
-    said: set[str] = field(default_factory=set)  #: what is wrong and was told
+    reported: set[str] = field(default_factory=set)  #: the problems that were reported
 
 
 class Configuration:
     """Settings by folder, read once. After a change, another object takes its place."""
 
-    def __init__(self, options: Options, root: str, before: Configuration | None = None) -> None:
+    def __init__(self, options: Options, root: str, memory: Memory | None = None) -> None:
         self._options = options
-        self._memory: Memory = before._memory if before is not None else Memory()
-        self._complaints: list[str] = []
+        self.memory = memory or Memory()  #: for the object that takes the place of this one
+        self._problems: list[str] = []
         self._resolver = self._make_resolver(root)
         self._paths: dict[str, Settings | None] = {}
 
@@ -75,24 +75,24 @@ class Configuration:
         found = find_files(folders, self._of_folder).files
         return [path for file in found if (path := os.path.abspath(file.path)).endswith(".py")]
 
-    def complaints(self) -> list[str]:
-        """What is wrong with settings and was not told yet. A file that stays broken is told of once."""
-        new = [text for text in dict.fromkeys(self._complaints) if text not in self._memory.said]
-        self._memory.said.update(new)
+    def problems(self) -> list[str]:
+        """What is wrong with settings and was not reported yet. A file that stays broken is reported once."""
+        new = [text for text in dict.fromkeys(self._problems) if text not in self.memory.reported]
+        self.memory.reported.update(new)
         return new
 
     def _of_folder(self, folder: str) -> Settings:
         try:
             settings = self._resolver.for_folder(folder)
         except SettingsError as error:
-            self._complaints.append(str(error))
-            return self._memory.last_good.get(folder) or Resolver(isolated=True).for_folder(folder)
+            self._problems.append(str(error))
+            return self.memory.last_good.get(folder) or Resolver(isolated=True).for_folder(folder)
         except Exception as error:  # a plugin may raise anything, and must not take the server with it
-            self._complaints.append(f"the settings of {folder} cannot be read: {type(error).__name__}: {error}")
-            return self._memory.last_good.get(folder) or Resolver(isolated=True).for_folder(folder)
-        self._memory.last_good[folder] = settings
-        if not self._complaints:
-            self._memory.said.clear()
+            self._problems.append(f"the settings of {folder} cannot be read: {type(error).__name__}: {error}")
+            return self.memory.last_good.get(folder) or Resolver(isolated=True).for_folder(folder)
+        self.memory.last_good[folder] = settings
+        if not self._problems:
+            self.memory.reported.clear()
         return settings
 
     def _make_resolver(self, root: str) -> Resolver:
@@ -104,5 +104,5 @@ class Configuration:
             if given is not None:
                 layers.append(layer_of(given, "the editor's `configuration`", root, trusted=False))
         except SettingsError as error:
-            self._complaints.append(str(error))
+            self._problems.append(str(error))
         return Resolver(layers)

@@ -114,7 +114,7 @@ class Snapshot:
         return self.version, *((part.uri, part.version) for part in self.parts)
 
     def part_at(self, offset: int) -> Part:
-        """The document that holds a character of the source."""
+        """The document that contains a character of the source."""
         return next((part for part in self.parts if part.start <= offset <= part.end), self.parts[-1])
 
     def part_of(self, uri: str) -> Part | None:
@@ -122,7 +122,7 @@ class Snapshot:
         return next((part for part in self.parts if part.uri == uri), None)
 
     def range(self, start: int, end: int) -> types.Range:
-        """The range of the characters ``[start, end)``, in the document that holds the first of them."""
+        """The range of the characters ``[start, end)``, in the document that contains the first of them."""
         part = self.part_at(start)
         return part.text.range(start - part.start, min(end, part.end) - part.start)
 

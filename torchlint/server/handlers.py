@@ -22,14 +22,14 @@ _READ = (".py", ".yaml", ".yml", ".json")
 _WATCHED = (*_SETTINGS, *(f"**/*{ending}" for ending in _READ))
 
 
-def make_server() -> TorchlintServer:
+def make_server() -> TorchlintServer:  # noqa: C901 - a list of handlers
     """A server with all its handlers."""
     server = TorchlintServer()
 
     @server.feature(types.INITIALIZE)
     def initialize(params: types.InitializeParams) -> None:
         before = server.workspace
-        server.protocol._workspace = Documents(
+        server.protocol._workspace = Documents(  # noqa: SLF001 - pygls has no public way to replace it
             before.root_uri, types.TextDocumentSyncKind.Incremental, params.workspace_folders, before.position_encoding
         )
         server.options = Options.of(params.initialization_options)
@@ -167,7 +167,7 @@ def make_server() -> TorchlintServer:
         found: list[types.CodeAction] = []
         if actions.wanted(types.CodeActionKind.QuickFix.value, params.context):
             found += actions.quick_fixes(checked, params, versioned_edits())
-        # Of a notebook each cell is asked for `source.fixAll`, and each would mend all of it.
+        # Of a notebook each cell is asked for `source.fixAll`, and each would fix all of it.
         kind = actions.FIX_ALL_NOTEBOOK if checked.snapshot.is_notebook else actions.FIX_ALL
         if actions.wanted(kind, params.context) and actions.can_fix(checked):
             found.append(await fix_all_action(checked, kind, asked_for=params.context.only is not None))

@@ -159,7 +159,7 @@ class TorchlintServer(LanguageServer):
             return
         for text in result.result().crashes:
             self.log(text)
-        for text in result.result().complaints:
+        for text in result.result().problems:
             self.window_show_message(types.ShowMessageParams(types.MessageType.Error, f"torchlint: {text}"))
 
     def log(self, text: str, kind: types.MessageType = types.MessageType.Error) -> None:
@@ -275,13 +275,13 @@ class TorchlintServer(LanguageServer):
         self._tell_change()
         if self._others is not None:
             self._others.cancel()  # it would ask to pull a second time
-        self.configuration = Configuration(self.options, root_of(self.workspace), self.configuration)
+        self.configuration = Configuration(self.options, root_of(self.workspace), self.configuration.memory)
         for uri in open_uris(self.workspace):
             self.changed(uri)
         self._ask_to_pull()
 
     def background(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Run something whose outcome nobody waits for."""
+        """Run something in the background."""
 
         async def logged() -> None:
             try:

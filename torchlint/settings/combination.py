@@ -85,7 +85,7 @@ def combine(
 
 
 def _plugins(layers: Sequence[Layer], allowed: bool) -> tuple[str, ...]:
-    """The plugins of all layers. Raises SettingsError for those of a checked repository that nobody has allowed."""
+    """The plugins of all layers. Raises SettingsError for those of a checked repository unless the user allows them."""
     for layer in layers:
         if layer.values.get("plugins") and not (allowed or layer.trusted):
             names = ", ".join(repr(name) for name in layer.values["plugins"])

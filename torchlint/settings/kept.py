@@ -11,7 +11,7 @@ from torchlint.cache.folder import NAME, CacheFolder, digest
 from torchlint.settings.layers import Layer, path_in
 from torchlint.settings.settings import Settings
 
-#: The name under which the cache holds them, and how many.
+#: Their name in the cache, and how many it contains.
 _NAME = "settings"
 _MOST = 50
 

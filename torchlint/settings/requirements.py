@@ -139,8 +139,8 @@ def _lines(path: str, seen: list[str]) -> list[str]:
     """The requirements in a file in the format of pip, and in those that it includes."""
     seen.append(os.path.normpath(path))
     found = []
-    for line in _text(path).replace("\\\n", " ").splitlines():
-        line = re.split(r"(?:^|\s)#", line)[0].strip()
+    for row in _text(path).replace("\\\n", " ").splitlines():
+        line = re.split(r"(?:^|\s)#", row)[0].strip()
         included = re.match(r"(?:-r|--requirement)[\s=]*(\S+)", line)
         if included is not None:
             inner = os.path.normpath(os.path.join(os.path.dirname(path), included[1]))

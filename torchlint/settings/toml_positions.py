@@ -56,7 +56,7 @@ class _Parser:
                 self._skip_row()
 
     def _header(self) -> Path:
-        while self._tokens[self._next][0] == "[":  # two for an array of tables, whose tables are not told apart
+        while self._tokens[self._next][0] == "[":  # two for an array of tables, whose tables are not distinguished
             self._next += 1
         return self._key(())
 

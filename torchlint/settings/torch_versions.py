@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Version = tuple[int, int]
 
-#: The oldest release for Python 3.10, the oldest supported Python: nobody installs an older one from an open bound.
+#: The oldest release for Python 3.10, the oldest supported Python: an open bound does not install an older one.
 _OLDEST = (1, 11)
 #: Newer than every release.
 _NEWEST = (999, 0)

@@ -107,7 +107,7 @@ def _is_python_cell(metadata: object) -> bool:
     return language in (None, "python")
 
 
-# -- where the sources stand in the JSON, which is known to be well-formed
+# -- where the sources are in the JSON, which is known to be well-formed
 
 
 def _source_spans(document: str) -> dict[int, tuple[int, int]]:

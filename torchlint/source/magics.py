@@ -8,7 +8,7 @@ from typing import NamedTuple
 from torchlint.source.lexemes import COMMENT, NEWLINE, STRING
 from torchlint.source.parsing import ParseError, python_tree
 
-#: Cell magics whose cell is Python all the same. Any other holds another language, or text for a file.
+#: Cell magics whose cell is Python all the same. Any other contains another language, or text for a file.
 PYTHON_CELLS = frozenset(
     "capture debug ipytest memit prun pyinstrument pypy python python3 scalene snakeviz time timeit wandb".split()
 )
@@ -22,7 +22,7 @@ _AUTOMAGIC = re.compile(
     r"(?:cat|cd|conda|cp|git|ls|mamba|micromamba|mkdir|mv|pip|pip3|rm|rmdir|uv|wget)[ \t]+(?:--?\w+[ \t]+)*"
     r"(?!(?:in|is|and|or|if|not|for)\b)[\w.~$\"']"
 )
-# A cell without any of these holds no magic.
+# A cell without any of these contains no magic.
 _MAYBE = re.compile(rf"(?:^|\r)[ \t\f]*(?:[!%,;/]|{_AUTOMAGIC.pattern})|\?|=[ \t]*[!%]", re.MULTILINE)
 _INDENT = re.compile(r"[ \t\f]*")
 _ROW = re.compile(r"[^\r\n]*")
@@ -48,11 +48,11 @@ class Masked(NamedTuple):
     code: str  #: as long as the text, newlines at the same places
     #: what was masked, each with whether it is a cell magic: an edit must leave it as it is
     magics: tuple[tuple[bool, str], ...]
-    foreign: bool = False  #: the cell holds no Python at all
+    foreign: bool = False  #: the cell contains no Python at all
 
 
 def mask(text: str) -> Masked:
-    """``text`` with its magics masked: each becomes a name that nobody knows, a cell of another language blank."""
+    """``text`` with its magics masked: each becomes an unknown name, a cell of another language blank."""
     if not _MAYBE.search(text):
         return Masked(text, ())
     code: list[str] = []

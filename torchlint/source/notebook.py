@@ -18,7 +18,7 @@ from torchlint.source.parsing import ParseError, check_syntax, python_tree
 from torchlint.source.ranges import Edit, apply
 from torchlint.source.source import Cell, Source, SourceError
 
-#: What stands between two cells.
+#: The text between two cells.
 _BORDER = "\n"
 
 
@@ -41,7 +41,7 @@ class Notebook(Source):
         return replace(notebook, bom=source.bom, document=source.text)
 
     def cell_text(self, cell: Cell) -> str:
-        """What a cell holds."""
+        """The content of a cell."""
         return self.text[cell.start : cell.end]
 
     # -- what is analysed

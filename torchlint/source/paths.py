@@ -39,13 +39,13 @@ def is_in_package(path: str) -> bool:
 def is_importable(path: str) -> bool:
     """Whether code out of sight may import a file: a module of a package that is installed, or that a project installs.
 
-    A package next to the scripts of a project without a ``setup.py`` or the like serves these scripts alone.
+    A package next to the scripts of a project without a ``setup.py`` or the like is only for these scripts.
     """
     return is_in_package(path) and _is_installed(_above_package(os.path.dirname(os.path.abspath(path))))
 
 
 def _above_package(folder: str) -> str:
-    """The folder that holds the outermost package around ``folder``."""
+    """The folder that contains the outermost package around ``folder``."""
     while os.path.isfile(os.path.join(folder, "__init__.py")) and os.path.dirname(folder) != folder:
         folder = os.path.dirname(folder)
     return folder

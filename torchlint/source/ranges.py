@@ -19,7 +19,7 @@ class Place:
 class Edit:
     """Replace the characters ``[start, end)`` of the source text by ``content``.
 
-    Offsets count characters of the decoded text (no byte-order mark), newlines as they stand in the file.
+    Offsets count characters of the decoded text (no byte-order mark), newlines as they are in the file.
     """
 
     start: int

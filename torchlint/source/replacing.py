@@ -13,7 +13,7 @@ def replace_file(path: str, content: bytes, mode: int, owner: tuple[int, int] | 
     """Put ``content`` in the place of the file ``path``, which need not exist; links are not followed.
 
     ``mode`` are its permissions, ``owner`` the numbers of its user and group, if they are not those of the process.
-    A temporary file beside it takes the content first, so that a crash or a full disk leaves the old content; signals
+    A temporary file next to it takes the content first, so that a crash or a full disk leaves the old content; signals
     that end the process wait until no temporary file is left. Raises OSError.
     """
     with _signals_wait():

@@ -46,7 +46,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Source:
-    """The text of one file as it stands there: newlines kept, byte-order mark set aside.
+    """The text of one file as it is there: newlines kept, byte-order mark set aside.
 
     Of a notebook (`Notebook`) it is the text of the code cells, with a newline between them.
     """
@@ -139,7 +139,7 @@ class Source:
         return self.line_starts[row - 1] + column - 1
 
     def cell_at(self, offset: int) -> Cell | None:
-        """The cell that holds a character, or ends before it; None if this is no notebook."""
+        """The cell that contains a character, or ends before it; None if this is not a notebook."""
         return (
             self.cells[max(bisect_right(self.cells, offset, key=lambda cell: cell.start) - 1, 0)]
             if self.cells
@@ -165,7 +165,7 @@ class Source:
         return self.offset(position.row + above, position.column)
 
     def rows_at(self, offset: int) -> tuple[int, int]:
-        """First and last row of the cell that holds a character; of the whole text, if this is no notebook."""
+        """First and last row of the cell that contains a character; of the whole text, if this is not a notebook."""
         cell = self.cell_at(offset)
         if cell is None:
             return 1, len(self.line_starts)
@@ -191,6 +191,6 @@ def _encoding(body: bytes) -> str:
         codec = codecs.lookup(name)
     except (LookupError, ValueError) as error:
         raise SourceError(f"the coding comment names an unknown encoding: {name}") from error
-    if not codec._is_text_encoding:
+    if not codec._is_text_encoding:  # noqa: SLF001 - codecs has no public name for it
         raise SourceError(f"the coding comment names an encoding that is not for text: {name}")
     return "utf-8" if codec.name in ("utf-8", "utf-8-sig") else codec.name

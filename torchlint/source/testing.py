@@ -46,7 +46,7 @@ def _imports_tests(text: str) -> bool:
 
 
 def _names_of_unittest(code: str) -> Iterator[tuple[str, str]]:
-    """The names that `code` gives to `unittest` and to what is in it, each with the one that it stands for."""
+    """The names that `code` gives to `unittest` and to what is in it, each with the one that it refers to."""
     for found in _IMPORT.finditer(code):
         for item in _ITEM.finditer(found["names"] or found["modules"] or ""):
             if found["names"] or item["name"] == "unittest":

@@ -18,9 +18,9 @@ from torchlint.model.syntax.dotted import last_name
 
 #: How many callers up an autocast is looked for.
 _CALLER_DEPTH = 4
-#: What autocast computes in when it is not told.
+#: The dtype of autocast by default.
 _DEFAULTS: dict[Device | None, str] = {Device.CUDA: "torch.float16", Device.CPU: "torch.bfloat16"}
-#: What a variable may be called that holds an autocast.
+#: What a variable may be called that contains an autocast.
 _HELD = re.compile(r"amp|cast|ctx|context|precision", re.IGNORECASE)
 
 

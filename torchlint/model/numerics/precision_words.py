@@ -14,7 +14,7 @@ from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.training.grad_mode import GradMode, GradModes
 
-#: Words that speak of low precision wherever they stand in an identifier, a keyword, an import or a string.
+#: Words for low precision, wherever they are in an identifier, a keyword, an import or a string.
 _WORDS = re.compile(
     r"(?<![a-z])(?:amp|fp8|f16|float16|precision|tf32)(?![a-z])"
     r"|(?:^|\.|\W)half(?:\W|$)|autocast|grad_?scaler|native_?scaler|loss_?scal|mixed_?prec|(?:matmul|fp32)_precision"

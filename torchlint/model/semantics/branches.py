@@ -15,7 +15,7 @@ from torchlint.model.syntax.tree import Tree
 
 #: Returned expressions; None for a bare ``return``.
 Returned = tuple[cst.BaseExpression | None, ...]
-#: A test, and whether it holds where a return is reached.
+#: A test, and whether it is true where a return is reached.
 _Condition = tuple[cst.BaseExpression, bool]
 _EQUAL = (cst.Equal, cst.Is)
 _CONSTANTS: dict[str, object] = {"True": True, "False": False, "None": None}
@@ -54,7 +54,7 @@ class Branches:
         return all(self._truth(test, call, function) is not (not holds) for test, holds in conditions)
 
     def _conditions_of(self, function: cst.FunctionDef) -> dict[cst.BaseExpression | None, list[_Condition]]:
-        """For each returned expression that stands under conditions, these; nothing if all are returned anyway."""
+        """For each returned expression that is under conditions, these; nothing if all are returned anyway."""
         if function not in self._conditions:
             returns = [item for item in self._definitions.returns(function) if item is not None]
             found = {item: list(self._around(item, function)) for item in returns} if len(returns) > 1 else {}
@@ -77,7 +77,7 @@ class Branches:
                         yield statement.test, False
 
     def _truth(self, test: cst.BaseExpression, call: cst.Call, function: cst.FunctionDef) -> bool | None:
-        """Whether a test holds in the function when ``call`` calls it; None if that is not known."""
+        """Whether a test is true in the function when ``call`` calls it; None if that is not known."""
         if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
             truth = self._truth(test.expression, call, function)
             return None if truth is None else not truth
@@ -95,7 +95,7 @@ class Branches:
     def _compares(
         self, name: cst.Name, compared: cst.ComparisonTarget, call: cst.Call, function: cst.FunctionDef
     ) -> bool | None:
-        """Whether ``mode == "train"`` or ``mode in ("train", "val")`` holds."""
+        """Whether ``mode == "train"`` or ``mode in ("train", "val")`` is true."""
         passed = _literal(self._passed(name, call, function))
         operator, other = compared.operator, compared.comparator
         if isinstance(operator, (cst.In, cst.NotIn)) and isinstance(other, (cst.Tuple, cst.List, cst.Set)):

@@ -108,7 +108,7 @@ def _whole(operator: cst.BaseBinaryOp, left: int, right: int) -> int | None:
 
 
 def integer(node: cst.BaseExpression) -> int | None:
-    """The whole number that a literal, with or without a sign, stands for."""
+    """The whole number that a literal means, with or without a sign."""
     sign = 1
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
         sign, node = -1, node.expression

@@ -47,7 +47,7 @@ class Configuration(ForestFact):
     def step(self, node: cst.Name | cst.Attribute | cst.Subscript) -> Sources | None:
         """The expressions that ``node`` may be set to, which may be names of something else; None if unknown.
 
-        An option is worth its default, too, where the program sets it itself on some paths.
+        An option may have its default, too, where the program sets it itself on some paths.
         """
         found = self._item(node) if isinstance(node, cst.Subscript) else self._module.written.sources(node)
         options = self._module.fact(Options)

@@ -87,7 +87,7 @@ class Contents:
         return all(keys) and keys[0].isdisjoint(keys[1])
 
     def _constants(self, key: cst.BaseExpression) -> frozenset[object]:
-        """What a key may be: a literal, or each of those that a loop goes through; none if unknown."""
+        """What a key may be: a literal, or each of those that a loop iterates over; none if unknown."""
         constant = self._values.of(key).constant
         if constant is not None:
             return frozenset({constant})

@@ -26,7 +26,7 @@ from torchlint.model.syntax.tree import Tree
 
 #: The calls of each method, of one name.
 _MethodCalls: TypeAlias = dict[cst.CSTNode, list[cst.Call]]
-#: A variable that may hold more functions than this holds an unknown one.
+#: A variable that may refer to more functions than this refers to an unknown one.
 _MAX_HANDED = 8
 
 
@@ -64,7 +64,7 @@ class Definitions(Classes):
         return self.referenced(call.func, values)
 
     def referenced(self, func: cst.CSTNode, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
-        """The functions or classes of the file that the expression ``func`` stands for.
+        """The functions or classes of the file that the expression ``func`` refers to.
 
         Of a method that derived classes override, the one of the class itself, unless it does nothing.
         """
@@ -76,7 +76,7 @@ class Definitions(Classes):
         return [own] if own is not None and own in found else found
 
     def reachable(self, func: cst.CSTNode, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
-        """The functions or classes of the file that ``func`` may stand for, overrides included."""
+        """The functions or classes of the file that ``func`` may refer to, overrides included."""
         if isinstance(func, cst.Name):
             return self.named(func) or self._handed(func, values)
         if isinstance(func, cst.Subscript):

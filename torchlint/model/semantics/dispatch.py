@@ -14,7 +14,7 @@ from torchlint.model.semantics.stores import Stores
 
 #: A call that may run more functions than this runs an unknown one.
 _MAX_FUNCTIONS = 32
-#: An attribute that is assigned at more places than this holds something unknown.
+#: An attribute that is assigned at more places than this contains something unknown.
 _MAX_STORES = 16
 #: Kinds of values that run no function of the program when they are called.
 _NO_FUNCTIONS = (Kind.TENSOR, Kind.BATCH, Kind.NUMBER, Kind.STRING, Kind.ARRAY, Kind.OPTIMIZER, Kind.CLASS)

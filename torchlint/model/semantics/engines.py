@@ -73,7 +73,7 @@ class Engines:
         )
 
     def _updates(self, node: cst.BaseExpression) -> list[cst.FunctionDef | cst.ClassDef]:
-        """The functions that ``node`` stands for, or that the function called there returns."""
+        """The functions that ``node`` refers to, or that the function called there returns."""
         if not isinstance(node, cst.Call):
             return self._definitions.referenced(node, self._values)
         called = self._definitions.called(node, self._values)

@@ -97,7 +97,7 @@ class Keywords:
         return found if is_whole else Entries(found.values, found.certain, False)
 
     def _may_change_inside(self, node: cst.Subscript, outer: object) -> bool:
-        """Whether other code may change the dictionary ``node``, which a dictionary of a name holds."""
+        """Whether other code may change the dictionary ``node``, the value of a key in a dictionary with a name."""
         base = node.value
         if not isinstance(base, (cst.Name, cst.Attribute)):
             return True

@@ -10,7 +10,7 @@ from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.compounds import CUDA, begins_with_cuda
 from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.library_values import instance_by_name, makes_no_module
+from torchlint.model.semantics.library_values import instance_by_name, is_companion
 from torchlint.model.semantics.moves import keyword, moved_to
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.value import NUMBER, STRING, UNKNOWN, Device, Role, Value, iterated, named_device
@@ -139,7 +139,7 @@ class LibraryCalls:
             return Value(Kind.ARRAY)
         if attr in ("from_pretrained", "create_model", "from_config", "load_from_checkpoint"):
             owner = self._names.resolve(func.value) or ""
-            if owner.startswith(knowledge.EVAL_BY_DEFAULT_PACKAGES) and makes_no_module(owner):
+            if owner.startswith(knowledge.EVAL_BY_DEFAULT_PACKAGES) and is_companion(owner):
                 return Value(Kind.OTHER, name=owner)
             return Value(Kind.MODULE, frozenset({node}), name=f"{owner}.{attr}", sure=bool(owner))
         return None

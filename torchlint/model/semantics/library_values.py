@@ -1,4 +1,4 @@
-"""What the names of torch and its companion libraries stand for: constants, classes and what calling them gives."""
+"""The values of the names of torch and its companion libraries: constants, classes and what a call of them returns."""
 
 from __future__ import annotations
 
@@ -97,6 +97,7 @@ def instance_by_name(name: str) -> Value:
 _MODULE_CLASSES = knowledge.MODULE_BASES | {"torch.nn.Module"}
 
 
-def makes_no_module(owner: str) -> bool:
+def is_companion(owner: str) -> bool:
+    """Whether a class with ``from_pretrained`` accompanies a network: a tokenizer, a configuration, a scheduler."""
     last = last_part(owner)
     return last.endswith(("Tokenizer", "TokenizerFast", "Processor", "Config", "Extractor", "Scheduler"))

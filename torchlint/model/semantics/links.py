@@ -1,4 +1,4 @@
-"""How the files of a project are linked: what an import of another file's name stands for."""
+"""How the files of a project are linked: what an import of another file's name refers to."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Names:
         return None if module is None else module.bindings.get(node.attr.value)
 
     def _module(self, node: cst.CSTNode) -> Scope | None:
-        """The scope of the module of the project that ``node`` stands for."""
+        """The scope of the module of the project that ``node`` refers to."""
         head = node
         while type(head) is cst.Attribute:
             head = head.value

@@ -40,7 +40,7 @@ def encloses(outer: Object, inner: Object) -> bool:
 
 
 def prefixes(target: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """``model.layers`` and ``model`` for ``model.layers[0]``: what holds what is assigned there."""
+    """``model.layers`` and ``model`` for ``model.layers[0]``: the objects that contain what is assigned there."""
     while isinstance(target, (cst.Attribute, cst.Subscript)):
         target = target.value
         yield target

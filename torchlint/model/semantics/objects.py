@@ -1,4 +1,4 @@
-"""Which objects an expression may stand for or contain: followed from the calls that made them to where they are used.
+"""Which objects an expression may refer to or contain: followed from the calls that made them to where they are used.
 
 Where Values says what kind of thing an expression is, this says which one it is.
 """
@@ -134,7 +134,7 @@ class ObjectFlow(ForestFact):
         return found
 
     def is_holder(self, call: cst.Call) -> bool:
-        """Whether ``call`` only wraps or holds the functions it is given, and runs none of them."""
+        """Whether ``call`` only wraps or stores the functions it is given, and runs none of them."""
         name = self._names.resolve(call.func) or ""
         return name in _HOLDERS or name in knowledge.WRAPPERS or name.startswith(("torch.nn.", *_OPAQUE))
 

@@ -1,4 +1,4 @@
-"""Command-line options: what ``args.workers`` is worth when a script is run without arguments."""
+"""Command-line options: the value of ``args.workers`` when a script is run without arguments."""
 
 from __future__ import annotations
 

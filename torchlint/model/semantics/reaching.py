@@ -29,7 +29,7 @@ class Reaching:
         tree = self._tree
         seen_from = tree.scope_of(at)
         while isinstance(seen_from.node, COMPREHENSIONS) and seen_from is not scope and seen_from.parent is not None:
-            seen_from = seen_from.parent  # a comprehension runs where it stands
+            seen_from = seen_from.parent  # a comprehension runs where it is written
         if len(bindings) == 1 or seen_from is not scope:
             return bindings
         here = tree.index(at)

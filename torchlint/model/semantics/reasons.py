@@ -16,7 +16,7 @@ _REPRODUCIBLE = re.compile(r"determinis|reproduc|bitwise", re.IGNORECASE)
 # Were a suppression a reason, it would silence the rule, and then be reported for suppressing nothing.
 
 _SEEDS = re.compile(r"seed", re.IGNORECASE)
-#: So many rows away a seed is set beside a flag.
+#: A seed that is set so many rows away belongs to a flag.
 _NEAR = 6
 
 
@@ -43,7 +43,7 @@ class Reasons(ForestFact):
         ]
 
     def explain(self, node: cst.CSTNode) -> bool:
-        """Whether a comment, an attempt, a seed set beside it, or the wish to reproduce says why ``node`` is there."""
+        """Whether a comment, an attempt, a seed set next to it, or the wish to reproduce says why ``node`` is there."""
         module = self._module
         row = module.row(node)
         above = without_suppressions(module.line(row - 1)) if row > 1 else ""

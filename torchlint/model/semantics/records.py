@@ -43,20 +43,20 @@ class Records:
         self._provisional: dict[tuple[cst.CSTNode, int], frozenset[_Place]] = {}
         self._is_asked = False
 
-    def held(self, node: cst.Attribute) -> list[cst.BaseExpression | None]:
+    def stored_values(self, node: cst.Attribute) -> list[cst.BaseExpression | None]:
         """What the attribute ``node`` may be set to, under any name of its object; None where it is unpacked.
 
         Empty if the object is unknown, or nothing is seen to be stored there.
         """
         outer, self._is_asked = self._is_asked, True
         try:
-            return self._held(node)
+            return self._stored_values(node)
         finally:
             self._is_asked = outer
             if not outer:
                 self._provisional.clear()
 
-    def _held(self, node: cst.Attribute) -> list[cst.BaseExpression | None]:
+    def _stored_values(self, node: cst.Attribute) -> list[cst.BaseExpression | None]:
         places = self._places(node, _DEPTH)
         found: list[cst.BaseExpression | None] = []
         for origin, path in places:
@@ -197,7 +197,7 @@ def _all_of(alternatives: Iterable[frozenset[_Place]]) -> frozenset[_Place]:
 
 
 def _made_with(node: cst.BaseExpression, path: tuple[str, ...]) -> Iterator[cst.BaseExpression]:
-    """What ``edict(DATA=edict({"WORKERS": 4}))``, or a dictionary, holds under a path of names."""
+    """What ``edict(DATA=edict({"WORKERS": 4}))``, or a dictionary, contains under a path of names."""
     if not path:
         return
     entries: list[tuple[str, cst.BaseExpression]] = []

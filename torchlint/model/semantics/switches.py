@@ -97,12 +97,12 @@ class Switches(ForestFact):
         return found
 
     def _asks_for_device(self, test: cst.BaseExpression) -> bool:
-        """``torch.cuda.is_available()``, ``args.cuda``: a condition that holds wherever it matters."""
+        """``torch.cuda.is_available()``, ``args.cuda``: a condition that is true wherever it matters."""
         words = re.findall(r"[A-Za-z_]\w*", self._module.code(test))
         return any("cuda" in word or word == "cudnn" for word in words) and set(words) <= _DEVICE_WORDS
 
     def conditional(self, node: cst.CSTNode) -> bool:
-        """Whether ``node`` stands under a condition (other than the main guard), or in an ``except``."""
+        """Whether ``node`` is under a condition (other than the main guard), or in an ``except``."""
         for above, child in climb(self._tree, node):
             if isinstance(above, cst.If) and child is not above.test and not is_main_guard(above.test):
                 if not self._asks_for_device(above.test):

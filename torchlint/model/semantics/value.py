@@ -74,7 +74,7 @@ TENSOR = Value(Kind.TENSOR)
 
 
 def join(values: Iterable[Value]) -> Value:
-    """What is true of all ``values``; None as one of several stands for "not yet set"."""
+    """What is true of all ``values``; None as one of several means "not yet set"."""
     given = tuple(values)
     found = _joined(given)
     if not found.elements and any(value.elements or value.shapes for value in given):

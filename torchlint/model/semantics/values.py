@@ -1,4 +1,4 @@
-"""What an expression is worth: its kind, the calls it came from, its device; followed through names and functions."""
+"""The abstract value of an expression: kind, origin calls and device, followed through names and functions."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ class Values:
             return UNKNOWN
         bindings = scope.bindings[node.value]
         reached = self.reaching.of(node)
-        if reached is bindings:  # the same for whoever sees them all
+        if reached is bindings:  # the same for everything that sees them all
             found = self._once(
                 (scope, node.value), lambda: self._contents.filled(self._bound(node.value, bindings), scope, node.value)
             )
@@ -259,7 +259,8 @@ class Values:
                 if seen:
                     return seen
             elif attr in self.records.names:
-                seen = self._join_stored(self.records.held(node))  # ``self.args.device`` of ``args.device = ...``
+                # ``self.args.device`` of ``args.device = ...``
+                seen = self._join_stored(self.records.stored_values(node))
                 if seen:
                     return seen
             if base.kind not in (Kind.TRAINER,):

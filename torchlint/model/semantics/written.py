@@ -138,7 +138,7 @@ class Written:
             owners = self._owners(base, base.definition, name)
             if owners:
                 return self._of_class(base, base.definition, owners, name)
-        stored = self._records.held(node)
+        stored = self._records.stored_values(node)
         text = dotted_name(node)
         if not stored and text is not None:
             stored = [item for item in self._values.stored(text) if item is None or not self._tree.within(node, item)]

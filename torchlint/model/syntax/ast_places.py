@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Sequence
 from typing import Any
 
-#: What may stand between two tokens.
+#: What may be between two tokens.
 BLANKS = re.compile(r"(?:[ \t\f]|\\?(?:\r\n|\r|\n)|#[^\r\n]*)*")
 ROW_END = re.compile(r"\r\n|\r|\n")
 

@@ -76,7 +76,7 @@ class Argument:
     """One parameter of a call, as the call gives it."""
 
     presence: Presence
-    node: cst.Arg | None = None  #: where the call itself passes it; None also if an unpacked dictionary holds it
+    node: cst.Arg | None = None  #: where the call itself passes it; None also if an unpacked dictionary contains it
     entry: cst.BaseExpression | None = None  #: its value in an unpacked dictionary
 
     @property

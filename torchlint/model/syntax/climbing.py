@@ -1,4 +1,4 @@
-"""From a node to the nodes around it, together with the part of each that holds it."""
+"""From a node to the nodes around it, together with the part of each that contains it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Node = TypeVar("_Node", bound=cst.CSTNode)
 
 
 def climb(tree: Tree, node: cst.CSTNode, outer: cst.CSTNode | None = None) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
-    """The nodes around ``node``, innermost first, each with its child that is or holds ``node``.
+    """The nodes around ``node``, innermost first, each with its child that is or contains ``node``.
 
     With ``outer``, only those inside of it.
     """

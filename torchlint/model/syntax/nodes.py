@@ -33,7 +33,7 @@ _hash_in_c()
 
 
 def pairs(tree: cst.Module, other: cst.Module) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
-    """The nodes that correspond to each other in two trees of one text, whoever made them.
+    """The nodes that correspond to each other in two trees of one text, however they were made.
 
     Raises ValueError if the trees differ.
     """
@@ -51,7 +51,7 @@ def pairs(tree: cst.Module, other: cst.Module) -> Iterator[tuple[cst.CSTNode, cs
                 stack.extend(zip(inner, twin, strict=True))
 
 
-def _maker(kind: type[_Node], *fields: str) -> Callable[..., _Node]:
+def _constructor(kind: type[_Node], *fields: str) -> Callable[..., _Node]:
     """A function that makes a node from the values of some fields, in a tenth of the time of the constructor."""
     _FIELDS[kind] = fields
     new = object.__new__
@@ -85,86 +85,86 @@ def _maker(kind: type[_Node], *fields: str) -> Callable[..., _Node]:
     return make
 
 
-new_name = _maker(cst.Name, "value")
-new_attribute = _maker(cst.Attribute, "value", "attr")
-new_call = _maker(cst.Call, "func", "args")
-new_arg = _maker(cst.Arg, "value", "keyword", "star")
-new_line = _maker(cst.SimpleStatementLine, "body")
-new_suite = _maker(cst.SimpleStatementSuite, "body")
-new_block = _maker(cst.IndentedBlock, "body")
-new_expr = _maker(cst.Expr, "value")
-new_assign = _maker(cst.Assign, "targets", "value")
-new_assign_target = _maker(cst.AssignTarget, "target")
-new_aug_assign = _maker(cst.AugAssign, "target", "operator", "value")
-new_ann_assign = _maker(cst.AnnAssign, "target", "annotation", "value")
-new_annotation = _maker(cst.Annotation, "annotation")
-new_return = _maker(cst.Return, "value")
-new_raise = _maker(cst.Raise, "exc", "cause")
-new_from = _maker(cst.From, "item")
-new_assert = _maker(cst.Assert, "test", "msg")
-new_del = _maker(cst.Del, "target")
-new_import = _maker(cst.Import, "names")
-new_import_from = _maker(cst.ImportFrom, "module", "names", "relative")
-new_import_alias = _maker(cst.ImportAlias, "name", "asname")
-new_as_name = _maker(cst.AsName, "name")
-new_global = _maker(cst.Global, "names")
-new_nonlocal = _maker(cst.Nonlocal, "names")
-new_name_item = _maker(cst.NameItem, "name")
-new_if = _maker(cst.If, "test", "body", "orelse")
-new_else = _maker(cst.Else, "body")
-new_for = _maker(cst.For, "target", "iter", "body", "orelse", "asynchronous")
-new_while = _maker(cst.While, "test", "body", "orelse")
-new_with = _maker(cst.With, "items", "body", "asynchronous")
-new_with_item = _maker(cst.WithItem, "item", "asname")
-new_try = _maker(cst.Try, "body", "handlers", "orelse", "finalbody")
-new_handler = _maker(cst.ExceptHandler, "type", "name", "body")
-new_finally = _maker(cst.Finally, "body")
-new_function = _maker(
+new_name = _constructor(cst.Name, "value")
+new_attribute = _constructor(cst.Attribute, "value", "attr")
+new_call = _constructor(cst.Call, "func", "args")
+new_arg = _constructor(cst.Arg, "value", "keyword", "star")
+new_line = _constructor(cst.SimpleStatementLine, "body")
+new_suite = _constructor(cst.SimpleStatementSuite, "body")
+new_block = _constructor(cst.IndentedBlock, "body")
+new_expr = _constructor(cst.Expr, "value")
+new_assign = _constructor(cst.Assign, "targets", "value")
+new_assign_target = _constructor(cst.AssignTarget, "target")
+new_aug_assign = _constructor(cst.AugAssign, "target", "operator", "value")
+new_ann_assign = _constructor(cst.AnnAssign, "target", "annotation", "value")
+new_annotation = _constructor(cst.Annotation, "annotation")
+new_return = _constructor(cst.Return, "value")
+new_raise = _constructor(cst.Raise, "exc", "cause")
+new_from = _constructor(cst.From, "item")
+new_assert = _constructor(cst.Assert, "test", "msg")
+new_del = _constructor(cst.Del, "target")
+new_import = _constructor(cst.Import, "names")
+new_import_from = _constructor(cst.ImportFrom, "module", "names", "relative")
+new_import_alias = _constructor(cst.ImportAlias, "name", "asname")
+new_as_name = _constructor(cst.AsName, "name")
+new_global = _constructor(cst.Global, "names")
+new_nonlocal = _constructor(cst.Nonlocal, "names")
+new_name_item = _constructor(cst.NameItem, "name")
+new_if = _constructor(cst.If, "test", "body", "orelse")
+new_else = _constructor(cst.Else, "body")
+new_for = _constructor(cst.For, "target", "iter", "body", "orelse", "asynchronous")
+new_while = _constructor(cst.While, "test", "body", "orelse")
+new_with = _constructor(cst.With, "items", "body", "asynchronous")
+new_with_item = _constructor(cst.WithItem, "item", "asname")
+new_try = _constructor(cst.Try, "body", "handlers", "orelse", "finalbody")
+new_handler = _constructor(cst.ExceptHandler, "type", "name", "body")
+new_finally = _constructor(cst.Finally, "body")
+new_function = _constructor(
     cst.FunctionDef, "name", "params", "body", "decorators", "returns", "asynchronous", "type_parameters"
 )
-new_class = _maker(cst.ClassDef, "name", "body", "bases", "keywords", "decorators", "type_parameters")
-new_decorator = _maker(cst.Decorator, "decorator")
-new_parameters = _maker(
+new_class = _constructor(cst.ClassDef, "name", "body", "bases", "keywords", "decorators", "type_parameters")
+new_decorator = _constructor(cst.Decorator, "decorator")
+new_parameters = _constructor(
     cst.Parameters, "params", "star_arg", "kwonly_params", "star_kwarg", "posonly_params", "posonly_ind"
 )
-new_param = _maker(cst.Param, "name", "annotation", "default", "star")
-new_subscript = _maker(cst.Subscript, "value", "slice")
-new_subscript_element = _maker(cst.SubscriptElement, "slice")
-new_index = _maker(cst.Index, "value", "star")
-new_slice = _maker(cst.Slice, "lower", "upper", "step")
-new_binary = _maker(cst.BinaryOperation, "left", "operator", "right")
-new_boolean = _maker(cst.BooleanOperation, "left", "operator", "right")
-new_unary = _maker(cst.UnaryOperation, "operator", "expression")
-new_comparison = _maker(cst.Comparison, "left", "comparisons")
-new_comparison_target = _maker(cst.ComparisonTarget, "operator", "comparator")
-new_if_exp = _maker(cst.IfExp, "test", "body", "orelse")
-new_lambda = _maker(cst.Lambda, "params", "body")
-new_tuple = _maker(cst.Tuple, "elements")
-new_list = _maker(cst.List, "elements")
-new_set = _maker(cst.Set, "elements")
-new_element = _maker(cst.Element, "value")
-new_starred_element = _maker(cst.StarredElement, "value")
-new_dict = _maker(cst.Dict, "elements")
-new_dict_element = _maker(cst.DictElement, "key", "value")
-new_starred_dict_element = _maker(cst.StarredDictElement, "value")
-new_list_comp = _maker(cst.ListComp, "elt", "for_in")
-new_set_comp = _maker(cst.SetComp, "elt", "for_in")
-new_generator = _maker(cst.GeneratorExp, "elt", "for_in")
-new_dict_comp = _maker(cst.DictComp, "key", "value", "for_in")
-new_comp_for = _maker(cst.CompFor, "target", "iter", "ifs", "inner_for_in", "asynchronous")
-new_comp_if = _maker(cst.CompIf, "test")
-new_named = _maker(cst.NamedExpr, "target", "value")
-new_await = _maker(cst.Await, "expression")
-new_yield = _maker(cst.Yield, "value")
-new_string = _maker(cst.SimpleString, "value")
-new_concatenated = _maker(cst.ConcatenatedString, "left", "right")
-new_integer = _maker(cst.Integer, "value")
-new_float = _maker(cst.Float, "value")
-new_imaginary = _maker(cst.Imaginary, "value")
+new_param = _constructor(cst.Param, "name", "annotation", "default", "star")
+new_subscript = _constructor(cst.Subscript, "value", "slice")
+new_subscript_element = _constructor(cst.SubscriptElement, "slice")
+new_index = _constructor(cst.Index, "value", "star")
+new_slice = _constructor(cst.Slice, "lower", "upper", "step")
+new_binary = _constructor(cst.BinaryOperation, "left", "operator", "right")
+new_boolean = _constructor(cst.BooleanOperation, "left", "operator", "right")
+new_unary = _constructor(cst.UnaryOperation, "operator", "expression")
+new_comparison = _constructor(cst.Comparison, "left", "comparisons")
+new_comparison_target = _constructor(cst.ComparisonTarget, "operator", "comparator")
+new_if_exp = _constructor(cst.IfExp, "test", "body", "orelse")
+new_lambda = _constructor(cst.Lambda, "params", "body")
+new_tuple = _constructor(cst.Tuple, "elements")
+new_list = _constructor(cst.List, "elements")
+new_set = _constructor(cst.Set, "elements")
+new_element = _constructor(cst.Element, "value")
+new_starred_element = _constructor(cst.StarredElement, "value")
+new_dict = _constructor(cst.Dict, "elements")
+new_dict_element = _constructor(cst.DictElement, "key", "value")
+new_starred_dict_element = _constructor(cst.StarredDictElement, "value")
+new_list_comp = _constructor(cst.ListComp, "elt", "for_in")
+new_set_comp = _constructor(cst.SetComp, "elt", "for_in")
+new_generator = _constructor(cst.GeneratorExp, "elt", "for_in")
+new_dict_comp = _constructor(cst.DictComp, "key", "value", "for_in")
+new_comp_for = _constructor(cst.CompFor, "target", "iter", "ifs", "inner_for_in", "asynchronous")
+new_comp_if = _constructor(cst.CompIf, "test")
+new_named = _constructor(cst.NamedExpr, "target", "value")
+new_await = _constructor(cst.Await, "expression")
+new_yield = _constructor(cst.Yield, "value")
+new_string = _constructor(cst.SimpleString, "value")
+new_concatenated = _constructor(cst.ConcatenatedString, "left", "right")
+new_integer = _constructor(cst.Integer, "value")
+new_float = _constructor(cst.Float, "value")
+new_imaginary = _constructor(cst.Imaginary, "value")
 
 
 def bare(kind: type[_Node]) -> _Node:
-    """A node of a kind without fields that matter. One serves all: a tree may hold it at many places."""
+    """A node of a kind without fields that matter. One is enough: a tree may contain it at many places."""
     return object.__new__(kind)
 
 
@@ -189,7 +189,7 @@ OPERATORS: dict[type[ast.AST], cst.CSTNode] = {
     ast.UAdd: bare(cst.Plus),
     ast.USub: bare(cst.Minus),
     ast.Eq: bare(cst.Equal),
-    ast.NotEq: _maker(cst.NotEqual, "value")("!="),
+    ast.NotEq: _constructor(cst.NotEqual, "value")("!="),
     ast.Lt: bare(cst.LessThan),
     ast.LtE: bare(cst.LessThanEqual),
     ast.Gt: bare(cst.GreaterThan),

@@ -18,7 +18,7 @@ def owner_of(tree: Tree, param: cst.CSTNode) -> cst.FunctionDef | None:
 
 
 def parameters_of(function: cst.FunctionDef) -> tuple[cst.Param, ...]:
-    """The parameters that can be told apart by name: not ``*args`` and ``**kwargs``."""
+    """The parameters that can be distinguished by name: not ``*args`` and ``**kwargs``."""
     params = function.params
     return (*params.posonly_params, *params.params, *params.kwonly_params)
 

@@ -66,23 +66,23 @@ def parse_pieces(text: str, name: str = "") -> list[Piece]:
     A piece that an earlier text of this name had too is not parsed again: of a file that is being typed or fixed,
     little changes from one call to the next.
     """
-    complaint: ParseError | None = None
+    syntax_error: ParseError | None = None
     try:
         starts = piece_starts(text, python_tree(text))
     except ParseError as error:
         if error.final:
             raise
-        complaint, starts = error, [0]
+        syntax_error, starts = error, [0]
     if sys.version_info < (3, 11) and is_too_deep(text):
         raise ParseError(TOO_DEEP)
     try:
         pieces = parse_spans(text, list(zip(starts, [*starts[1:], len(text)], strict=True)), name)
     except ParseError:
-        if complaint is None:
+        if syntax_error is None:
             parse_texts([text])  # says where in the file
-        raise complaint or ParseError(TOO_DEEP) from None
+        raise syntax_error or ParseError(TOO_DEEP) from None
     _parsed[name] = {piece.text: piece.parsed for piece in pieces}
-    return pieces  # whatever the complaint: the file may be newer Python than the one that runs
+    return pieces  # even after a syntax error: the file may be newer Python than the one that runs
 
 
 def parse_spans(text: str, spans: Sequence[tuple[int, int]], name: str) -> list[Piece]:
@@ -91,7 +91,7 @@ def parse_spans(text: str, spans: Sequence[tuple[int, int]], name: str) -> list[
     What was parsed under this name is not parsed again.
     """
     texts = [text[start:end] for start, end in spans]
-    known = dict(_parsed.get(name, ()))  # each tree serves one piece: nodes are told apart by identity
+    known = dict(_parsed.get(name, ()))  # each tree is for one piece: nodes are distinguished by identity
     kept = [known.pop(piece, None) for piece in texts]
     new = iter(_parse(text, [span for span, parsed in zip(spans, kept, strict=True) if parsed is None]))
     pieces = [Piece(start, parsed or next(new)) for (start, _), parsed in zip(spans, kept, strict=True)]

@@ -1,4 +1,4 @@
-"""Where nodes stand in the text; worked out for the pieces of a file in which somebody asks."""
+"""Where nodes are in the text; computed for the pieces of a file for which it is asked."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Positions:
     def span(self, node: cst.CSTNode, statement: cst.CSTNode | None) -> tuple[int, int]:
         """Offsets ``[start, end)`` of a node, without the parentheses and white space around it.
 
-        ``statement`` is the top-level one that holds the node, if that is known.
+        ``statement`` is the top-level one that contains the node, if that is known.
         """
         for piece in self._most_likely() if statement is None else (self._piece_of[statement],):
             span = piece.parsed.places.get(node)
@@ -48,7 +48,7 @@ class Positions:
         return found
 
     def _most_likely(self) -> Iterator[Piece]:
-        """All pieces, first the one that was asked about before: it most often holds the next node too."""
+        """All pieces, first the one that was asked about before: it most often contains the next node too."""
         yield self._latest
         yield from (piece for piece in dict.fromkeys(self._piece_of.values()) if piece is not self._latest)
 

@@ -47,7 +47,7 @@ class Tree(Traversal):
         return self._index[node]
 
     def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
-        """The node that holds ``node``, None for the module."""
+        """The node that contains ``node``, None for the module."""
         above = self._parents[self._index[node]]
         return None if above < 0 else self.nodes[above]
 
@@ -108,7 +108,7 @@ class Tree(Traversal):
         return self.scopes[self.root_of(node)]
 
     def function_of(self, node: cst.CSTNode) -> cst.FunctionDef | cst.Lambda | None:
-        """The function whose body holds ``node``, None at module or class level."""
+        """The function whose body contains ``node``, None at module or class level."""
         child = node
         for above in self.ancestors(node):
             if type(above) in _DEFINITIONS:
@@ -126,14 +126,14 @@ class Tree(Traversal):
         return None
 
     def statement_of(self, node: cst.CSTNode) -> cst.CSTNode:
-        """The innermost statement that holds ``node`` (a small statement or a compound one)."""
+        """The innermost statement that contains ``node`` (a small statement or a compound one)."""
         current = node
         while not isinstance(current, (cst.BaseSmallStatement, cst.BaseCompoundStatement, cst.Module)):
             current = self.nodes[self._parents[self._index[current]]]
         return current
 
     def top_level(self, node: cst.CSTNode) -> cst.CSTNode | None:
-        """The statement of the module that holds ``node``; None where the traversal did not come to the node."""
+        """The statement of the module that contains ``node``; None where the traversal did not come to the node."""
         index = self._index.get(node)
         if index is None or self._parents[index] < 0:  # unknown, or a module itself
             return None
@@ -142,7 +142,7 @@ class Tree(Traversal):
         return self.nodes[index]
 
     def root_of(self, node: cst.CSTNode) -> cst.CSTNode:
-        """The file that holds ``node``."""
+        """The file that contains ``node``."""
         return self.roots[bisect.bisect_right(self._root_indices, self._index[node]) - 1]
 
     def block_path(self, node: cst.CSTNode) -> list[tuple[cst.CSTNode, int, cst.CSTNode]]:
@@ -199,7 +199,7 @@ class Tree(Traversal):
         return False
 
     def exclusive(self, first: cst.CSTNode, second: cst.CSTNode) -> bool:
-        """Whether the two stand in different branches of one ``if``."""
+        """Whether the two are in different branches of one ``if``."""
         if self._index[first] > self._index[second]:
             first, second = second, first
         if self.within(second, first):
