@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -62,32 +62,34 @@ _NAMED = "\0"
 
 
 class KeptResults:
-    """What is kept of some files, and what is to be kept of them."""
+    """What is kept of files, and what is to be kept of them. It describes one moment: use it for one run."""
 
-    def __init__(self, files: Sequence[File], cache: CacheFolder) -> None:
-        self._files = files
+    def __init__(self, cache: CacheFolder, *, looks: bool = True) -> None:
+        """Unless it ``looks``, a result is dropped that may depend on a changed file, and no context is chosen anew."""
         self._cache = cache
+        self._looks = looks
         self._start = time.time_ns()
         self._roots: dict[str, tuple[str, bool]] = {}
         self._sections: dict[tuple[str, bool, int], _Section | None] = {}
 
-    def results(self, mode: Mode) -> dict[int, Result]:
-        """The results that still hold, by the indices of the files; without those that have something to fix."""
-        found = {}
-        for index, file in enumerate(self._files):
-            section = self._section(file)
-            result = section.result(file) if section is not None else None
-            if result is not None and (mode is Mode.CHECK or not _has_applicable_fix(result, file.settings)):
-                found[index] = result
-        return found
+    def result(self, file: File, mode: Mode, source: Source | None = None) -> Result | None:
+        """The result of a file if it still holds, unless it has something to fix and ``mode`` asks for that.
 
-    def keep(self, results: Mapping[int, Result]) -> None:
-        """Keep results, by the indices of the files, beside those that still hold."""
+        ``source`` is what the file contains for whoever asks; without it, what is on disk counts.
+        """
+        section = self._section(file)
+        result = section.result(file, source) if section is not None else None
+        if result is not None and mode is not Mode.CHECK and _has_applicable_fix(result, file.settings):
+            return None
+        return result
+
+    def keep(self, results: Iterable[tuple[File, Result]]) -> None:
+        """Keep results of what is on disk, next to those that still hold."""
         found: dict[int, list[tuple[File, Result]]] = {}
-        for index, result in results.items():
-            section = self._section(self._files[index])
+        for file, result in results:
+            section = self._section(file)
             if section is not None and result.basis is not None:
-                found.setdefault(id(section), []).append((self._files[index], result))
+                found.setdefault(id(section), []).append((file, result))
         for section in self._sections.values():
             if section is not None:
                 section.keep(found.get(id(section), ()), self._start)
@@ -99,17 +101,19 @@ class KeptResults:
         key = (*self._roots[folder], id(file.settings))
         if key not in self._sections:
             plain = not file.settings.plugins  # nobody knows what the rules of a plugin depend on
-            self._sections[key] = _Section(*self._roots[folder], file.settings, self._cache) if plain else None
+            section = _Section(*self._roots[folder], file.settings, self._cache, self._looks) if plain else None
+            self._sections[key] = section
         return self._sections[key]
 
 
 class _Section:
     """The files of one project under one set of settings."""
 
-    def __init__(self, root: str, deep: bool, settings: Settings, cache: CacheFolder) -> None:
+    def __init__(self, root: str, deep: bool, settings: Settings, cache: CacheFolder, looks: bool) -> None:
         self._root = root
         self._settings = settings
         self._cache = cache
+        self._looks = looks
         self._state = ProjectState(root, deep)
         self._contexts: dict[str, str] = {}  # of files whose context may be another one
         self._dated: set[str] = set()  # results of files whose content is the same, though their times differ
@@ -128,13 +132,16 @@ class _Section:
         old = self._content.project
         return Changes(graph=True) if old is None else self._state.changes(old, self._reading)
 
-    def result(self, file: File) -> Result | None:
-        """The result of a file, if it still holds."""
+    def result(self, file: File, given: Source | None) -> Result | None:
+        """The result of a file, with a text of its own if one is ``given``, if it still holds."""
         key, kept = self._find(file)
         if kept is None:
             return None
-        source: Source | None = None
-        if kept.diagnostics or not is_same(kept.stamp, stamp_of(file.path)):
+        source = given
+        if given is not None:
+            if digest_of(given) != kept.digest:
+                return None
+        elif kept.diagnostics or not is_same(kept.stamp, stamp_of(file.path)):
             source = _read(file.path)
             if source is None or digest_of(source) != kept.digest:
                 return None
@@ -160,7 +167,7 @@ class _Section:
             return False
         if around[kept.around].isdisjoint(self._changes.files):
             return True
-        return bool(kept.context) and self._context_of(path) == kept.context
+        return self._looks and bool(kept.context) and self._context_of(path) == kept.context
 
     def _context_of(self, path: str) -> str:
         """The digest of what a file is analysed with now."""
