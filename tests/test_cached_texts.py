@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 from test_cache import CACHE, DATA, EDITS, FILES, MODEL, analysed, edit, make, printed
 
 SOURCE = "import torch\n\nfor i in range(9):\n    x = torch.zeros(3, 3).cuda()\n"
-CELL: dict[str, object] = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": SOURCE}
+CELL: dict[str, object] = {
+    "cell_type": "code",
+    "metadata": {},
+    "outputs": [],
+    "execution_count": None,
+    "source": SOURCE,
+}
 NOTEBOOK = json.dumps({"cells": [CELL], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
 
 
@@ -67,6 +73,25 @@ def test_a_saved_text_is_kept_for_the_next_time(piped: Piped, project: Path, mon
     assert checked == [path]
     (project / "options.py").write_text("WORKERS = 4\n")
     assert piped(path, DATA) == piped(path, DATA, "--no-cache") != first
+
+
+def test_a_path_may_be_written_in_several_ways(
+    project: Path, capsys: pytest.CaptureFixture[str], piped: Piped, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "torchlint.toml").write_text("")
+    (project / "sub").mkdir()
+    printed(capsys)
+    checked = analysed(monkeypatch)
+    paths = [str(project / "data.py"), "./data.py", "sub/../data.py"]
+    found = [piped(path, DATA) for path in paths]
+    monkeypatch.chdir(project / "sub")
+    found.append(piped("../data.py", DATA))
+    assert not checked
+    monkeypatch.chdir(project)
+    assert found[:3] == [piped(path, DATA, "--no-cache") for path in paths]
+    monkeypatch.chdir(project / "sub")
+    assert found[3] == piped("../data.py", DATA, "--no-cache")
+    assert "train.py:12" in found[3]
 
 
 def test_a_text_that_is_not_saved_is_never_kept(
