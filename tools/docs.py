@@ -1,7 +1,7 @@
 """``python -m tools.docs``: reports which pages no longer match the code; ``--update`` writes them again.
 
-Covers the sample outputs and the screenshot of the handwritten pages, ``docs/settings.md``, and all that
-``python -m validation.report`` generates from the rules and the measurements.
+Covers the sample outputs and the screenshot of the handwritten pages, ``docs/settings.md``, ``docs/speed.md`` of the
+benchmark, and all that ``python -m validation.report`` generates from the rules and the measurements.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.speed import page as speed
 from torchlint.commands import config as settings
 from torchlint.settings.settings import all_rules
 from validation.report import files as generated_files
@@ -26,6 +27,7 @@ def current_files() -> dict[Path, str]:
     for page in samples.SCENES:
         made[ROOT / page] = samples.refreshed(page)
     made[screenshot.PATH] = screenshot.svg()
+    made |= speed.files(ROOT)
     return made
 
 

@@ -96,7 +96,7 @@ def _check(options: argparse.Namespace, resolver: Resolver, out: TextIO | None) 
     if "-" in options.paths:
         if options.paths != ["-"]:
             raise UsageError("`-` (standard input) cannot be checked together with other paths")
-        return _check_stdin(options, settings_for(resolver, os.path.dirname(options.stdin_filename or "")), out)
+        return _check_stdin(options, resolver, out)
     return check_paths(options, resolver, out or sys.stdout)
 
 
@@ -152,17 +152,17 @@ def _with_own_reason(arguments: Sequence[str]) -> list[str]:
     return ["--add-noqa=" if word == "--add-noqa" and i < end else word for i, word in enumerate(arguments)]
 
 
-def _check_stdin(options: argparse.Namespace, settings: Settings, out: TextIO | None) -> int:
-    from torchlint.engine.checker import unreadable
-    from torchlint.engine.fixer import content_of
+def _check_stdin(options: argparse.Namespace, resolver: Resolver, out: TextIO | None) -> int:
     from torchlint.engine.results import Mode, Result
-    from torchlint.engine.work import run_source
-    from torchlint.settings.files import is_excluded
+    from torchlint.engine.runner import run_text
+    from torchlint.settings.files import File, is_excluded
     from torchlint.source import reading
     from torchlint.source.source import Source, SourceError
 
+    settings = settings_for(resolver, os.path.dirname(options.stdin_filename or ""))
     check_statistics(options, settings)
     mode = mode_of(options, settings)
+    cache = None if options.no_cache or options.stdin_filename is None else resolver.cache(".")
     path = options.stdin_filename or "-"
     if sys.stdin is None:
         raise UsageError("standard input is closed")
@@ -173,9 +173,15 @@ def _check_stdin(options: argparse.Namespace, settings: Settings, out: TextIO | 
         return CLEAN
     try:
         source = reading.from_bytes(data, path)
-        result, fixed = run_source(source, settings, mode)
-        content = data if fixed is source else content_of(source, fixed)
+        result, fixed = run_text(source, File(path, settings, named=True), mode, cache=cache)
+        content = data
+        if fixed is not source:
+            from torchlint.engine.fixer import content_of
+
+            content = content_of(source, fixed)
     except SourceError as error:
+        from torchlint.engine.checker import unreadable
+
         content = data
         result = Result(path, tuple(unreadable(path, error, settings)), Source.from_text("", path))
     failed = report_errors([result])

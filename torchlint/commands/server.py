@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torchlint.commands import Parser, UsageError
+from torchlint.commands import Parser, UsageError, environment
 
 
 def parser() -> Parser:
@@ -24,4 +24,4 @@ def run(arguments: Sequence[str]) -> int:
         raise UsageError("the language server needs pygls: pip install 'pygls>=2'") from error
     from torchlint.server.process import serve
 
-    serve()
+    serve(caches=not environment.is_cache_off())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -32,6 +32,7 @@ from torchlint.project.state import (
 from torchlint.settings.files import File
 from torchlint.settings.settings import Settings
 from torchlint.source import reading
+from torchlint.source.paths import repository_of
 from torchlint.source.source import Source, SourceError
 
 
@@ -52,7 +53,7 @@ class _Kept:
 class _Content:
     """What a file of the cache contains."""
 
-    results: Mapping[str, _Kept]  #: by path as it was given, with `_NAMED` behind it if it was named
+    results: Mapping[str, _Kept]  #: by path relative to the root, with `_NAMED` behind it if it was named
     around: tuple[frozenset[str], ...] = ()
     project: Snapshot | None = None  #: None while all results depend on their own files alone
 
@@ -63,32 +64,44 @@ _NAMED = "\0"
 
 
 class KeptResults:
-    """What is kept of some files, and what is to be kept of them."""
+    """What is kept of files, and what is to be kept of them. It describes one moment: use it for one run."""
 
-    def __init__(self, files: Sequence[File], cache: CacheFolder) -> None:
-        self._files = files
+    def __init__(self, cache: CacheFolder, *, start: int | None = None, lasting: bool = False) -> None:
+        """``start``, in nanoseconds, is when the run began; by default now.
+
+        A ``lasting`` process must answer soon: a result is dropped that may depend on a changed file, although its
+        context may be the same.
+        """
         self._cache = cache
-        self._start = time.time_ns()
+        self._lasting = lasting
+        self._start = time.time_ns() if start is None else start
         self._roots: dict[str, tuple[str, bool]] = {}
         self._sections: dict[tuple[str, bool, int], _Section | None] = {}
 
-    def results(self, mode: Mode) -> dict[int, Result]:
-        """The results that still hold, by the indices of the files; without those that have something to fix."""
-        found = {}
-        for index, file in enumerate(self._files):
-            section = self._section(file)
-            result = section.result(file) if section is not None else None
-            if result is not None and (mode is Mode.CHECK or not _has_applicable_fix(result, file.settings)):
-                found[index] = result
-        return found
+    def result(self, file: File, mode: Mode, source: Source | None = None) -> Result | None:
+        """The result of a file if it still holds, unless it has something to fix and ``mode`` asks for that.
 
-    def keep(self, results: Mapping[int, Result]) -> None:
-        """Keep results, by the indices of the files, next to those that are still valid."""
+        ``source`` is what the file contains for whoever asks; without it, what is on disk counts.
+        """
+        section = self._section(file)
+        result = section.result(file, source) if section is not None else None
+        if result is not None and mode is not Mode.CHECK and _has_applicable_fix(result, file.settings):
+            return None
+        return result
+
+    def look(self, file: File) -> None:
+        """Find out which files there are in the project of a file, as of now."""
+        section = self._section(file)
+        if section is not None:
+            section.look()
+
+    def keep(self, results: Iterable[tuple[File, Result]]) -> None:
+        """Keep results of what is on disk, next to those that are still valid."""
         found: dict[int, list[tuple[File, Result]]] = {}
-        for index, result in results.items():
-            section = self._section(self._files[index])
+        for file, result in results:
+            section = self._section(file)
             if section is not None and result.basis is not None:
-                found.setdefault(id(section), []).append((self._files[index], result))
+                found.setdefault(id(section), []).append((file, result))
         for section in self._sections.values():
             if section is not None:
                 section.keep(found.get(id(section), ()), self._start)
@@ -100,22 +113,25 @@ class KeptResults:
         key = (*self._roots[folder], id(file.settings))
         if key not in self._sections:
             plain = not file.settings.plugins  # what the rules of a plugin depend on is unknown
-            self._sections[key] = _Section(*self._roots[folder], file.settings, self._cache) if plain else None
+            section = _Section(*self._roots[folder], file.settings, self._cache, self._lasting) if plain else None
+            self._sections[key] = section
         return self._sections[key]
 
 
 class _Section:
     """The files of one project under one set of settings."""
 
-    def __init__(self, root: str, deep: bool, settings: Settings, cache: CacheFolder) -> None:
+    def __init__(self, root: str, deep: bool, settings: Settings, cache: CacheFolder, lasting: bool) -> None:
         self._root = root
         self._settings = settings
         self._cache = cache
+        self._lasting = lasting
         self._state = ProjectState(root, deep)
         self._contexts: dict[str, str] = {}  # of files whose context may be another one
         self._dated: set[str] = set()  # results of files whose content is the same, though their times differ
         self._reading = Reading(self._digest, self._shape, self._concerned)
-        self._name = digest(repr((root, deep, os.getcwd(), _what_matters(settings), _content_of(settings.baseline))))
+        seen_from = repository_of(root) or os.getcwd()  # as `in_project` does
+        self._name = digest(repr((root, deep, seen_from, _what_matters(settings), _content_of(settings.baseline))))
 
     @cached_property
     def _content(self) -> _Content:
@@ -129,30 +145,53 @@ class _Section:
         old = self._content.project
         return Changes(graph=True) if old is None else self._state.changes(old, self._reading)
 
-    def result(self, file: File) -> Result | None:
-        """The result of a file, if it is still valid."""
-        key, kept = self._find(file)
+    def look(self) -> None:
+        """Find out which files there are."""
+        self._state.look()
+
+    def result(self, file: File, given: Source | None) -> Result | None:
+        """The result of a file, with a text of its own if one is ``given``, if it is still valid."""
+        place = self._place(file)
+        key, kept = self._find(place, named=file.named)
         if kept is None:
             return None
-        source: Source | None = None
-        if kept.diagnostics or not is_same(kept.stamp, stamp_of(file.path)):
+        source = given
+        if given is not None:
+            if digest_of(given) != kept.digest:
+                return None
+        elif kept.diagnostics or not is_same(kept.stamp, stamp_of(file.path)):
             source = _read(file.path)
             if source is None or digest_of(source) != kept.digest:
                 return None
             if not is_same(kept.stamp, stamp_of(file.path)):
                 self._dated.add(key)
-        if not self._holds(kept, file.path) or not all(_is_sound(one, source) for one in kept.diagnostics):
+        if not self._holds(kept, place, file.path):
             return None
-        return Result(file.path, kept.diagnostics, source if kept.diagnostics else None, resolved=kept.resolved)
+        top = self._root if os.path.isabs(file.path) else os.path.relpath(self._root)
+        found = tuple(
+            _with_paths(one, lambda inner: os.path.normpath(os.path.join(top, inner))) for one in kept.diagnostics
+        )
+        if not all(_is_sound(one, source) for one in found):
+            return None
+        return Result(file.path, found, source if found else None, resolved=kept.resolved)
 
-    def _find(self, file: File) -> tuple[str, _Kept | None]:
+    def _place(self, file: File) -> str:
+        return self._inner(os.path.abspath(file.path))
+
+    def _inner(self, path: str) -> str:
+        """An absolute path relative to the root, with slashes."""
+        start = os.path.join(self._root, "")
+        return (path[len(start) :] if path.startswith(start) else os.path.relpath(path, start)).replace(os.sep, "/")
+
+    def _find(self, place: str, *, named: bool) -> tuple[str, _Kept | None]:
         """What is kept of a file. That it was named makes no difference where a rule had it parsed."""
-        kept = self._content.results.get(file.path)
-        if kept is not None and (kept.around >= 0 or not file.named):
-            return file.path, kept
-        return _key(file), self._content.results.get(_key(file))
+        kept = self._content.results.get(place)
+        if kept is not None and (kept.around >= 0 or not named):
+            return place, kept
+        key = _key(place, named=named)
+        return key, self._content.results.get(key)
 
-    def _holds(self, kept: _Kept, path: str) -> bool:
+    def _holds(self, kept: _Kept, place: str, path: str) -> bool:
         """Whether what counts of the other files is as it was."""
         if kept.around < 0:
             return True
@@ -161,19 +200,19 @@ class _Section:
             return False
         if around[kept.around].isdisjoint(self._changes.files):
             return True
-        return bool(kept.context) and self._context_of(path) == kept.context
+        return not self._lasting and bool(kept.context) and self._context_of(place, path) == kept.context
 
-    def _context_of(self, path: str) -> str:
-        """The digest of what a file is analysed with now."""
+    def _context_of(self, place: str, path: str) -> str:
+        """The digest of what a file is analysed with now. Its path is as given: notes name files likewise."""
         from torchlint.engine.checker import InternalError, context_digest  # only for files that have changed
 
-        if path not in self._contexts:
+        if place not in self._contexts:
             source = _read(path)
             try:
-                self._contexts[path] = context_digest(source, self._settings) if source is not None else ""
+                self._contexts[place] = context_digest(source, self._settings) if source is not None else ""
             except (InternalError, RecursionError):
-                self._contexts[path] = ""
-        return self._contexts[path]
+                self._contexts[place] = ""
+        return self._contexts[place]
 
     def keep(self, found: Sequence[tuple[File, Result]], start: int) -> None:
         """Keep results of a run that began at ``start``; nothing is written if nothing is new."""
@@ -184,11 +223,12 @@ class _Section:
         keys: set[str] = set()
         around: dict[frozenset[str], int] = {}
         old = self._content
-        replaced = {name for file, _ in found for name in (file.path, _key(file))}
+        replaced = {key for file, _ in found for key in (self._place(file), _key(self._place(file), named=file.named))}
         for key, kept in old.results.items():
-            if key not in replaced and self._holds(kept, key.removesuffix(_NAMED)):
+            place = key.removesuffix(_NAMED)
+            if key not in replaced and self._holds(kept, place, self._state.place(place)):
                 index = around.setdefault(old.around[kept.around], len(around)) if kept.around >= 0 else -1
-                stamp = stamp_of(key.removesuffix(_NAMED), start) if key in self._dated else kept.stamp
+                stamp = stamp_of(self._state.place(place), start) if key in self._dated else kept.stamp
                 new[key] = replace(kept, around=index, stamp=stamp)
         if old.project is not None and not self._changes.graph:
             known |= {file: state for file, state in old.project.files.items() if file not in self._changes.files}
@@ -199,11 +239,13 @@ class _Section:
                 continue
             others = basis.dependencies or Dependencies(frozenset(), frozenset(), "", frozenset())
             index = -1 if basis.dependencies is None else around.setdefault(others.files, len(around))
-            bare = tuple(_bare(one) for one in result.diagnostics)
-            key = _key(file) if basis.dependencies is None else file.path
+            bare = tuple(
+                _with_paths(one, lambda path: self._inner(os.path.abspath(path))) for one in result.diagnostics
+            )
+            place = self._place(file)
+            key = place if basis.dependencies is not None else _key(place, named=file.named)
             stamp = stamp_of(file.path, start)
             new[key] = _Kept(stamp, basis.digest, index, others.context, others.takers, bare, result.resolved)
-            place = os.path.relpath(os.path.abspath(file.path), self._root).replace(os.sep, "/")
             known[place] = FileState((0, 0), basis.digest, basis.shape, basis.concerned)
             keys |= others.config_keys
         project = self._state.snapshot(known, frozenset(keys), start, self._reading) if around else None
@@ -231,8 +273,8 @@ def _has_applicable_fix(result: Result, settings: Settings) -> bool:
     return any(applicable(one, settings.unsafe_fixes) for one in result.diagnostics)
 
 
-def _key(file: File) -> str:
-    return file.path + _NAMED if file.named else file.path
+def _key(place: str, *, named: bool) -> str:
+    return place + _NAMED if named else place
 
 
 def _what_matters(settings: Settings) -> object:
@@ -257,9 +299,16 @@ def _read(path: str) -> Source | None:
         return None
 
 
-def _bare(diagnostic: Diagnostic) -> Diagnostic:
-    """The diagnostic without the cause, which has served when places of one cause are joined."""
-    return replace(diagnostic, cause=None, others=tuple(_bare(one) for one in diagnostic.others))
+def _with_paths(diagnostic: Diagnostic, path_of: Callable[[str], str]) -> Diagnostic:
+    """The diagnostic with other paths of files, and without the cause: places of one cause are joined already."""
+    notes = tuple(
+        replace(note, place=replace(note.place, path=path_of(note.place.path)))
+        if note.place is not None and note.place.path
+        else note
+        for note in diagnostic.notes
+    )
+    others = tuple(_with_paths(one, path_of) for one in diagnostic.others)
+    return replace(diagnostic, cause=None, notes=notes, others=others)
 
 
 def _is_sound(diagnostic: Diagnostic, source: Source | None) -> bool:

@@ -42,7 +42,8 @@ class Basis:
 
 def digest_of(source: Source) -> str:
     """A short name of all that a source was read as."""
-    return digest(f"{source.encoding} {source.bom} {source.text}")
+    cells = [(cell.start, cell.end) for cell in source.cells] or ""
+    return digest(f"{source.encoding} {source.bom} {cells} {source.text}")
 
 
 @dataclass(frozen=True)

@@ -45,8 +45,13 @@ def _run_file(file: File, request: Request) -> Result:
             unfixed, _ = run_source(source, file.settings, Mode.CHECK, syntax=file.named)
             return replace(unfixed, errors=(*unfixed.errors, str(error)))
     if request.basis and mode is Mode.CHECK and not result.errors:
-        return replace(result, basis=basis(source, file.settings, result.diagnostics))
+        return with_basis(result, source, file.settings)
     return result
+
+
+def with_basis(result: Result, source: Source, settings: Settings) -> Result:
+    """The result of a text, with what it depends on, so that it can be kept."""
+    return replace(result, basis=basis(source, settings, result.diagnostics))
 
 
 def run_source(source: Source, settings: Settings, mode: Mode, *, syntax: bool = True) -> tuple[Result, Source]:

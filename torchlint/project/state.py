@@ -90,7 +90,7 @@ class Dependencies:
 
 
 class ProjectState:
-    """The files under a root as they are now; nothing is looked at before it is asked for."""
+    """The files under a root as they are now; nothing is looked at before it is asked for, or by `look`."""
 
     def __init__(self, root: str, deep: bool) -> None:
         self._root = root
@@ -99,6 +99,10 @@ class ProjectState:
     @cached_property
     def _tree(self) -> Tree:
         return list_tree(self._root, deep=self._deep)
+
+    def look(self) -> None:
+        """Find out which files there are."""
+        self._tree  # noqa: B018
 
     def place(self, file: str) -> str:
         """The path of a file that is given relative to the root."""

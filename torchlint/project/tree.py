@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from itertools import islice
 
 from torchlint.project.configs import ENDINGS, MAX_FOLDER_FILES, listed
+from torchlint.project.roots import DISTRIBUTION_FILES
 from torchlint.settings.files import Ignore, ignores_above, is_ignored, read_ignore
 from torchlint.settings.globs import Glob, matches
 from torchlint.settings.keys import DEFAULT_EXCLUDE
+from torchlint.source.paths import repository_of
 
 #: A project with more files is not complete.
 MAX_FILES = 50_000
@@ -19,6 +21,8 @@ MAX_ENTRIES = 1_000_000
 MAX_FOLDER_ENTRIES = 20_000
 #: Files that make a folder a virtual environment.
 _ENVIRONMENT = ("pyvenv.cfg", "conda-meta")
+#: What marks the root of a project.
+_MARKS = (".git", "torchlint.toml", *DISTRIBUTION_FILES)
 #: Files that make a folder the top of a distribution.
 _DISTRIBUTION = ("pyproject.toml", "setup.py", "setup.cfg")
 
@@ -37,8 +41,9 @@ def list_tree(root: str, *, deep: bool = True) -> Tree:
     """The Python and configuration files under ``root``, or only those directly in it if the walk is not ``deep``.
 
     Folders are read level by level, so that a bound cuts off what is deepest. Ignored files, folders of tools, virtual
-    environments and build output are left out. Links to folders are not followed, links to files outside of the root
-    are left out.
+    environments and build output are left out. So are other projects: repositories, but not submodules; and if nothing
+    marks the root as a project, also distributions. Links to folders are not followed, links to files outside of the
+    root are left out.
     """
     exclude = tuple(Glob(pattern, root) for pattern in DEFAULT_EXCLUDE)
     real_root = os.path.realpath(root)
@@ -46,6 +51,7 @@ def list_tree(root: str, *, deep: bool = True) -> Tree:
     distributions: list[str] = []
     configs: list[str] = []
     complete = True
+    others = False  # whether distributions below the root are other projects
     seen = 0
     level: list[tuple[str, tuple[Ignore, ...]]] = [("", ignores_above(root))]
     while level:
@@ -58,8 +64,10 @@ def list_tree(root: str, *, deep: bool = True) -> Tree:
                 complete = False
                 continue
             names = {entry.name for entry in entries}
-            if folder and _is_foreign(folder, names):
+            if folder and (_is_foreign(folder, names) or _is_project(place, names, others)):
                 continue
+            if not folder:
+                others = names.isdisjoint(_MARKS)
             if not names.isdisjoint(_DISTRIBUTION):
                 distributions.append(folder)
             own = read_ignore(place, os.path.join(place, ".gitignore")) if ".gitignore" in names else ()
@@ -99,6 +107,13 @@ def _is_foreign(folder: str, names: set[str]) -> bool:
     if not names.isdisjoint(_ENVIRONMENT):
         return True
     return folder.rpartition("/")[2] == "build" and "__init__.py" not in names
+
+
+def _is_project(folder: str, names: set[str], distributions: bool) -> bool:
+    """Whether a folder is another project: a repository, or a distribution where ``distributions`` are."""
+    if ".git" in names and repository_of(folder) == folder:
+        return True
+    return distributions and not names.isdisjoint(DISTRIBUTION_FILES)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

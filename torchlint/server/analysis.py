@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import queue
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -20,6 +21,7 @@ from torchlint.findings.diagnostic import Diagnostic
 from torchlint.project.context import use_texts
 from torchlint.server.configuration import Configuration
 from torchlint.server.documents import Snapshot, snapshot_of_file
+from torchlint.server.earlier import EarlierResults
 from torchlint.settings.resolver import Resolver
 from torchlint.settings.settings import Settings
 from torchlint.source.parsing import ParseError, check_syntax
@@ -28,6 +30,8 @@ Result = TypeVar("Result")
 
 _STACK_BYTES = 64 * 1024 * 1024
 _IDLE_SECONDS = 0.1
+#: After so long without work, results are written to the cache.
+_WRITE_SECONDS = 1.0
 
 
 class Worker:
@@ -36,7 +40,9 @@ class Worker:
     It is a daemon, so that a running analysis never delays the end of the server.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, when_idle: Callable[[], None] = lambda: None) -> None:
+        """``when_idle`` is called after some time without work."""
+        self._when_idle = when_idle
         self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         previous = threading.stack_size(_STACK_BYTES)  # rules follow deep trees; some systems give a thread 0.5 MB
         try:
@@ -70,9 +76,17 @@ class Worker:
             except queue.Empty:
                 gc.collect()  # little: an analysis takes what it has made apart
                 gc.freeze()
-                job = self._jobs.get()
+                job = self._next()
             job()
             del job  # with what it knows of the document
+
+    def _next(self) -> Callable[[], None]:
+        try:
+            return self._jobs.get(timeout=_WRITE_SECONDS)
+        except queue.Empty:
+            with contextlib.suppress(Exception):  # the thread must go on
+                self._when_idle()
+            return self._jobs.get()
 
 
 def _warm_up() -> None:
@@ -97,6 +111,7 @@ class Checked:
     crashes: tuple[str, ...] = ()  #: rules that raised, a line each
     problems: tuple[str, ...] = ()  #: what is wrong with settings
     around: Mapping[str, str] = field(default_factory=dict)  #: by path, the texts that the diagnostics depend on
+    is_kept: bool = False  #: whether the diagnostics come from an earlier run; then `around` is not known
     number: int = field(default_factory=count().__next__)  #: tells it from others
 
 
@@ -139,6 +154,7 @@ def check_snapshot(
     configuration: Configuration,
     is_cancelled: Callable[[], bool],
     texts: OpenTexts,
+    earlier: EarlierResults,
     opened: Mapping[str, str],
     before: Checked | None = None,
 ) -> Checked:
@@ -146,7 +162,8 @@ def check_snapshot(
 
     ``opened`` are the texts of all open files, with which the files of projects are up to date from then on. A text
     that is not Python (yet) has no findings: the editor knows that without a linter. ``before`` is an earlier answer
-    about the same snapshot and configuration; it is given again if it depends on the same texts.
+    about the same snapshot and configuration; it is given again if it depends on the same texts. Results of
+    ``earlier`` runs are used where they are valid.
     """
     texts.update(opened)
     snapshot = replace(snapshot, others=texts.valid)
@@ -154,19 +171,30 @@ def check_snapshot(
     settings = None
     diagnostics: list[Diagnostic] = []
     around: Mapping[str, str] = {}
+    found: Sequence[Diagnostic] | None = None
     try:
         settings = configuration.settings_for(snapshot)
         if settings is not None and (snapshot.is_notebook or texts.is_python(snapshot.path, snapshot.source.text)):
-            around = texts_around(snapshot.source, settings)
-            if before is not None and around == before.around:
-                return before
-            diagnostics = check(
-                snapshot.source,
-                settings,
-                on_crash=lambda crash: crashes.append(str(crash)),
-                is_cancelled=is_cancelled,
-            )
-            around = texts_around(snapshot.source, settings)  # now with the configuration files that were read
+            cache = configuration.cache_for(snapshot.path)
+            if before is None or before.is_kept:
+                found = earlier.find(snapshot, settings, cache, opened)
+            if found is not None:
+                diagnostics = list(found)
+                if before is not None and before.diagnostics == tuple(found):
+                    return before
+            else:
+                around = texts_around(snapshot.source, settings)
+                if before is not None and not before.is_kept and around == before.around:
+                    return before
+                diagnostics = check(
+                    snapshot.source,
+                    settings,
+                    on_crash=lambda crash: crashes.append(str(crash)),
+                    is_cancelled=is_cancelled,
+                )
+                around = texts_around(snapshot.source, settings)  # now with the configuration files that were read
+                if not crashes:
+                    earlier.add(snapshot, settings, cache, opened, diagnostics)
     except AbandonedError:
         raise
     except Exception as error:
@@ -178,16 +206,18 @@ def check_snapshot(
         tuple(crashes),
         tuple(configuration.problems()),
         around,
+        is_kept=found is not None,
     )
 
 
-def check_file(
+def check_file(  # noqa: PLR0913, PLR0917 - the arguments of `check_snapshot`, and those that name the file
     path: str,
     uri: str,
     codec: PositionCodec,
     configuration: Configuration,
     is_cancelled: Callable[[], bool],
     texts: OpenTexts,
+    earlier: EarlierResults,
     opened: Mapping[str, str],
     before: Checked | None,
 ) -> Checked | None:
@@ -197,7 +227,7 @@ def check_file(
         return None
     if before is not None and before.snapshot.source.text != snapshot.source.text:
         before = None
-    return check_snapshot(snapshot, configuration, is_cancelled, texts, opened, before)
+    return check_snapshot(snapshot, configuration, is_cancelled, texts, earlier, opened, before)
 
 
 def fix_snapshot(checked: Checked, settings: Settings) -> Fixed:

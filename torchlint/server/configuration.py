@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from torchlint.cache.folder import CacheFolder
 from torchlint.server.documents import Snapshot
 from torchlint.settings.files import find_files, is_excluded
 from torchlint.settings.layers import Layer, SettingsError, layer_of
@@ -51,12 +52,15 @@ class Memory:
 class Configuration:
     """Settings by folder, read once. After a change, another object takes its place."""
 
-    def __init__(self, options: Options, root: str, memory: Memory | None = None) -> None:
+    def __init__(self, options: Options, root: str, memory: Memory | None = None, folders: Sequence[str] = ()) -> None:
+        """``folders`` are those that are open: each may have a cache."""
         self._options = options
         self.memory = memory or Memory()  #: for the object that takes the place of this one
         self._problems: list[str] = []
         self._resolver = self._make_resolver(root)
         self._paths: dict[str, Settings | None] = {}
+        self._folders = sorted(folders, key=len, reverse=True)
+        self._caches: dict[str, CacheFolder | None] = {}
 
     def settings_for(self, snapshot: Snapshot) -> Settings | None:
         """The settings of what is open; None if it is not to be checked."""
@@ -74,6 +78,22 @@ class Configuration:
             return []
         found = find_files(folders, self._of_folder).files
         return [path for file in found if (path := os.path.abspath(file.path)).endswith(".py")]
+
+    def cache_for(self, path: str) -> CacheFolder | None:
+        """The cache for a file: that of the innermost open folder around it."""
+        folder = next((one for one in self._folders if _is_below(path, one)), None)
+        if folder is None:
+            return None
+        if folder not in self._caches:
+            try:
+                self._caches[folder] = self._resolver.cache(folder)
+            except SettingsError:
+                self._caches[folder] = None
+        return self._caches[folder]
+
+    def is_in_cache(self, path: str) -> bool:
+        """Whether a file belongs to a cache."""
+        return any(cache is not None and _is_below(path, cache.path) for cache in list(self._caches.values()))
 
     def problems(self) -> list[str]:
         """What is wrong with settings and was not reported yet. A file that stays broken is reported once."""
@@ -106,3 +126,7 @@ class Configuration:
         except SettingsError as error:
             self._problems.append(str(error))
         return Resolver(layers)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path.startswith(os.path.join(folder, ""))

@@ -9,8 +9,8 @@ from pygls.capabilities import get_capability
 
 from torchlint.server import actions
 from torchlint.server.analysis import Checked
-from torchlint.server.configuration import Configuration, Options
-from torchlint.server.documents import Documents, path_of, root_of
+from torchlint.server.configuration import Options
+from torchlint.server.documents import Documents, path_of
 from torchlint.server.findings import SOURCE, as_shown, hover
 from torchlint.server.server import TorchlintServer
 from torchlint.server.workspace import WorkspaceDiagnostics
@@ -22,9 +22,9 @@ _READ = (".py", ".yaml", ".yml", ".json")
 _WATCHED = (*_SETTINGS, *(f"**/*{ending}" for ending in _READ))
 
 
-def make_server() -> TorchlintServer:  # noqa: C901 - a list of handlers
+def make_server(*, caches: bool = True) -> TorchlintServer:  # noqa: C901 - a list of handlers
     """A server with all its handlers."""
-    server = TorchlintServer()
+    server = TorchlintServer(caches=caches)
 
     @server.feature(types.INITIALIZE)
     def initialize(params: types.InitializeParams) -> None:
@@ -33,7 +33,7 @@ def make_server() -> TorchlintServer:  # noqa: C901 - a list of handlers
             before.root_uri, types.TextDocumentSyncKind.Incremental, params.workspace_folders, before.position_encoding
         )
         server.options = Options.of(params.initialization_options)
-        server.configuration = Configuration(server.options, root_of(server.workspace))
+        server.configure()
 
     @server.feature(types.INITIALIZED)
     async def initialized(params: types.InitializedParams) -> None:
@@ -81,7 +81,7 @@ def make_server() -> TorchlintServer:  # noqa: C901 - a list of handlers
         if not server.pulls:
             server.publish(params.text_document.uri, None, [])
         closed = path_of(params.text_document.uri)
-        server.files_changed([closed] if closed else [])
+        server.files_changed([closed] if closed else [], on_disk=False)
 
     @server.feature(types.NOTEBOOK_DOCUMENT_DID_OPEN)
     def notebook_did_open(params: types.DidOpenNotebookDocumentParams) -> None:
@@ -106,6 +106,9 @@ def make_server() -> TorchlintServer:  # noqa: C901 - a list of handlers
     @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
     def did_change_watched_files(params: types.DidChangeWatchedFilesParams) -> None:
         paths = [path for change in params.changes if (path := path_of(change.uri)) is not None]
+        paths = [path for path in paths if not server.configuration.is_in_cache(path)]
+        if not paths:
+            return
         if all(path.endswith(_READ) and os.path.basename(path) != "setup.py" for path in paths):
             server.files_changed(paths)
         else:
@@ -161,7 +164,7 @@ def make_server() -> TorchlintServer:  # noqa: C901 - a list of handlers
         types.CodeActionOptions(code_action_kinds=actions.KINDS, resolve_provider=True),
     )
     async def code_action(params: types.CodeActionParams) -> list[types.CodeAction]:
-        checked = await server.checked(params.text_document.uri)
+        checked = await server.analysed(params.text_document.uri)
         if checked is None:
             return []
         found: list[types.CodeAction] = []

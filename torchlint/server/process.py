@@ -14,7 +14,7 @@ from torchlint.server.handlers import make_server
 _SWITCH_INTERVAL = 0.001
 
 
-def serve() -> NoReturn:
+def serve(*, caches: bool) -> NoReturn:
     """Serve one client over standard input and output until it ends the server, and end the process.
 
     The protocol has both streams for itself: what a plugin prints goes to standard error. The process ends without
@@ -29,7 +29,7 @@ def serve() -> NoReturn:
     os.dup2(2, 1)
     sys.stdout = sys.stderr
     sys.setswitchinterval(_SWITCH_INTERVAL)
-    server = make_server()
+    server = make_server(caches=caches)
     server.start_io(stdin, stdout)
     sys.stderr.flush()
     os._exit(0 if server.was_shut_down else 1)

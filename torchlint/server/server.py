@@ -19,8 +19,9 @@ from torchlint.engine.fixer import Fixed
 from torchlint.project.context import forget as forget_projects
 from torchlint.project.context import read_again
 from torchlint.server.analysis import Checked, OpenTexts, Worker, check_snapshot, fix_snapshot
-from torchlint.server.configuration import Configuration, Options
-from torchlint.server.documents import open_texts, open_uris, root_of, snapshot_of
+from torchlint.server.configuration import Configuration, Memory, Options
+from torchlint.server.documents import folders_of, open_texts, open_uris, root_of, snapshot_of
+from torchlint.server.earlier import EarlierResults
 from torchlint.server.findings import SOURCE, by_document
 
 #: An exception may show a whole syntax tree.
@@ -56,7 +57,8 @@ class Job:
 class TorchlintServer(LanguageServer):
     """Holds what is open, and the newest check of each."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, caches: bool = True) -> None:
+        """``caches`` is whether results are kept between runs."""
         cells = types.NotebookDocumentFilterWithNotebook("*", [types.NotebookCellLanguage("python")])
         super().__init__(
             SOURCE,
@@ -64,7 +66,9 @@ class TorchlintServer(LanguageServer):
             text_document_sync_kind=types.TextDocumentSyncKind.Incremental,
             notebook_document_sync=types.NotebookDocumentSyncOptions(notebook_selector=[cells], save=True),
         )
-        self.worker = Worker()
+        self.earlier = EarlierResults()
+        self.worker = Worker(self.earlier.write)
+        self.caches = caches
         self.options = Options()
         self.configuration = Configuration(self.options, os.getcwd())
         self.generation = 0  #: counts changes of settings
@@ -116,7 +120,16 @@ class TorchlintServer(LanguageServer):
             cancelled = threading.Event()
             opened = open_texts(self.workspace)
             future = self.worker.submit(
-                partial(check_snapshot, snapshot, self.configuration, cancelled.is_set, self.texts, opened, before)
+                partial(
+                    check_snapshot,
+                    snapshot,
+                    self.configuration,
+                    cancelled.is_set,
+                    self.texts,
+                    self.earlier,
+                    opened,
+                    before,
+                )
             )
             job = Job(stamp, self.edits, before, asyncio.wrap_future(future), cancelled)
             job.result.add_done_callback(self._tell)
@@ -137,6 +150,13 @@ class TorchlintServer(LanguageServer):
             if not job.result.cancelled() and self.start_check(uri) is job:
                 return job.result.result()
         return None
+
+    async def analysed(self, uri: str) -> Checked | None:
+        """The same, but with fixes that do not come from a cache."""
+        while (checked := await self.checked(uri)) is not None and checked.is_kept and checked.diagnostics:
+            self.worker.submit(partial(self.earlier.ignore, checked.snapshot.path))
+            self._jobs.pop(checked.snapshot.uri, None)
+        return checked
 
     async def fixed(self, uri: str) -> tuple[Checked, Fixed] | None:
         """What all fixes make of what is open; None if there is nothing to fix."""
@@ -176,11 +196,13 @@ class TorchlintServer(LanguageServer):
         self._files_change()
         self.changed(uri)
 
-    def files_changed(self, paths: Sequence[str]) -> None:
+    def files_changed(self, paths: Sequence[str], *, on_disk: bool = True) -> None:
         """Files may have changed on disk, or are not open any more: check the open files that depend on them."""
         if len(paths) > _MANY_FILES:
-            self.worker.submit(forget_projects)
+            self._read_projects_again()
         else:
+            if on_disk:
+                self.worker.submit(self.earlier.changed)
             for path in paths:
                 self.worker.submit(partial(read_again, path))
         self._files_change()
@@ -268,14 +290,23 @@ class TorchlintServer(LanguageServer):
 
     # -- settings
 
+    def configure(self, memory: Memory | None = None) -> None:
+        """Use the options and folders of the client."""
+        folders = folders_of(self.workspace) if self.caches else []
+        self.configuration = Configuration(self.options, root_of(self.workspace), memory, folders)
+
+    def _read_projects_again(self) -> None:
+        self.worker.submit(forget_projects)
+        self.worker.submit(self.earlier.forget)
+
     def reload(self) -> None:
         """Read all settings anew, and check everything again."""
-        self.worker.submit(forget_projects)
+        self._read_projects_again()
         self.generation += 1
         self._tell_change()
         if self._others is not None:
             self._others.cancel()  # it would ask to pull a second time
-        self.configuration = Configuration(self.options, root_of(self.workspace), self.configuration.memory)
+        self.configure(self.configuration.memory)
         for uri in open_uris(self.workspace):
             self.changed(uri)
         self._ask_to_pull()

@@ -88,6 +88,7 @@ class WorkspaceDiagnostics:
                 server.configuration,
                 cancelled.is_set,
                 server.texts,
+                server.earlier,
                 open_texts(server.workspace),
                 before if generation == state[1] else None,
             )

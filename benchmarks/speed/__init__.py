@@ -1,0 +1,1 @@
+"""The speed of torchlint as it is used, and of other tools."""
