@@ -193,7 +193,7 @@ class Choice:
             if target is not None:
                 self._needs(target, words)
             return
-        if target is not None and item.name in self._facts(target).bindings:
+        if target is not None and target != file and item.name in self._facts(target).bindings:
             self._needs(target, {item.name})
             return
         separator = "" if item.module.endswith(".") else "."
@@ -257,7 +257,7 @@ class Choice:
         for item in self._facts(importer).imports:
             target = self._find_module(item.module, importer)
             if not item.name:
-                if target == file:
+                if target == file or (target is not None and target.endswith("__init__.py")):
                     modules.add(item.bound)
             elif target == file or (target is not None and target.endswith("__init__.py")):
                 if item.name == "*":
