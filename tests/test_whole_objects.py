@@ -315,3 +315,72 @@ def test_a_script_reaches_classes_through_the_packages_of_a_package(
         "main": TOOL.replace("{imported}", imported).replace("{package}", package),
     }
     assert found(tmp_path, files, "kit/engine/photo", "TL204") == expected
+
+
+CHOOSING = """\
+from zoo import nerf, onet
+
+METHODS = {"onet": onet, "nerf": {other}}
+
+
+def get_model(method):
+    return METHODS[method].config.get_model()
+
+
+def get_trainer(method, net):
+    return METHODS[method].config.get_trainer(net)
+"""
+CONFIG = """\
+from zoo.{name} import models, training
+
+
+def get_model():
+    return models.make()
+
+
+def get_trainer(net):
+    return training.Trainer(net)
+"""
+TRAINER = """\
+class Trainer:
+    def __init__(self, net):
+        self.net = net
+
+    def step(self, images):
+        images = images{moved}
+        self.net(images).sum().backward()
+"""
+METHOD = """\
+from photos import Photos
+from torch.utils.data import DataLoader
+from zoo import config
+
+method = read()
+net = config.get_model(method).cuda()
+loader = DataLoader(Photos(), batch_size=64, num_workers=4)
+trainer = config.get_trainer(method, net)
+for images in loader:
+    trainer.step(images)
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "moved", "expected"),
+    [("nerf", ".cuda()", [7]), ("nerf", ".float()", []), ("read()", ".cuda()", []), ("None", ".cuda()", [])],
+)
+def test_a_dict_of_modules_chooses_the_class_of_an_object(
+    tmp_path: Path, other: str, moved: str, expected: list[int]
+) -> None:
+    files = {
+        "zoo/__init__": "",
+        "zoo/config": CHOOSING.replace("{other}", other),
+        **{f"zoo/{name}/__init__": f"from zoo.{name} import config, training, models\n" for name in ("onet", "nerf")},
+        **{f"zoo/{name}/config": CONFIG.replace("{name}", name) for name in ("onet", "nerf")},
+        **{f"zoo/{name}/training": TRAINER.replace("{moved}", moved) for name in ("onet", "nerf")},
+        **{
+            f"zoo/{name}/models": "from torch import nn\n\n\ndef make():\n    return nn.Linear(9, 9)\n"
+            for name in ("onet", "nerf")
+        },
+        "main": METHOD,
+    }
+    assert found(tmp_path, files, "main", "TL102") == expected
