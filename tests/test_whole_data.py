@@ -294,3 +294,65 @@ write_clip(low_pass(read_clip("clip.wav").cuda()).detach().cpu().numpy())
 def test_a_module_of_another_file_switches_gradients_off(tmp_path: Path, decorator: str, expected: list[int]) -> None:
     files = {"filters": FILTERS.replace("{decorator}", decorator), "main": FILTERING}
     assert found(tmp_path, files, "main", "TL402") == expected
+
+
+GRAPHS = """\
+from torch.utils.data import DataLoader, Dataset
+
+
+class Graphs(Dataset):
+    def __init__(self, folder):
+        self.files = list_of(folder)
+
+    def __len__(self):
+        return len(self.files)
+
+    def __getitem__(self, index):
+        return read_graph(self.files[index])
+
+
+class GraphLoader(DataLoader):
+    def __init__(self, folder, batch_size=1, {parameter}):
+        super().__init__(Graphs(folder), batch_size, {argument})
+
+
+def load(folder):
+    return GraphLoader(folder, 8), GraphLoader(folder + "/test", {passed})
+"""
+LEARNING = """\
+from graphs import load
+from nets import make_net
+
+
+def main(folder):
+    net = make_net().cuda()
+    train, test = load(folder)
+    for epoch in range(90):
+        for graphs in train:
+            net(graphs.cuda()).sum().backward()
+        for graphs in test:
+            net(graphs.cuda()).sum().backward()
+
+
+main("graphs")
+"""
+
+
+@pytest.mark.parametrize(
+    ("parameter", "argument", "passed", "expected"),
+    [
+        ("num_workers=4", "num_workers=num_workers", "8", ["TL102", "TL103"]),
+        ("num_workers=4", "num_workers=num_workers, pin_memory=True", "8", ["TL103"]),
+        ("pin_memory=False", "num_workers=4, pin_memory=pin_memory", "8", ["TL102", "TL103"]),
+        ("pin_memory=False", "num_workers=4, pin_memory=pin_memory", "8, pin_memory=True", ["TL103"]),
+        ("**options", "**options", "num_workers=folder.count", ["TL102"]),
+        ("**options", "**options", "pin_memory=True", ["TL101"]),
+    ],
+)
+def test_the_constructor_of_a_class_of_loaders_chooses_their_settings(
+    tmp_path: Path, parameter: str, argument: str, passed: str, expected: list[str]
+) -> None:
+    text = GRAPHS.replace("{parameter}", parameter).replace("{argument}", argument).replace("{passed}", passed)
+    write(tmp_path, {"graphs": text, "main": LEARNING})
+    path = tmp_path / "graphs.py"
+    assert sorted(item.code for item in check_text(path.read_text(), str(path))) == expected

@@ -245,3 +245,142 @@ for images in DataLoader(Photos(), num_workers=4, pin_memory=True):
 def test_an_object_of_another_file_runs_the_backward_pass(tmp_path: Path, read: str, expected: list[int]) -> None:
     files = {"scaler": SCALER.replace("{called}", ".backward()"), "main": SCALED.replace("{read}", read)}
     assert found(tmp_path, files, "main", "TL201") == expected
+
+
+MANAGER = """\
+import torch
+from torch.utils.data import DataLoader
+
+
+class Manager:
+    def __init__(self, photos, use_gpu=True):
+        self.use_gpu = torch.cuda.is_available() and use_gpu
+        self.train_loader = DataLoader(photos, batch_size=64, pin_memory={pinned})
+"""
+ENGINES = """\
+class Engine:
+    def __init__(self, manager):
+        self.manager = manager
+        self.train_loader = self.manager.train_loader
+
+    def run(self):
+        for images in self.train_loader:
+            self.step(images)
+
+
+class PhotoEngine(Engine):
+    def __init__(self, manager, net):
+        super(PhotoEngine, self).__init__(manager)
+        self.net = net
+
+    def step(self, images):
+        images = images.cuda()
+        self.net(images).sum().backward()
+"""
+TOOL = """\
+from torch import nn
+{imported}
+from photos import Photos
+
+
+def main():
+    manager = {package}.data.Manager(Photos())
+    engine = {package}.engine.PhotoEngine(manager, nn.Linear(4096, 4096).cuda())
+    engine.run()
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("imported", "package", "pinned", "expected"),
+    [
+        ("import kit", "kit", "self.use_gpu", [17]),
+        ("import kit as k", "k", "self.use_gpu", [17]),
+        ("import kit", "kit", "False", []),
+        ("import kitchen as kit", "kit", "self.use_gpu", []),
+    ],
+)
+def test_a_script_reaches_classes_through_the_packages_of_a_package(
+    tmp_path: Path, imported: str, package: str, pinned: str, expected: list[int]
+) -> None:
+    files = {
+        "kit/__init__": "from kit import data, engine\n",
+        "kit/data/__init__": "from .manager import Manager\n",
+        "kit/data/manager": MANAGER.replace("{pinned}", pinned),
+        "kit/engine/__init__": "from .photo import Engine, PhotoEngine\n",
+        "kit/engine/photo": ENGINES,
+        "main": TOOL.replace("{imported}", imported).replace("{package}", package),
+    }
+    assert found(tmp_path, files, "kit/engine/photo", "TL204") == expected
+
+
+CHOOSING = """\
+from zoo import nerf, onet
+
+METHODS = {"onet": onet, "nerf": {other}}
+
+
+def get_model(method):
+    return METHODS[method].config.get_model()
+
+
+def get_trainer(method, net):
+    return METHODS[method].config.get_trainer(net)
+"""
+CONFIG = """\
+from zoo.{name} import models, training
+
+
+def get_model():
+    return models.make()
+
+
+def get_trainer(net):
+    return training.Trainer(net)
+"""
+TRAINER = """\
+class Trainer:
+    def __init__(self, net):
+        self.net = net
+
+    def step(self, images):
+        images = images{moved}
+        self.net(images).sum().backward()
+"""
+METHOD = """\
+from photos import Photos
+from torch.utils.data import DataLoader
+from zoo import config
+
+method = read()
+net = config.get_model(method).cuda()
+loader = DataLoader(Photos(), batch_size=64, num_workers=4)
+trainer = config.get_trainer(method, net)
+for images in loader:
+    trainer.step(images)
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "moved", "expected"),
+    [("nerf", ".cuda()", [7]), ("nerf", ".float()", []), ("read()", ".cuda()", []), ("None", ".cuda()", [])],
+)
+def test_a_dict_of_modules_chooses_the_class_of_an_object(
+    tmp_path: Path, other: str, moved: str, expected: list[int]
+) -> None:
+    files = {
+        "zoo/__init__": "",
+        "zoo/config": CHOOSING.replace("{other}", other),
+        **{f"zoo/{name}/__init__": f"from zoo.{name} import config, training, models\n" for name in ("onet", "nerf")},
+        **{f"zoo/{name}/config": CONFIG.replace("{name}", name) for name in ("onet", "nerf")},
+        **{f"zoo/{name}/training": TRAINER.replace("{moved}", moved) for name in ("onet", "nerf")},
+        **{
+            f"zoo/{name}/models": "from torch import nn\n\n\ndef make():\n    return nn.Linear(9, 9)\n"
+            for name in ("onet", "nerf")
+        },
+        "main": METHOD,
+    }
+    assert found(tmp_path, files, "main", "TL102") == expected

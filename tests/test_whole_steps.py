@@ -58,3 +58,51 @@ def test_the_loop_is_in_another_file(tmp_path: Path, code: str, parts: str, call
     write(tmp_path, parts=parts, main=LOOP.replace("{called}", called))
     found = [item for item in check_text(parts, str(tmp_path / "parts.py")) if item.code == code]
     assert [parts.count("\n", 0, item.start) + 1 for item in found] == expected
+
+
+PHASES = """\
+import enum
+
+
+class Phase(enum.Enum):
+    TRAIN = "train"
+    TEST = "test"
+"""
+PHASED = """\
+import torch
+from net import Net
+from phases import *
+
+
+def run(phase, net, optimizer, loader):
+    for images, labels in loader:
+        loss = torch.nn.functional.cross_entropy(net(images), labels)
+        if phase == Phase.TRAIN:
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        print(loss.item())
+
+
+if __name__ == "__main__":
+    net = Net()
+    optimizer = torch.optim.Adam(net.parameters())
+    for epoch in range(9):
+        run(Phase.TRAIN, net, optimizer, torch.load("train.pt"))
+        {evaluation}
+"""
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "expected"),
+    [
+        ('run(Phase.TEST, net, optimizer, torch.load("val.pt"))', True),
+        ('torch.no_grad()(run)(Phase.TEST, net, optimizer, torch.load("val.pt"))', False),
+        ('with torch.no_grad(): run(Phase.TEST, net, optimizer, torch.load("val.pt"))', False),
+        ('run(Phase.TRAIN, net, optimizer, torch.load("val.pt"))', False),
+    ],
+)
+def test_the_phases_are_an_enumeration_of_another_file(evaluation: str, expected: bool, tmp_path: Path) -> None:
+    text = PHASED.format(evaluation=evaluation)
+    write(tmp_path, phases=PHASES, net="import torch\n\n\nclass Net(torch.nn.Linear):\n    pass\n", main=text)
+    assert any(item.code == "TL402" for item in check_text(text, str(tmp_path / "main.py"))) is expected

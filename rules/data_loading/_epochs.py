@@ -7,6 +7,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from torchlint.model.data.loaders import Loaders
 from torchlint.model.data.loading import Loading
 from torchlint.model.module import Module
 from torchlint.model.semantics.configuration import Configuration
@@ -43,6 +44,10 @@ class Epochs:
 
     def repetition(self, loader: Call) -> cst.CSTNode | None:
         """What iterates over ``loader`` repeatedly: a loop around the one over its batches, or a trainer."""
+        found = map(self._repetition, self._module.fact(Loaders).makers(loader))
+        return next((node for node in found if node is not None), None)
+
+    def _repetition(self, loader: Call) -> cst.CSTNode | None:
         for consumer in self._module.fact(Loading).consumers(loader):
             if consumer.forward is consumer.node and self._runs_epochs(consumer.node, loader):
                 return consumer.node
@@ -58,6 +63,10 @@ class Epochs:
 
     def change(self, loader: Call) -> cst.CSTNode | None:
         """A place that changes the dataset after ``loader`` is created; persistent workers would not see the change."""
+        found = map(self._change, self._module.fact(Loaders).makers(loader))
+        return next((node for node in found if node is not None), None)
+
+    def _change(self, loader: Call) -> cst.CSTNode | None:
         for target, _, statement in self._tree.stores:
             owner = target.value if isinstance(target, (cst.Attribute, cst.Subscript)) else None
             if owner is not None and self._is_dataset(owner, loader) and self._comes_after(statement, loader):

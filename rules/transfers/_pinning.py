@@ -71,8 +71,9 @@ class Pinning:
 
     def _is_passed_to_library(self, loader: Call) -> bool:
         """Whether the loader is passed to a library that copies the batches itself: ``accelerator.prepare``."""
+        made = {maker.node for maker in self._module.fact(Loaders).makers(loader)}
         return any(
-            value.kind is Kind.LOADER and loader.node in value.origins
+            value.kind is Kind.LOADER and not made.isdisjoint(value.origins)
             for call in self._module.methods(*_HANDING_OVER)
             for value in (self._module.value(item.value) for item in call.args)
         )

@@ -25,6 +25,8 @@ FAR = 4_000
 FAR_SCRIPT = 1_000
 #: A module that more files import is a public one: who calls it is unknown.
 MAX_IMPORTERS = 16
+#: An assignment of a dict.
+_DICT = re.compile(r"\s*\w+\s*(?::[^=]*)?=\s*\{")
 #: A piece that only imports: it is chosen with what uses its names.
 _IMPORT = re.compile(r"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*(?:from|import)\b[^;]*\Z")
 
@@ -73,6 +75,9 @@ class Choice:
         self._imported: dict[str, dict[str, list[int]]] = {}  #: by file the pieces that import each name
         self._assigned: dict[str, dict[int, list[str]]] = {}  #: by file what the statement in each row assigns
         self._seen: set[tuple[str, str]] = set()  #: names of files that were looked up
+        self._dicts: dict[tuple[str, str], tuple[Import, ...]] = {}  #: by file and name the modules in a dict
+        self._bound_modules: dict[tuple[str, str], tuple[Import, ...]] = {}  #: by file and name
+        self._asked: dict[tuple[str, Import], set[str]] = {}  #: by file and import the names that were looked up
 
     def run(self) -> dict[str, set[int]]:
         """By file the chosen pieces."""
@@ -147,6 +152,8 @@ class Choice:
         """Choose the definitions of the names in `words`, as the top level of a file sees them."""
         facts = self._facts(file)
         for name in sorted(facts.bindings.keys() & words):
+            for item in (*self._modules_in(file, name), *self._modules_bound(file, name)):
+                self._follow_module(file, item, words)
             if (file, name) in self._seen:
                 continue
             self._seen.add((file, name))
@@ -171,6 +178,49 @@ class Choice:
                 self._add_imports(file, ())
                 self._needs(target, asked)
 
+    def _follow_module(self, file: str, item: Import, words: Collection[str]) -> None:
+        """Choose the names in `words` of the module that an import binds, if some of them are new."""
+        asked = self._asked.setdefault((file, item), set())
+        before = len(asked)
+        asked.update(words)
+        if len(asked) > before:
+            self._follow(file, item, words)
+
+    def _modules_bound(self, file: str, name: str) -> tuple[Import, ...]:
+        """The imports of modules of the project that bind a name."""
+        key = (file, name)
+        if key not in self._bound_modules:
+            self._bound_modules[key] = ()  # files may import each other
+            imported = [item.imported for item in self._facts(file).bindings[name] if item.imported is not None]
+            self._bound_modules[key] = tuple(item for item in imported if self._module_of(file, item) is not None)
+        return self._bound_modules[key]
+
+    def _modules_in(self, file: str, name: str) -> tuple[Import, ...]:
+        """The imports of the modules in a dict that is assigned to a name: ``MODELS = {"vae": vae, "gan": gan}``."""
+        key = (file, name)
+        if key not in self._dicts:
+            self._dicts[key] = ()
+            facts = self._facts(file)
+            bindings = facts.bindings[name]
+            if len(bindings) == 1 and bindings[0].kind is DefinitionKind.ASSIGNMENT:
+                index = facts.pieces.index_at(bindings[0].row)
+                if _DICT.match(self._text(file, index)):
+                    inside = self._words(file, index) & facts.bindings.keys()
+                    self._dicts[key] = tuple(
+                        item for other in sorted(inside) for item in self._modules_bound(file, other)
+                    )
+        return self._dicts[key]
+
+    def _module_of(self, file: str, item: Import) -> str | None:
+        """The file of the module that an import binds to a name; None if it binds something else."""
+        target = self._find_module(item.module, file)
+        if not item.name:
+            return target
+        if target is not None and target != file and item.name in self._facts(target).bindings:
+            inner = next(iter(self._modules_bound(target, item.name)), None)
+            return self._module_of(target, inner) if inner is not None else None
+        return self._find_module(_submodule(item), file)
+
     def _add_uses(self, file: str, name: str) -> None:
         """Choose what the top level of a file does with an object of the project: ``config.WORKERS = 4``."""
         facts = self._facts(file)
@@ -193,11 +243,12 @@ class Choice:
             if target is not None:
                 self._needs(target, words)
             return
-        if target is not None and item.name in self._facts(target).bindings:
+        if target is not None and target != file and item.name in self._facts(target).bindings:
             self._needs(target, {item.name})
+            for inner in self._modules_bound(target, item.name):
+                self._follow_module(target, inner, words)
             return
-        separator = "" if item.module.endswith(".") else "."
-        module = self._find_module(f"{item.module}{separator}{item.name}", file)
+        module = self._find_module(_submodule(item), file)
         if module is not None:
             self._needs(module, words)
         elif target is not None:
@@ -257,7 +308,7 @@ class Choice:
         for item in self._facts(importer).imports:
             target = self._find_module(item.module, importer)
             if not item.name:
-                if target == file:
+                if target == file or (target is not None and _contains(target, file)):
                     modules.add(item.bound)
             elif target == file or (target is not None and target.endswith("__init__.py")):
                 if item.name == "*":
@@ -265,9 +316,16 @@ class Choice:
                 elif item.name in names:
                     bound.add(item.bound)
             if item.name and item.name != "*":
-                separator = "" if item.module.endswith(".") else "."
-                if self._find_module(f"{item.module}{separator}{item.name}", importer) == file:
+                found = self._find_module(_submodule(item), importer)
+                if found == file or (found is not None and _contains(found, file)):
                     modules.add(item.bound)
+        if modules:
+            kept = [
+                name
+                for name in self._facts(importer).bindings
+                if any(item.bound in modules for item in self._modules_in(importer, name))
+            ]
+            modules.update(kept)
         return bound, modules
 
     def _defined(self, file: str, index: int | None = None) -> set[str]:
@@ -283,3 +341,14 @@ class Choice:
 
     def _words(self, file: str, index: int) -> frozenset[str]:
         return self._files.words_of(file)[index]
+
+
+def _submodule(item: Import) -> str:
+    """The module that ``from package import module`` takes."""
+    return f"{item.module}{'' if item.module.endswith('.') else '.'}{item.name}"
+
+
+def _contains(package: str, file: str) -> bool:
+    """Whether a file is a package's __init__.py, and another one is in that package."""
+    folder, _, name = package.rpartition("/")
+    return name == "__init__.py" and file.startswith(f"{folder}/" if folder else "")

@@ -1,4 +1,4 @@
-"""The calls that make loaders: of ``DataLoader``, and of classes that derive from it and pass their arguments on."""
+"""The calls that make loaders: of ``DataLoader``, of classes that derive from it, and of their base's constructor."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ class Loaders(ForestFact):
         self._module = module
         self._tree = module.tree
         self._passes_on: dict[cst.CSTNode, bool] = {}
+        self._base_calls: dict[cst.ClassDef, Call | None] = {}
 
     @cached_property
     def calls(self) -> list[Call]:
@@ -30,20 +31,69 @@ class Loaders(ForestFact):
             derived = self.of(made.node)
             if derived is not None and derived.is_of_derived_class:
                 found.append(derived)
+        found += self.made_by
         return sorted(found, key=lambda call: self._tree.index(call.node))
+
+    @cached_property
+    def made_by(self) -> dict[Call, list[cst.Call]]:
+        """By call of ``super().__init__`` in a class of loaders the calls that make its objects."""
+        found: dict[Call, list[cst.Call]] = {}
+        for made in self._module.constructor_calls(DATA_LOADER) if self._derived else ():
+            loader = self.of(made.node)
+            if loader is not None and loader.node is not made.node:
+                found.setdefault(loader, []).append(made.node)
+        return found
+
+    def makers(self, loader: Call) -> list[Call]:
+        """The calls that create the objects of ``loader``: itself, or those of the class whose constructor it is in."""
+        made = self.made_by.get(loader)
+        if made is None:
+            return [loader]
+        return [Call(node, DATA_LOADER, self._module.keywords, is_of_derived_class=True) for node in made]
 
     def within(self, root: cst.CSTNode) -> list[Call]:
         """The calls that make loaders in one file, given by its root."""
         return [call for call in self.calls if self._tree.root_of(call.node) is root]
 
     def of(self, node: cst.Call) -> Call | None:
-        """``node``, which makes a loader, as a call of ``DataLoader``; None if its class chooses the arguments."""
+        """``node``, which makes a loader, as a call of ``DataLoader``; None if its class does more than that.
+
+        Where the class chooses the arguments, it is the call of ``super().__init__`` that passes them.
+        """
         if self._module.name_of(node.func) == DATA_LOADER:
             return self._module.call(node, DATA_LOADER)
         made = self._module.definitions.called(node, self._module.values)
-        if not made or not all(isinstance(item, cst.ClassDef) and self._is_transparent(item) for item in made):
+        classes = [item for item in made if isinstance(item, cst.ClassDef)]
+        if not classes or len(classes) < len(made):
             return None
-        return Call(node, DATA_LOADER, self._module.keywords, is_of_derived_class=True)
+        if all(map(self._is_transparent, classes)):
+            return Call(node, DATA_LOADER, self._module.keywords, is_of_derived_class=True)
+        return self._base_call(classes[0]) if len(classes) == 1 else None
+
+    def _base_call(self, definition: cst.ClassDef) -> Call | None:
+        """The call in a class, or in one that it derives from, by which ``DataLoader`` gets its arguments."""
+        if definition not in self._base_calls:
+            self._base_calls[definition] = None
+            if definition in self._derived:
+                self._base_calls[definition] = self._find_base_call(definition)
+        return self._base_calls[definition]
+
+    def _find_base_call(self, definition: cst.ClassDef) -> Call | None:
+        lineage = self._module.definitions.lineage(definition)
+        if not all(map(self._iterates_alike, lineage)):
+            return None
+        choosing = [item for item in lineage if not self._passes_arguments_on(item)]
+        if not choosing or DATA_LOADER not in self._module.definitions.base_names(choosing[-1]):
+            return None
+        last = choosing[-1]
+        if last is not definition:
+            return self._base_call(last)
+        constructor = self._own_method(last, "__init__")
+        above = [] if constructor is None else self._constructions(constructor)
+        return Call(above[0], DATA_LOADER, self._module.keywords) if len(above) == 1 else None
+
+    def _constructions(self, constructor: cst.FunctionDef) -> list[cst.Call]:
+        return [call for call in self._tree.calls_in(constructor.body) if is_super_call(call, "__init__")]
 
     @cached_property
     def _derived(self) -> list[cst.ClassDef]:
@@ -68,7 +118,7 @@ class Loaders(ForestFact):
         stars = [item.name.value for item in (params.star_arg, params.star_kwarg) if isinstance(item, cst.Param)]
         if len(stars) != 2 or len(params.params) != 1 or params.posonly_params or params.kwonly_params:
             return False
-        above = [call for call in self._tree.calls_in(constructor.body) if is_super_call(call, "__init__")]
+        above = self._constructions(constructor)
         return len(above) == 1 and all(
             item.keyword.value in _OWN
             if item.keyword is not None

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import libcst as cst
 
@@ -33,6 +34,7 @@ _MOVERS = re.compile(
 _MAKING = frozenset(f"torch.{name}" for name in ("from_numpy", "tensor", "as_tensor", "FloatTensor", "LongTensor"))
 _LIGHTNING_LOADERS = frozenset(f"{phase}_dataloader" for phase in ("train", "val", "test", "predict"))
 _FITS = frozenset({"fit", "validate", "test", "predict"})
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +147,7 @@ class Loading(ForestFact):
         for run, data in self._values.engines.runs:
             for origin in batch_origins(iterated(self._module.value(data))):
                 found[origin].append(run)
-        return found
+        return self._with_base_calls(found)
 
     @cached_property
     def _forwards(self) -> dict[cst.CSTNode, list[cst.Call]]:
@@ -156,6 +158,12 @@ class Loading(ForestFact):
                 for argument in call.args:
                     for origin in batch_origins(self._module.value(argument.value)):
                         found[origin].append(call)
+        return self._with_base_calls(found)
+
+    def _with_base_calls(self, found: dict[cst.CSTNode, list[T]]) -> dict[cst.CSTNode, list[T]]:
+        """What is known of the objects of a class, for the call of ``super().__init__`` that makes them loaders."""
+        for loader, made in self._module.fact(Loaders).made_by.items():
+            found[loader.node] = list(dict.fromkeys(item for call in made for item in found.get(call, ())))
         return found
 
     def _asks_network(self, call: cst.Call) -> bool:
@@ -201,7 +209,7 @@ class Loading(ForestFact):
                     found[origin].append(call)
         for origin, trainers in self._lightning_loaders.items():
             found[origin] += filter(self._is_gpu_trainer, trainers)
-        return found
+        return self._with_base_calls(found)
 
     def _moved_by(self, call: cst.Call) -> frozenset[cst.CSTNode]:
         func = call.func

@@ -17,6 +17,8 @@ from torchlint.model.syntax.tree import Tree
 _BUILTINS = frozenset(dir(builtins))
 #: How many aliases (``a = b``) are followed before giving up.
 _ALIAS_DEPTH = 8
+#: A dict with more items than this contains something unknown.
+_MAX_MODULES = 16
 _NAMED = frozenset({cst.Name, cst.Attribute})
 #: A scope, or that of a class, and the name in it or of the attribute of ``self``.
 Variable: TypeAlias = tuple[Scope, str]
@@ -67,22 +69,45 @@ class Names:
         return (self._tree.scopes[owner], text.removeprefix("self.")) if owner is not None else None
 
     def members(self, node: cst.CSTNode) -> list[Binding] | None:
-        """For ``data.name`` what binds ``name`` in the module ``data`` of the project; None for other nodes."""
+        """For ``data.name`` what binds ``name`` in the module ``data`` of the project; None for other nodes.
+
+        For ``MODULES[key].name`` what binds it in any of the modules.
+        """
         if not isinstance(node, cst.Attribute):
             return None
-        module = self._module(node.value)
-        return None if module is None else module.bindings.get(node.attr.value)
+        found = [
+            binding for module in self._modules(node.value) for binding in module.bindings.get(node.attr.value, ())
+        ]
+        return found or None
 
-    def _module(self, node: cst.CSTNode) -> Scope | None:
-        """The scope of the module of the project that ``node`` refers to."""
+    def _modules(self, node: cst.CSTNode) -> list[Scope]:
+        """The scopes of the modules of the project that ``node`` may refer to."""
+        parts: list[str] = []
         head = node
         while type(head) is cst.Attribute:
+            parts.append(head.attr.value)
             head = head.value
-        found = self.bindings(head) if isinstance(head, cst.Name) else []
-        if len(found) != 1 or found[0].kind != "import":
-            return None
-        imported = ".".join([found[0].imported, *(dotted_name(node) or "").split(".")[1:]])
-        return self._links.module(imported, self._tree.root_of(found[0].node))
+        found: list[Scope] = []
+        for name in self._items_of(head) if isinstance(head, cst.Subscript) else (head,):
+            if not isinstance(name, cst.Name):
+                return []
+            bound = self.bindings(name)
+            if len(bound) != 1 or bound[0].kind != "import":
+                return []
+            imported = ".".join([bound[0].imported, *reversed(parts)])
+            module = self._links.module(imported, self._tree.root_of(bound[0].node))
+            found += [module] if module is not None else []
+        return found
+
+    def _items_of(self, node: cst.Subscript) -> list[cst.Name]:
+        """The names that a dict which is a variable contains: ``{"vae": vae, "gan": gan}``; none if it has others."""
+        bound = self.bindings(node.value) if isinstance(node.value, cst.Name) else []
+        display = bound[0].value if len(bound) == 1 and bound[0].kind == "assign" and not bound[0].path else None
+        if not isinstance(display, cst.Dict) or len(display.elements) > _MAX_MODULES:
+            return []
+        values = [element.value for element in display.elements if isinstance(element, cst.DictElement)]
+        names = [value for value in values if isinstance(value, cst.Name)]
+        return names if len(names) == len(display.elements) else []
 
     def uses(self, binding: Binding) -> list[cst.Name]:
         """The places that may see ``binding``, other than the one that binds."""

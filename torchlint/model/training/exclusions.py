@@ -124,5 +124,35 @@ class Exclusions:
         """Whether the function is given to others to call, under a mode that is not seen here."""
         if self._module.tree.class_of(function) is not None:
             return False
-        callers = self._module.callers(function)
-        return not callers.complete
+        return not self._module.callers(function).complete and not self._is_returned_to_callers(function)
+
+    def _is_returned_to_callers(self, function: cst.FunctionDef) -> bool:
+        """Whether the function that creates ``function`` returns it to code that keeps it in a variable and calls it.
+
+        As in ``run = make_run(model)``, followed by ``run("train")``.
+        """
+        module = self._module
+        outer = module.function_of(function)
+        if not isinstance(outer, cst.FunctionDef) or module.tree.class_of(outer) is not None:
+            return False
+        uses = module.names.uses_in(module.tree.scopes[outer], function.name.value)
+        others = [use for use in uses if not self._is_called(use)]
+        if not others or not all(isinstance(module.tree.parent(use), cst.Return) for use in others):
+            return False
+        callers = module.callers(outer)
+        return callers.complete and bool(callers.calls) and all(map(self._only_calls_result, callers.calls))
+
+    def _only_calls_result(self, call: cst.Call) -> bool:
+        """Whether the result of ``call`` becomes a variable of its function that is only called."""
+        statement = self._module.tree.parent(call)
+        if not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
+            return False
+        target = statement.targets[0].target
+        home = self._module.names.home_of(target) if isinstance(target, cst.Name) else None
+        if home is None or not isinstance(target, cst.Name):
+            return False
+        return all(use is target or self._is_called(use) for use in self._module.names.uses_in(home, target.value))
+
+    def _is_called(self, use: cst.CSTNode) -> bool:
+        parent = self._module.tree.parent(use)
+        return isinstance(parent, cst.Call) and parent.func is use

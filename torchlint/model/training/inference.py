@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import itemgetter
 
 import libcst as cst
 
@@ -35,7 +36,7 @@ from torchlint.model.training.loops import Loops, is_batch
 from torchlint.model.training.mode_dependence import ModeDependence
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.output_uses import OutputUses
-from torchlint.model.training.phases import Phase, Phases
+from torchlint.model.training.phases import Member, Phase, Phases
 from torchlint.model.training.purpose import Purpose, Purposes
 from torchlint.model.training.sampling import Sampling
 from torchlint.model.training.shared_steps import SharedSteps
@@ -155,9 +156,10 @@ class Inference:
         if run and all(module.fact(GradModes).is_decorated(item) for item in run):
             return None  # a part that switches gradients off by itself, such as a filter
         model = self._indirect.get(call) or module.fact(Networks).network_of(call)
-        phase = self._evaluating_phase(call, function)
-        if phase is not None and function is not None:
-            recording = self._recording_phase(call, function, phase)
+        phases = self._evaluating_phases(call, function)
+        if phases and function is not None:
+            pairs = ((phase, self._recording_phase(call, function, phase)) for phase in phases)
+            phase, recording = next(filter(itemgetter(1), pairs), (phases[0], None))
             if recording is None or module.fact(Frozen).has(model):
                 return None
             place = recording.places[0]
@@ -215,22 +217,23 @@ class Inference:
             return InferenceSite(call, model, function, ("the output is only read after it is detached", None))
         return None
 
-    def _evaluating_phase(self, call: cst.Call, function: cst.FunctionDef | None) -> Phase | None:
-        """The phase in which ``function`` only evaluates the network that it trains in another one."""
+    def _evaluating_phases(self, call: cst.Call, function: cst.FunctionDef | None) -> list[Phase]:
+        """The phases in which ``function`` only evaluates the network that it trains in another one."""
         gradients = self._module.fact(Gradients)
         if function is None or not gradients.reaches_backward(call) or call in self._indirect:
-            return None
-        phase = self._module.fact(Phases).evaluating(call, function)
-        if phase is None or not self._says_evaluation(phase) or not self._uses.reads(function):
-            return None
-        if any(map(gradients.reaches_backward, phase.places)) or self._uses.is_kept(call, function):
-            return None
-        return phase
+            return []
+        phases = list(filter(self._says_evaluation, self._module.fact(Phases).evaluating(call, function)))
+        if not phases or not self._uses.reads(function) or self._uses.is_kept(call, function):
+            return []
+        if self._uses.is_consumed(call, function, depth=0):
+            return phases
+        return [phase for phase in phases if not any(map(gradients.reaches_backward, phase.places))]
 
     def _says_evaluation(self, phase: Phase) -> bool:
-        """Whether a phase is called so: ``train=False``, ``"val"``, no optimizer."""
-        if isinstance(phase.value, str):
-            return _HELD_OUT.search(phase.value) is not None
+        """Whether a phase is called so: ``train=False``, ``"val"``, ``Mode.TEST``, no optimizer."""
+        if isinstance(phase.value, (str, Member)):
+            name = phase.value if isinstance(phase.value, str) else phase.value.name
+            return _HELD_OUT.search(name) is not None
         words = words_of(phase.name)
         return bool(words & (EVALUATING if phase.value else TRAINING | {"optim", "optimiser", "optimizer", "backward"}))
 
@@ -351,7 +354,7 @@ class Inference:
         text = dotted_name(model)
         if text is None or _MOVING_TARGETS.search(text) or call in module.fact(Sampling).all:
             return None
-        phase = self._evaluating_phase(call, function)
+        phase = next(iter(self._evaluating_phases(call, function)), None)
         if phase is None and module.fact(Gradients).reaches_backward(call):
             return None
         disabled = module.fact(GradModes).of(call) in (GradMode.NO_GRAD, GradMode.INFERENCE)

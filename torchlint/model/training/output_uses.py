@@ -100,8 +100,13 @@ class OutputUses:
                 name = part.value if isinstance(part, cst.Name) else part.attr.value
                 if isinstance(name, str) and _LIKELIHOOD.search(name):
                     return False
+            if chosen:
+                continue
             if isinstance(part, cst.Attribute) and part.attr.value in DETACHING:
-                chosen = chosen or self._module.fact(Outputs).carries(part.value, {call}, frozenset())
+                chosen = self._module.fact(Outputs).carries(part.value, {call}, frozenset())
+            elif isinstance(part, cst.Call) and self._module.fact(Outputs).ends_in_helper(part, DETACHING):
+                given = [argument.value for argument in part.args]
+                chosen = any(self._module.fact(Outputs).carries(item, {call}, frozenset()) for item in given)
         return chosen
 
     def is_kept(self, call: cst.Call, function: cst.FunctionDef) -> bool:

@@ -128,15 +128,27 @@ class Outputs(ForestFact):
         )
 
     def _returns_ended(self, function: cst.FunctionDef, exits: frozenset[str]) -> bool:
-        """Whether a function only returns what an exit has ended, such as ``t.detach().cpu()`` of its parameter."""
+        """Whether a function only returns what an exit has ended, such as ``t.detach().cpu()`` of its parameter.
+
+        It may return nothing, or an empty array, for some parameters.
+        """
         key = function, exits
         if key not in self._ending:
             self._ending[key] = False  # it may call itself
-            returned = self._module.definitions.returns(function)
+            returned = [item for item in self._module.definitions.returns(function) if not self._is_empty(item)]
             self._ending[key] = bool(returned) and all(
                 item is not None and self._is_ended(item, function, exits) for item in returned
             )
         return self._ending[key]
+
+    def _is_empty(self, returned: cst.BaseExpression | None) -> bool:
+        """Whether a return gives nothing, or what is made of nothing: ``None``, ``np.array([])``."""
+        if returned is None or (isinstance(returned, cst.Name) and returned.value == "None"):
+            return True
+        return isinstance(returned, (cst.List, cst.Tuple, cst.Call)) and not any(
+            isinstance(part, cst.Name) and self._module.names.resolve(part) is None
+            for part in self._module.tree.nodes_in(returned)
+        )
 
     def _is_ended(self, node: cst.BaseExpression, function: cst.FunctionDef, exits: frozenset[str]) -> bool:
         """Whether an expression takes a parameter of ``function`` and contains an exit, here or in a variable."""

@@ -23,6 +23,23 @@ _Variable: TypeAlias = tuple[str, list[tuple[object, list[cst.CSTNode]]]]
 
 
 @dataclass(frozen=True, eq=False)
+class Member:
+    """A member of an enumeration, as a constant: ``Mode.TEST``."""
+
+    definition: cst.ClassDef
+    name: str
+
+    def __repr__(self) -> str:
+        return f"{self.definition.name.value}.{self.name}"
+
+    def __hash__(self) -> int:
+        return hash((id(self.definition), self.name))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Member) and other.definition is self.definition and other.name == self.name
+
+
+@dataclass(frozen=True, eq=False)
 class Phase:
     """One value of a parameter or loop variable under which a function does not train."""
 
@@ -45,8 +62,8 @@ class Phases(ForestFact):
         #: By function the calls in it that train, and its variables.
         self._known: dict[cst.FunctionDef, tuple[list[cst.Call], list[_Variable]]] = {}
 
-    def evaluating(self, forward: cst.Call, function: cst.FunctionDef) -> Phase | None:
-        """The phase in which ``forward`` runs and nothing in ``function``, which also trains, does."""
+    def evaluating(self, forward: cst.Call, function: cst.FunctionDef) -> Iterator[Phase]:
+        """The phases in which ``forward`` runs and nothing in ``function``, which also trains, does."""
         if function not in self._known:
             training = [call for call in self._tree.calls_in(function.body) if self._trains(call)]
             self._known[function] = training, list(self._variables(function)) if training else []
@@ -56,8 +73,7 @@ class Phases(ForestFact):
                 if value is _UNKNOWN or not self._may_run(forward, function, name, value):
                     continue
                 if not any(self._may_run(call, function, name, value) for call in training):
-                    return Phase(name, value, tuple(places))
-        return None
+                    yield Phase(name, value, tuple(places))
 
     def _trains(self, call: cst.Call) -> bool:
         gradients = self._module.fact(Gradients)
@@ -119,7 +135,21 @@ class Phases(ForestFact):
         value = self._module.value(node)
         if value.kind is Kind.STRING and isinstance(value.constant, str):
             return value.constant
+        if isinstance(node, cst.Attribute):
+            return self._member(node) or _UNKNOWN
         return None if isinstance(node, cst.Name) and node.value == "None" else _UNKNOWN
+
+    def _member(self, node: cst.Attribute) -> Member | None:
+        """The member of an enumeration of the program that ``Mode.TEST`` names."""
+        owner = self._module.value(node.value)
+        definition = owner.definition if owner.kind is Kind.CLASS else None
+        if not isinstance(definition, cst.ClassDef):
+            return None
+        bindings = self._tree.scopes[definition].bindings.get(node.attr.value, [])
+        if len(bindings) != 1 or bindings[0].kind != "assign":
+            return None
+        is_enumeration = any(name.startswith("enum.") for name in self._module.definitions.base_names(definition))
+        return Member(definition, node.attr.value) if is_enumeration else None
 
     # -- what runs in a phase
 
