@@ -164,13 +164,13 @@ class Clearing:
         return same_file and self._tree.index(clear) < self._tree.index(loop)
 
     def _may_clear(self, loop: cst.For | cst.While, optimizer: cst.BaseExpression) -> bool:
-        """Whether code out of sight gets the optimizer, or is a method of an object that has it."""
-        text = self._module.code(optimizer)
+        """Whether code out of sight gets the optimizer or its network, or is a method of an object that has them."""
+        owned = {"self", self._module.code(optimizer), *map(self._given, self._module.value(optimizer).origins)}
         for call in self._tree.calls_in(loop.body):
             name = self._module.name_of(call.func)
             if (name is not None and name.startswith(_HARMLESS)) or self._module.fact(Dispatch).functions(call):
                 continue
-            if any(self._module.code(item.value) in (text, "self") for item in call.args):
+            if any(self._module.code(item.value) in owned for item in call.args):
                 if isinstance(call.func, cst.Attribute) and "scaler" in last_name(call.func.value):
                     continue
                 if self._module.value(call.func).kind is not Kind.SCALER and "clip_grad" not in last_name(call.func):
