@@ -14,7 +14,7 @@ from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Value
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import dotted_name, last_name
+from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
 from torchlint.model.syntax.exits import ends_with
 from torchlint.model.training.loops import Loops, is_backward, is_step
 
@@ -118,7 +118,7 @@ class Clearing:
 
     def _clears_by_name(self, call: cst.Call) -> bool:
         """``x.zero_grad()``, ``reset_gradients(x)``, ``p.grad.zero_()``, ``p.grad.data.fill_(0)``."""
-        name = last_name(call.func)
+        name = called_name(call)
         if _CLEARS.search(name):
             return not any(
                 isinstance(item, cst.FunctionDef) for item in self._module.definitions.called(call, self._module.values)
