@@ -1,0 +1,64 @@
+"""Settings whose default makes a loader load in the main process, although a user may choose workers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.model.data.loaders import Loaders
+from torchlint.model.data.loading import Consumer, Loading
+from torchlint.model.module import Module
+from torchlint.model.semantics.configuration import Configuration
+from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.climbing import nearest
+
+#: Words of a help text that gives a reason for 0 workers.
+_REASONS = re.compile(r"safe|windows|avoid|mac ?os|deadlock|hang|fork|debug|memory", re.IGNORECASE)
+
+
+@dataclass(frozen=True, eq=False)
+class SerialDefault:
+    """A default of 0 workers, and the loaders that use it."""
+
+    value: cst.BaseExpression  #: the literal 0
+    loaders: tuple[tuple[Call, Consumer], ...]  #: each with what waits for its batches
+
+
+def serial_defaults(module: Module) -> Iterator[SerialDefault]:
+    """The defaults of 0 workers in the file that the loaders of the program take, in order."""
+    found: dict[cst.BaseExpression, list[tuple[Call, Consumer]]] = {}
+    for call in module.fact(Loaders).calls:
+        value = _default_of(module, call)
+        if value is None or not module.is_own(value) or _has_reason(module, value):
+            continue
+        consumer = module.fact(Loading).waits_for(call)
+        if consumer is not None:
+            found.setdefault(value, []).append((call, consumer))
+    for value in sorted(found, key=module.tree.index):
+        yield SerialDefault(value, tuple(found[value]))
+
+
+def _default_of(module: Module, call: Call) -> cst.BaseExpression | None:
+    """The 0 that ``num_workers`` has unless a user or a caller out of sight gives another number; None otherwise."""
+    argument = call.argument("num_workers")
+    if argument.absent or argument.value is None:
+        return None
+    sources = module.fact(Configuration).sources(argument.value)
+    if sources is None or sources.complete:
+        return None  # of a complete one, TL101 reports the loader
+    if not all(isinstance(item, cst.Integer) and item.value == "0" for item in sources.values):
+        return None
+    return sources.values[0] if len(sources.values) == 1 else None
+
+
+def _has_reason(module: Module, value: cst.BaseExpression) -> bool:
+    """Whether a comment is on the line of a default, or the help text of its option gives a reason."""
+    if module.comment_on(value):
+        return True
+    call = nearest(module.tree, value, cst.Call, cst.FunctionDef)
+    return isinstance(call, cst.Call) and any(
+        _REASONS.search(module.code(item.value)) for item in call.args if item.value is not value
+    )

@@ -1,0 +1,158 @@
+"""Networks that training runs under autocast, and evaluation or a teacher outside of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.numerics.autocasts import Autocasts
+from torchlint.model.numerics.precision import Precision
+from torchlint.model.semantics.value import Device
+from torchlint.model.syntax.climbing import climb, nearest
+from torchlint.model.syntax.dotted import last_name
+from torchlint.model.training.grad_mode import GradMode, GradModes
+from torchlint.model.training.gradients import Gradients
+from torchlint.model.training.loops import Loops
+from torchlint.model.training.networks import Networks
+from torchlint.model.training.step_places import StepPlaces
+
+_OFF = (GradMode.NO_GRAD, GradMode.INFERENCE)
+#: What a variable may be called that holds an autocast.
+_HELD = re.compile(r"amp|cast|ctx|context|precision|nullcontext|suppress", re.IGNORECASE)
+#: Words of a function that chooses the number format of its forward passes itself.
+_CHOOSES = re.compile(r"\.half\(|float16|bfloat16|\.double\(|float64|autocast|fp32|full_precision")
+#: Names of networks whose outputs a student learns from.
+_TEACHERS = re.compile(r"teacher|momentum|(^|_)ema(_|$)|target_(net|model|encoder)|_target$|encoder_[qk]$")
+#: Parts of names that the two sides of a program add to the name of one network.
+_SIDES = re.compile(r"_?(train|eval|val|test|ema|without_ddp|ddp|module|parallel)(_|$)")
+
+
+@dataclass(frozen=True, eq=False)
+class OutsideForward:
+    """A forward pass in float32 of a program that trains under autocast."""
+
+    call: cst.Call
+    network: cst.BaseExpression
+    training: cst.Call  #: the forward pass under autocast
+    is_teacher: bool
+
+
+class OutsideAutocast:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+        self._autocasts = module.fact(Autocasts)
+        self._networks = module.fact(Networks)
+
+    def all(self) -> Iterator[OutsideForward]:
+        """The forward passes of the file that belong under autocast, in order: the first of each function."""
+        seen: set[cst.CSTNode | None] = set()
+        for call in self._tree.calls if self._trained else ():
+            if not self._module.is_own(call) or not self._is_candidate(call):
+                continue
+            found = self._evaluation(call) or self._teacher(call)
+            place = self._module.fact(Loops).around(call)[0].node
+            if found is not None and place not in seen:
+                seen.add(place)
+                yield found
+
+    def _is_candidate(self, call: cst.Call) -> bool:
+        """Whether a call runs a network without gradients and without autocast, repeatedly."""
+        if not self._networks.runs_network(call) or not self._module.fact(Loops).around(call):
+            return False
+        if self._module.fact(GradModes).of(call) not in _OFF:
+            return False
+        if self._autocasts.around(call) is not None or self._autocasts.is_on(call) or self._is_held(call):
+            return False
+        network = self._networks.network_of(call)
+        if self._module.fact(Precision).is_halved(network) or self._casts_itself(network):
+            return False
+        function = self._module.function_of(call)
+        return function is None or not _CHOOSES.search(self._own_code(call, function))
+
+    def _own_code(self, call: cst.Call, function: cst.FunctionDef) -> str:
+        """The statements around a call: its function, or the loop or statement of one that trains."""
+        loop = self._module.fact(Loops).around(call)[0].node
+        if not self._module.fact(Gradients).trains(function):
+            return self._module.code(function)
+        trains = self._module.fact(Gradients).trains(loop)
+        return self._module.code(self._tree.statement_of(call) if trains else loop)
+
+    def _is_held(self, call: cst.Call) -> bool:
+        """Whether a ``with`` around a call enters something that may be an autocast."""
+        return any(
+            isinstance(above, cst.With) and any(_HELD.search(last_name(_called(item.item))) for item in above.items)
+            for above, _ in climb(self._tree, call)
+        )
+
+    def _casts_itself(self, network: cst.BaseExpression) -> bool:
+        """Whether the definition of a network enters autocast itself."""
+        definition = self._module.value(network).definition
+        if not isinstance(definition, cst.ClassDef):
+            return False
+        return any("autocast" in self._module.code(item) for item in self._module.definitions.lineage(definition))
+
+    # -- what training runs
+
+    @cached_property
+    def _trained(self) -> list[cst.Call]:
+        """The forward passes under autocast that a backward pass goes through."""
+        found = []
+        for autocast in self._autocasts.all:
+            if autocast.enabled is False or autocast.device not in (Device.CUDA, None):
+                continue
+            block = nearest(self._tree, autocast.call.node, cst.With)
+            if block is None or autocast.dtype == "torch.float32" or self._tree.within(autocast.call.node, block.body):
+                continue
+            for call in self._tree.calls_in(block.body):
+                if self._networks.runs_network(call) and self._module.fact(Gradients).reaches_backward(call):
+                    if self._module.fact(GradModes).of(call) not in _OFF:
+                        found.append(call)
+        return found
+
+    def _evaluation(self, call: cst.Call) -> OutsideForward | None:
+        """A forward pass over the batches of an evaluation, of a network that training runs under autocast."""
+        network = self._networks.network_of(call)
+        loops = self._module.fact(Loops).around(call)
+        if not self._module.fact(StepPlaces).is_inference(loops[0]) or self._counts(loops[0].node):
+            return None
+        if self._module.fact(Gradients).trains(loops[0].node):
+            return None
+        training = next((item for item in self._trained if self._is_same(network, item, call)), None)
+        return None if training is None else OutsideForward(call, network, training, is_teacher=False)
+
+    def _counts(self, loop: cst.For | cst.While) -> bool:
+        """Whether a loop is over numbers, not data: a benchmark."""
+        return isinstance(loop, cst.While) or any(
+            self._module.name_of(call.func) == "builtins.range" for call in self._tree.calls_in(loop.iter)
+        )
+
+    def _is_same(self, network: cst.BaseExpression, training: cst.Call, call: cst.Call) -> bool:
+        trained = self._networks.network_of(training)
+        made, other = self._module.value(trained), self._module.value(network)
+        if made.origins and other.origins and made.sure and other.sure:
+            return bool(made.origins & other.origins)
+        if self._tree.root_of(training) is not self._tree.root_of(call):
+            return False
+        first, second = (_SIDES.sub("", self._module.code(item)) for item in (trained, network))
+        return first == second and bool(first)
+
+    def _teacher(self, call: cst.Call) -> OutsideForward | None:
+        """A forward pass of a training step whose output the loss of a student under autocast needs."""
+        network = self._networks.network_of(call)
+        if not _TEACHERS.search(last_name(network)) or not self._module.fact(Gradients).reaches_backward(call):
+            return None
+        loop = self._module.fact(Loops).around(call)[0].node
+        training = next((item for item in self._trained if self._tree.within(item, loop)), None)
+        return None if training is None else OutsideForward(call, network, training, is_teacher=True)
+
+
+def _called(manager: cst.BaseExpression) -> cst.BaseExpression:
+    return manager.func if isinstance(manager, cst.Call) else manager

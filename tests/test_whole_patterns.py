@@ -1,0 +1,99 @@
+"""Patterns whose parts are in several files: the place that is reported, and the file that has the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from whole_program import write
+
+from torchlint import check_text, load_settings
+from torchlint.project.context import forget
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    """Projects of earlier tests are forgotten."""
+    forget()
+
+
+def found(folder: Path, files: Mapping[str, str], code: str) -> dict[str, list[str]]:
+    """By module of a program the lines with a finding of the rule."""
+    write(folder, files)
+    settings = load_settings(None, {"select": [code]})
+    lines: dict[str, list[str]] = {}
+    for name, text in files.items():
+        for item in check_text(text, str(folder / f"{name}.py"), settings):
+            lines.setdefault(name, []).append(text.splitlines()[item.rows[0] - 1].strip())
+    return lines
+
+
+OPTIONS = """\
+import argparse
+
+
+def parse():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--workers", type=int, default={default})
+    return parser.parse_args()
+"""
+LOADING = """\
+import torch
+from torch.utils.data import DataLoader
+from options import parse
+from photos import Photos
+
+
+def main():
+    args = parse()
+    loader = DataLoader(Photos("train"), batch_size=64, num_workers=args.workers)
+    net = torch.nn.Linear(8, 2).cuda()
+    for images in loader:
+        net(images.cuda()).mean().backward()
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_a_default_of_no_workers_is_reported_where_the_option_is_declared(tmp_path: Path) -> None:
+    files = {"options": OPTIONS.format(default=0), "main": LOADING}
+    assert found(tmp_path, files, "TL113") == {"options": ['parser.add_argument("--workers", type=int, default=0)']}
+
+
+def test_a_default_of_some_workers_is_not_reported(tmp_path: Path) -> None:
+    assert found(tmp_path, {"options": OPTIONS.format(default=8), "main": LOADING}, "TL113") == {}
+
+
+CLEARING = """\
+def prepare(net):
+    {clears}
+"""
+TRAINING = """\
+import torch
+from steps import prepare
+
+
+def train(net, loader):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for x, y in loader:
+        prepare(net)
+        loss = (net(x) - y).abs().mean()
+        loss.backward()
+        optimizer.step()
+
+
+if __name__ == "__main__":
+    train(torch.nn.Linear(8, 2), [])
+"""
+
+
+@pytest.mark.parametrize(
+    ("clears", "lines"), [("net.zero_grad()", {}), ("net.train()", {"main": ["optimizer.step()"]})]
+)
+def test_a_function_of_another_file_may_clear_the_gradients(
+    tmp_path: Path, clears: str, lines: Mapping[str, list[str]]
+) -> None:
+    assert found(tmp_path, {"steps": CLEARING.format(clears=clears), "main": TRAINING}, "TL412") == lines
