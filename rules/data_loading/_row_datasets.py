@@ -16,6 +16,7 @@ from torchlint.model.numerics.sizes import Sizes
 from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import Call
+from torchlint.model.training.networks import Networks
 
 _DATASET = "torch.utils.data.TensorDataset"
 _LARGE = 128  #: rows of a batch from which on the rows cost more than the step of a common network
@@ -84,9 +85,12 @@ class RowLoaders:
         if self._is_on_gpu(loader):
             return RowCost.ON_GPU
         fed = self._module.fact(Loading).feeds_network(loader)
-        if fed is not None and isinstance(fed.forward, cst.Call) and self._module.fact(Sizes).is_tiny(fed.forward.func):
-            return RowCost.TINY_NETWORK
-        return None
+        if fed is None or not isinstance(fed.forward, cst.Call):
+            return None
+        networks = self._module.fact(Networks)
+        others = [call for call in self._module.tree.calls_in(fed.node) if networks.runs_network(call)]
+        are_tiny = all(self._module.fact(Sizes).is_tiny(call.func) for call in (fed.forward, *others))
+        return RowCost.TINY_NETWORK if are_tiny else None
 
     def _rows(self, loader: Call) -> int | None:
         """The rows of a batch: a constant, or the smallest number that a setting has."""

@@ -24,7 +24,7 @@ class WastefulLinalg(Rule):
 
     Not reported are calls of NumPy, `torch.diag` of a product or a covariance, which takes the diagonal out, an
     inverse with a name, which may be used again, and slices by a bound that is seldom reached (`[:max_detections]`),
-    where most of the sort is read.
+    where most of the sort is read. Code that runs only once, as in a constructor, is not reported either.
 
     ## Why it is slow
     A product with a diagonal matrix costs `n` times as much as a multiplication of each column by its number, and so
@@ -76,7 +76,8 @@ class WastefulLinalg(Rule):
         from ._linalg import WastefulProducts
 
         for found in module.fact(WastefulProducts).all():
-            if module.fact(Purposes).is_self_test(found.node):
+            purposes = module.fact(Purposes)
+            if purposes.is_self_test(found.node) or purposes.runs_once(found.node):
                 continue
             fix = None
             if found.better and not module.comment_on(found.node):
