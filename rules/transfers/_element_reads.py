@@ -126,6 +126,8 @@ class ElementReads:
     def _tensor_of(self, element: cst.BaseExpression, name: str, over: cst.BaseExpression) -> cst.BaseExpression | None:
         """The tensor of whose elements ``element`` is one: ``v`` of ``v[i]``, or what ``x`` iterates over."""
         if isinstance(element, cst.Name) and element.value == name:
+            while isinstance(over, cst.Call) and over.args and called_name(over) in ("tqdm", "trange", "track"):
+                over = over.args[0].value
             return None if isinstance(over, cst.Call) and self._is_counting(over) else over
         if not isinstance(element, cst.Subscript) or len(element.slice) != 1:
             return None
