@@ -14,9 +14,9 @@ from torchlint.model.data.loading import Loading
 from torchlint.model.module import Module
 from torchlint.model.numerics.sizes import Sizes
 from torchlint.model.semantics.configuration import Configuration
+from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import Call
-from torchlint.model.training.networks import Networks
 
 _DATASET = "torch.utils.data.TensorDataset"
 _LARGE = 128  #: rows of a batch from which on the rows cost more than the step of a common network
@@ -87,9 +87,9 @@ class RowLoaders:
         fed = self._module.fact(Loading).feeds_network(loader)
         if fed is None or not isinstance(fed.forward, cst.Call):
             return None
-        networks = self._module.fact(Networks)
-        others = [call for call in self._module.tree.calls_in(fed.node) if networks.runs_network(call)]
-        are_tiny = all(self._module.fact(Sizes).is_tiny(call.func) for call in (fed.forward, *others))
+        names = {node.value: node for node in self._module.tree.nodes_in(fed.node) if isinstance(node, cst.Name)}
+        networks = [node for node in names.values() if self._module.value(node).kind is Kind.MODULE]
+        are_tiny = all(map(self._module.fact(Sizes).is_tiny, (fed.forward.func, *networks)))
         return RowCost.TINY_NETWORK if are_tiny else None
 
     def _rows(self, loader: Call) -> int | None:
