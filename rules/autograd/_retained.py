@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +14,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.training.gradients import Gradients
-from torchlint.model.training.loops import Loops, is_backward
+from torchlint.model.training.loops import Loop, Loops, is_backward, is_batch
 
 #: Kinds of values from outside of a step that carry no graph.
 _WITHOUT_GRAPH = frozenset(
@@ -24,6 +25,8 @@ _WITHOUT_GRAPH = frozenset(
 )  # fmt: skip
 #: Libraries whose networks keep no tensor from one call to the next.
 _LIBRARIES = ("torch.nn.", "torchvision.", "timm.", "transformers.", "segmentation_models_pytorch.")
+#: Names of what a loop takes batches from.
+_DATA = re.compile(r"batch|loader|data|samples", re.IGNORECASE)
 _DEPTH = 12
 
 
@@ -51,7 +54,7 @@ class RetainedGraphs:
             if argument is None or not loops or not self._module.is_own(call):
                 continue
             step, loss = loops[0].node, _loss_of(call)
-            if loss is None or not self._is_alone(call, step) or self._keeps_state:
+            if not _binds_data(loops[0]) or loss is None or not self._is_alone(call, step) or self._keeps_state:
                 continue
             if self._is_of_step(loss, call, step, _DEPTH):
                 yield Retained(call, argument, step)
@@ -153,6 +156,22 @@ class RetainedGraphs:
         if value.kind is Kind.LOSS or self._module.definitions.called(call, self._module.values):
             return True
         return isinstance(call.func, cst.Attribute) and dotted_name(call.func.value) != "self"  # `x.to(device)`
+
+
+def _binds_data(loop: Loop) -> bool:
+    """Whether what an iteration is given has no graph of its own: a batch or a number, not one of several losses."""
+    if isinstance(loop.node, cst.While) or is_batch(loop.over) or loop.over.kind in _WITHOUT_GRAPH:
+        return True
+    return _is_data(loop.node.iter)
+
+
+def _is_data(node: cst.BaseExpression) -> bool:
+    """Whether a loop is over ``range(...)`` or data by its name, also through ``tqdm``."""
+    while isinstance(node, cst.Call) and node.args:
+        if dotted_name(node.func) == "range":
+            return True
+        node = node.args[0].value
+    return _DATA.search(dotted_name(node) or "") is not None
 
 
 def _retaining(call: cst.Call) -> cst.Arg | None:

@@ -17,9 +17,9 @@ class RetainedGraph(Rule):
     Flags `loss.backward(retain_graph=True)` in a loop where each iteration has this backward pass alone, and everything
     that the loss is computed from is computed in the same iteration.
 
-    Not reported are steps with a second backward pass or a call of `torch.autograd.grad`, also in a function that the
-    step calls, losses that are summed over iterations, states that one iteration hands to the next, tensors from
-    before the loop, networks that store tensors in `forward`, and networks that are not seen.
+    Not reported are loops over losses, steps with a second backward pass or a call of `torch.autograd.grad`, also in a
+    function that the step calls, losses that are summed over iterations, states that one iteration hands to the next,
+    tensors from before the loop, networks that store tensors in `forward`, and networks that are not seen.
 
     ## Why it is slow
     Without the option, the backward pass frees the activations as it goes. With it they stay until the loss and the

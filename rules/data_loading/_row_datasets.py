@@ -14,6 +14,7 @@ from torchlint.model.data.loading import Loading
 from torchlint.model.module import Module
 from torchlint.model.numerics.sizes import Sizes
 from torchlint.model.semantics.configuration import Configuration
+from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import Call
 
@@ -84,9 +85,12 @@ class RowLoaders:
         if self._is_on_gpu(loader):
             return RowCost.ON_GPU
         fed = self._module.fact(Loading).feeds_network(loader)
-        if fed is not None and isinstance(fed.forward, cst.Call) and self._module.fact(Sizes).is_tiny(fed.forward.func):
-            return RowCost.TINY_NETWORK
-        return None
+        if fed is None or not isinstance(fed.forward, cst.Call):
+            return None
+        names = {node.value: node for node in self._module.tree.nodes_in(fed.node) if isinstance(node, cst.Name)}
+        networks = [node for node in names.values() if self._module.value(node).kind is Kind.MODULE]
+        are_tiny = all(map(self._module.fact(Sizes).is_tiny, (fed.forward.func, *networks)))
+        return RowCost.TINY_NETWORK if are_tiny else None
 
     def _rows(self, loader: Call) -> int | None:
         """The rows of a batch: a constant, or the smallest number that a setting has."""

@@ -209,7 +209,10 @@ class Samples(ForestFact):
             return False
         parts = [part for source in self._sources(node, body) for part in self._tree.nodes_in(source)]
         return not any(
-            isinstance(part, cst.Slice) or (isinstance(part, cst.Name) and _BATCH.search(part.value)) for part in parts
+            isinstance(part, (cst.Slice, cst.ListComp))
+            or (isinstance(part, cst.Name) and _BATCH.search(part.value))
+            or (isinstance(part, cst.BinaryOperation) and isinstance(part.left, cst.List))  # `[prompt] * n`
+            for part in parts
         )
 
     def _is_pipeline(self, call: cst.Call) -> bool:

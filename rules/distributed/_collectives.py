@@ -220,13 +220,18 @@ class Collectives:
         index = self._tree.index(call)
         uses = self._module.names.uses_in(home, root.value) if home is not None else []
         later = [use for use in uses if self._tree.index(use) > index]
-        return not any(gradients.reaches_backward(use) or self._is_condition(use) for use in (root, *later))
+        if any(
+            item.kind == "for" and item.value is not None and _STATE.search(self._module.code(item.value).lower())
+            for item in self._module.values.reaching.of(root)
+        ):
+            return False
+        return not any(gradients.reaches_backward(use) or self._is_decided_by(use) for use in (root, *later))
 
-    def _is_decided_by(self, call: cst.Call) -> bool:
-        """Whether the result of ``call`` is, or is assigned to, part of a condition."""
-        if self._is_condition(call):
+    def _is_decided_by(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` is part of a condition, or of what a name is assigned that is part of one."""
+        if self._is_condition(node):
             return True
-        statement = self._tree.statement_of(call)
+        statement = self._tree.statement_of(node)
         if not isinstance(statement, cst.Assign):
             return False
         names = [

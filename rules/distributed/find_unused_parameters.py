@@ -23,7 +23,8 @@ _CALLS = {
 }
 #: Words of programs whose steps leave out parameters: chosen experts, layers or tasks, two networks in turn.
 _LEAVES_OUT = re.compile(
-    r"\bMoE|mixture.of.experts|[Ll]ayer_?[Dd]rop|supernet|sample_active|multi_?task|[Dd]iscriminator|\bnetD\b|adversarial"
+    r"\bMoE|mixture.of.experts|[Ll]ayer_?[Dd]rop|supernet|sample_active|multi_?task|[Dd]iscriminator|\bnetD\b|"
+    r"adversarial|arch_code|arch_param|architecture.search|unet_number|\b_?(?:un)?freez"
 )
 
 
@@ -34,9 +35,10 @@ class FindUnusedParameters(Rule):
     Flags `find_unused_parameters=True` of `DistributedDataParallel`, of Accelerate's `DistributedDataParallelKwargs`
     and of Lightning's `DDPStrategy`, and `ddp_find_unused_parameters=True` of `transformers.TrainingArguments`.
 
-    Not reported: calls with a comment, which may give the reason; with `static_graph=True`; and files in whose words
-    there are signs that some steps leave out parameters: mixtures of experts, dropped layers, several tasks,
-    discriminators.
+    Not reported: calls with a comment, which may give the reason; with `static_graph=True`, or options that are not
+    seen; programs that only evaluate; and files in whose words there are signs that some steps leave out parameters:
+    mixtures of experts, dropped layers, several tasks, discriminators, searches of an architecture, layers that are
+    frozen for a while.
 
     ## Why it is slow
     After each forward pass the wrapper walks the autograd graph on the CPU to find the parameters that the loss does
@@ -78,9 +80,12 @@ class FindUnusedParameters(Rule):
         for call in module.own_calls(*_CALLS):
             keyword = _CALLS[call.name]
             argument = call.argument(keyword)
-            if argument.literal() != "True" or call.argument("static_graph").literal() == "True":
+            static = call.argument("static_graph")
+            if argument.literal() != "True" or not (static.absent or static.literal() == "False"):
                 continue
             if argument.node is None or module.comment_on(call.node):
+                continue
+            if call.name == _WRAPPER and _only_evaluates(module):
                 continue
             yield self.diagnostic(
                 module,
@@ -90,6 +95,15 @@ class FindUnusedParameters(Rule):
                 notes=(Note("torch warns at run time if no parameter is unused"),),
                 fix=_fix(module, call, keyword),
             )
+
+
+def _only_evaluates(module: Module) -> bool:
+    """Whether a file evaluates in programs without a backward pass: DDP searches for parameters before it."""
+    from torchlint.model.training.gradients import Gradients
+
+    if ".eval()" not in module.own_text:
+        return False
+    return not any(module.tree.root_of(call) in module.related for call in module.fact(Gradients).backwards)
 
 
 def _fix(module: Module, call: Call, keyword: str) -> Fix | None:

@@ -9,6 +9,7 @@ from enum import Enum
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import Call
 
@@ -82,17 +83,26 @@ class CausalMasks:
     # -- names
 
     def _named(self, node: cst.Name | cst.Attribute, depth: int) -> Square | None:
-        values: list[cst.BaseExpression] = []
         buffer = self._buffer(node) if isinstance(node, cst.Attribute) else None
-        if buffer is not None:
-            values = [buffer]
-        else:
+        values = [buffer] if buffer is not None else self._passed_to_network(node)
+        if not values:
             found = self._module.written.sources(node)
             if found is None or (not found.complete and not self._is_local(node)):
                 return None
             values = list(found.values)
         squares = {self._square(value, depth - 1) for value in values if value is not node}
         return squares.pop() if len(squares) == 1 else None
+
+    def _passed_to_network(self, node: cst.CSTNode) -> list[cst.BaseExpression]:
+        """What all calls of a network, at least one, pass for a parameter of its ``forward``."""
+        reached = self._module.values.reaching.of(node) if isinstance(node, cst.Name) else []
+        param = reached[0].node if len(reached) == 1 else None
+        function = self._module.function_of(node)
+        if not isinstance(param, cst.Param) or function is None or function.name.value != "forward":
+            return []
+        dispatch = self._module.fact(Dispatch)
+        given = dispatch.arguments_for(function, param)
+        return given if len(given) == len(dispatch.callers(function)) else []
 
     def _is_local(self, node: cst.CSTNode) -> bool:
         """Whether a name is only assigned in its function, or an attribute only in its class."""

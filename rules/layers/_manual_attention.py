@@ -35,6 +35,7 @@ class Attention:
     masked: bool = False
     steps: list[cst.BaseExpression] = field(default_factory=list)  #: what is applied to the scores, last first
     drops: list[cst.Call] = field(default_factory=list)  #: dropout of the weights
+    names: list[tuple[str, Binding]] = field(default_factory=list)  #: the names that the scores have had
 
 
 class ManualAttention:
@@ -54,7 +55,9 @@ class ManualAttention:
                 if product is None or not self._is_last(call, product):
                     continue
                 found.scores = product
-                if self._is_consumed(call, found, _DEPTH) and found.outputs and self._fits(found):
+                if not self._is_consumed(call, found, _DEPTH) or not found.outputs or not self._fits(found):
+                    continue
+                if not self._keeps_scores(found):
                     yield found
 
     # -- the softmax
@@ -123,6 +126,7 @@ class ManualAttention:
         """The product that a name was given, whatever was done to it under conditions."""
         products: set[cst.BaseExpression] = set()
         for binding in self._module.values.reaching.of(node):
+            found.names.append((node.value, binding))
             if binding.kind == "augment" and isinstance(binding.node, cst.AugAssign):
                 if not self._may_augment(binding.node, found):
                     return None
@@ -134,6 +138,25 @@ class ManualAttention:
                 return None
             products.add(product)
         return products.pop() if len(products) == 1 else None
+
+    def _keeps_scores(self, found: Attention) -> bool:
+        """Whether the scores are also returned or stored, under a name that they had before the softmax."""
+        for name, binding in found.names:
+            for use in self._tree.names.get(name, ()):
+                if self._tree.within(use, found.softmax) or self._is_in_call_or_attribute(use):
+                    continue
+                statement = self._tree.statement_of(use)
+                is_kept = isinstance(statement, cst.Return) or (
+                    isinstance(statement, cst.Assign)
+                    and statement.value is use
+                    and isinstance(statement.targets[0].target, (cst.Attribute, cst.Subscript))
+                )
+                if is_kept and binding in self._module.values.reaching.of(use):
+                    return True
+        return False
+
+    def _is_in_call_or_attribute(self, use: cst.Name) -> bool:
+        return isinstance(self._tree.parent(use), (cst.Attribute, cst.Arg))
 
     def _may_augment(self, statement: cst.AugAssign, found: Attention) -> bool:
         text = self._module.code(statement.value)

@@ -24,9 +24,9 @@ class ManualAttention(Rule):
     `torch.einsum`), scaled or masked in between, where the result is only multiplied with values, after dropout at
     most.
 
-    Not reported are weights that are returned, stored or used otherwise, learned vectors in place of queries or keys
-    (pooling), other changes of the scores (caps, biases by relative position, learned temperatures), and files that use
-    `scaled_dot_product_attention`, `flash_attn` or the like: there, the handwritten attention is the fallback.
+    Not reported are weights and scores that are returned, stored or used otherwise, learned vectors in place of queries
+    or keys (pooling), other changes of the scores (caps, biases by relative position, learned temperatures), and files
+    that use `scaled_dot_product_attention`, `flash_attn` or the like: there, the handwritten attention is the fallback.
 
     ## Why it is slow
     The matrix of scores has a number for each pair of positions and each head. It is written and read at every step:

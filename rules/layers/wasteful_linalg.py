@@ -8,7 +8,12 @@ from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Rule
 
 if TYPE_CHECKING:
+    import libcst as cst
+
     from torchlint.model.module import Module
+
+#: Functions that run once, by their names.
+_SETUP = re.compile(r"_*(load|read|save|prepare|preprocess|setup|set_up|init|reset|visuali[sz]e|plot|export)(_|$)")
 
 
 class WastefulLinalg(Rule):
@@ -24,7 +29,8 @@ class WastefulLinalg(Rule):
 
     Not reported are calls of NumPy, `torch.diag` of a product or a covariance, which takes the diagonal out, an
     inverse with a name, which may be used again, and slices by a bound that is seldom reached (`[:max_detections]`),
-    where most of the sort is read.
+    where most of the sort is read. Code that runs only once is not reported either: in a constructor, or in a
+    function named for loading, setting up or drawing.
 
     ## Why it is slow
     A product with a diagonal matrix costs `n` times as much as a multiplication of each column by its number, and so
@@ -76,10 +82,16 @@ class WastefulLinalg(Rule):
         from ._linalg import WastefulProducts
 
         for found in module.fact(WastefulProducts).all():
-            if module.fact(Purposes).is_self_test(found.node):
+            purposes = module.fact(Purposes)
+            if purposes.is_self_test(found.node) or purposes.runs_once(found.node) or _sets_up(module, found.node):
                 continue
             fix = None
             if found.better and not module.comment_on(found.node):
                 changes = edits.replace(module, found.node, found.better)
                 fix = Fix(f"write `{found.better}`", changes, Applicability.UNSAFE, "rounds differently")
             yield self.diagnostic(module, found.node, found.message, label=found.label, fix=fix)
+
+
+def _sets_up(module: Module, node: cst.CSTNode) -> bool:
+    function = module.function_of(node)
+    return function is not None and _SETUP.match(function.name.value) is not None

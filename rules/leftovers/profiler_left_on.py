@@ -27,8 +27,8 @@ class ProfilerLeftOn(Rule):
     ## What it does
     Flags `with torch.profiler.profile(...)` without a schedule, `with torch.autograd.profiler.profile(...)` and
     `emit_nvtx()` around a loop that trains or iterates over a loader, or inside of it at each iteration. Not flagged
-    are profilers that depend on an option, functions named for profiling, loops with few iterations and loops with a
-    `break`.
+    are profilers that depend on an option, functions named for profiling, programs annotated with `nvtx`, loops with
+    few iterations and loops with a `break`.
 
     ## Why it is slow
     The profiler records every operation with its times, and more with `record_shapes`, `with_stack` or
@@ -70,6 +70,8 @@ class ProfilerLeftOn(Rule):
     demo = ("CPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
+        if module.imports("nvtx"):
+            return  # the program is annotated for a profiler
         for call in module.own_calls(*_SCHEDULED, *_SWITCHED):
             block = _block_of(module, call)
             loop = None if block is None or not _always_on(call) else _recorded_loop(module, block)

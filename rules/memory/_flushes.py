@@ -13,6 +13,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.device_tests import asks_for_device
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.training.networks import Networks
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
 _CACHES = frozenset(
@@ -116,13 +117,28 @@ class Flushes:
     # -- steps
 
     def _step(self, call: cst.Call) -> StepPlace | None:
-        if self._is_for_a_purpose(call):
+        if self._is_for_a_purpose(call) or self._ends_a_phase(call):
             return None
         places = self._module.fact(StepPlaces)
         found = places.of(call, places.always, trained=True) or places.of(call, places.always)
         if found is None or any(map(self._is_for_a_purpose, found.calls)) or self._handles_models(found.step):
             return None
         return None if self._saves_memory(found.step) else found
+
+    def _ends_a_phase(self, call: cst.Call) -> bool:
+        """Whether a loop that runs a network precedes ``call`` in its function: a whole sampling or an evaluation."""
+        function = self._module.function_of(call)
+        if function is None:
+            return False
+        networks = self._module.fact(Networks)
+        index = self._tree.index(call)
+        return any(
+            isinstance(loop, (cst.For, cst.While))
+            and self._tree.index(loop) < index
+            and not self._tree.within(call, loop)
+            and any(map(networks.runs_network, self._tree.calls_in(loop.body)))
+            for loop in self._tree.nodes_in(function.body)
+        )
 
     def _saves_memory(self, step: cst.CSTNode) -> bool:
         """Whether a loop is there for machines with little memory: under ``if self.offload:``."""

@@ -103,7 +103,7 @@ class Growing:
         node = loop.node.iter
         if self._module.value(node).kind is Kind.MODULE or loop.over.kind is Kind.MODULE:
             return False
-        if isinstance(node, (cst.List, cst.Tuple)):
+        if isinstance(node, (cst.List, cst.Tuple)) or self._calls_target(loop.node):
             return False
         text = self._module.code(node)
         if _FEW.search(text):
@@ -113,6 +113,13 @@ class Growing:
             known = [number for number in numbers[:2] if isinstance(number, int)]
             return not (len(known) == len(numbers[:2]) and max(known, default=_MANY) < _MANY)
         return True
+
+    def _calls_target(self, loop: cst.For) -> bool:
+        """Whether the loop is over layers or functions: an iteration calls what it is given."""
+        targets = {node.value for node in self._tree.nodes_in(loop.target) if isinstance(node, cst.Name)}
+        return any(
+            isinstance(call.func, cst.Name) and call.func.value in targets for call in self._tree.calls_in(loop.body)
+        )
 
     def _counts_steps(self, loop: Loop) -> bool:
         """Whether the loop counts up to a number of steps, samples or positions."""

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _SINCE = {"torch.optim.Adam": (2, 0), "torch.optim.AdamW": (2, 0), "torch.optim.SGD": (2, 3)}
 #: Options that choose another implementation, or that the fused kernel does not support.
 _OTHERS = ("fused", "foreach", "capturable", "differentiable")
+#: So few tensors take few kernels.
+_FEW = 2
 #: The arguments of SGD before `momentum`: the parameters and `lr`.
 _BEFORE_MOMENTUM = 2
 #: Tensors that the kernel does not support, and libraries that replace the optimizer.
@@ -30,8 +32,9 @@ class UnfusedOptimizer(Rule):
     ## What it does
     Flags `torch.optim.Adam`, `AdamW`, and `SGD` with momentum, without `fused`, if the program trains on a CUDA device.
 
-    Not reported: calls with `foreach`, `capturable` or `differentiable`, and unknown arguments; and programs in whose
-    words there are sparse or complex parameters, sharded parameters (FSDP), DeepSpeed, or other accelerators.
+    Not reported: optimizers of one or two tensors; calls with `foreach`, `capturable` or `differentiable`, and unknown
+    arguments; and programs in whose words there are sparse or complex parameters, sharded parameters (FSDP), DeepSpeed,
+    or other accelerators.
 
     The rule is not on by default, because the step of the optimizer is often a small part of a training step, and the
     fused kernel is not faster on every GPU.
@@ -79,7 +82,7 @@ class UnfusedOptimizer(Rule):
         if not module.fact(Devices).uses_cuda or not module.fact(Gradients).backwards or mentions(module, _REASONS):
             return
         for call in module.own_calls(*_SINCE):
-            if not _has_kernel(module, call) or module.fact(Purposes).is_self_test(call.node):
+            if not _has_kernel(module, call) or _has_few(call) or module.fact(Purposes).is_self_test(call.node):
                 continue
             added = edits.set_argument(module, call.node, "fused", call.argument("fused"), "True")
             caution = "rounds differently; needs parameters of floating-point numbers on a supported device"
@@ -91,6 +94,19 @@ class UnfusedOptimizer(Rule):
                 notes=(Note.at(module, module.fact(Gradients).backwards[0], "the gradients are computed"),),
                 fix=None if added is None else Fix("add `fused=True`", added, Applicability.UNSAFE, caution),
             )
+
+
+def _has_few(call: Call) -> bool:
+    """Whether the optimizer gets only one or two tensors: ``Adam([latent])``."""
+    import libcst as cst
+
+    first = call.node.args[0] if call.node.args else None
+    given = first.value if first is not None and first.keyword is None else None
+    if not isinstance(given, (cst.List, cst.Tuple)) or len(given.elements) > _FEW:
+        return False
+    return all(
+        isinstance(item, cst.Element) and isinstance(item.value, (cst.Name, cst.Attribute)) for item in given.elements
+    )
 
 
 def _has_kernel(module: Module, call: Call) -> bool:

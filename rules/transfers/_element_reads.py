@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from torchlint.model.training.purpose import Purposes
 
 #: Functions and methods that give tuples, at least without further arguments.
 _TUPLES = frozenset({"unbind", "split", "chunk", "tensor_split", "meshgrid", "where", "nonzero", "broadcast_tensors"})
+_TYPE_TEST = re.compile(r"\bisinstance\(|\bis_tensor\(|\bhasattr\(|\btype\(")
 _CONVERTING = ("builtins.float", "builtins.int")
 
 
@@ -46,7 +48,7 @@ class ElementReads:
             if element is None:
                 continue
             found = self._repeated(call, element)
-            if found is None or self._is_once(found.loop):
+            if found is None or self._is_once(found.loop) or self._is_tested(call, found.loop):
                 continue
             if self._is_tensor(found.tensor):
                 yield found
@@ -55,6 +57,15 @@ class ElementReads:
         """Whether a constructor or the top level of a file runs the loop."""
         function = self._module.function_of(loop)
         return function is None or self._module.fact(Purposes).is_constructor(function)
+
+    def _is_tested(self, call: cst.Call, loop: cst.CSTNode) -> bool:
+        """Whether the read is under a test of the type: the elements may be numbers as well."""
+        return any(
+            isinstance(above, (cst.If, cst.IfExp))
+            and child is not above.test
+            and _TYPE_TEST.search(self._module.code(above.test)) is not None
+            for above, child in climb(self._tree, call, loop)
+        )
 
     def _read_by(self, call: cst.Call) -> cst.BaseExpression | None:
         """What a call takes a number off."""
@@ -115,6 +126,8 @@ class ElementReads:
     def _tensor_of(self, element: cst.BaseExpression, name: str, over: cst.BaseExpression) -> cst.BaseExpression | None:
         """The tensor of whose elements ``element`` is one: ``v`` of ``v[i]``, or what ``x`` iterates over."""
         if isinstance(element, cst.Name) and element.value == name:
+            while isinstance(over, cst.Call) and over.args and called_name(over) in ("tqdm", "trange", "track"):
+                over = over.args[0].value
             return None if isinstance(over, cst.Call) and self._is_counting(over) else over
         if not isinstance(element, cst.Subscript) or len(element.slice) != 1:
             return None

@@ -203,7 +203,7 @@ class Datasets(ForestFact):
 
     def _is_cuda_for(self, call: cst.Call, helper: cst.FunctionDef, item: cst.Call) -> bool:
         """Whether ``item`` in ``helper`` uses CUDA with what ``call`` passes: ``to(y.device)`` moves to where y is."""
-        target = _target(item)
+        target = self._assigned(_target(item))
         tensor = target.value if isinstance(target, cst.Attribute) and target.attr.value == "device" else None
         named = target if tensor is None else tensor
         reached = self._module.values.reaching.of(named) if isinstance(named, cst.Name) else []
@@ -216,6 +216,14 @@ class Datasets(ForestFact):
         if tensor is not None:
             return self._module.value(given).device is Device.CUDA
         return device_of(given, self._module.values) is Device.CUDA or self.is_cuda_device(given)
+
+    def _assigned(self, node: cst.BaseExpression | None) -> cst.BaseExpression | None:
+        """``y.device`` behind ``device``, if that is all that is assigned to it."""
+        reached = self._module.values.reaching.of(node) if isinstance(node, cst.Name) else []
+        only = reached[0] if len(reached) == 1 else None
+        if only is None or only.kind != "assign" or only.path or not isinstance(only.value, cst.Attribute):
+            return node
+        return only.value
 
     def _is_resident(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is taken from an attribute of ``self`` that the class itself moves to a device, once."""
@@ -242,6 +250,15 @@ class Datasets(ForestFact):
         return last in ("device", "_device", "dev", "gpu", "cuda_device") or last.endswith("_device")
 
     # -- data in memory
+
+    def is_counted(self, dataset: cst.BaseExpression | None) -> bool:
+        """Whether the items are only numbers: ``range(n)``, ``list(range(n))``."""
+        if isinstance(dataset, cst.Name):
+            reached = self._module.values.reaching.of(dataset)
+            dataset = reached[0].value if len(reached) == 1 and not reached[0].path else None
+        while isinstance(dataset, cst.Call) and dataset.args and self._module.name_of(dataset.func) == "builtins.list":
+            dataset = dataset.args[0].value
+        return isinstance(dataset, cst.Call) and self._module.name_of(dataset.func) == "builtins.range"
 
     def in_memory(self, dataset: cst.BaseExpression | None) -> bool:
         """Whether the items surely cost little: tensors, lists, a class that only indexes, or that has but a few."""

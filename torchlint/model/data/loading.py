@@ -354,8 +354,15 @@ class Loading(ForestFact):
                 for method in self._datasets.item_functions(definition):
                     found.update((work.node, work) for work in self._datasets.cuda_work(method, ItemRole.DATASET))
         for loader in self._module.fact(Loaders).calls:
-            found.update((work.node, work) for work in self.cuda_work(loader))
+            # A function that selects from data on the GPU, by positions, has no batch to copy.
+            on_gpu = self._datasets.is_counted(self.dataset(loader)) and not self._has_workers(loader)
+            works = self.cuda_work(loader)
+            found.update((work.node, work) for work in works if not (on_gpu and work.role is ItemRole.COLLATE))
         return sorted(found.values(), key=lambda work: self._tree.index(work.node))
+
+    def _has_workers(self, loader: Call) -> bool:
+        workers = loader.argument("num_workers")
+        return not (workers.absent or workers.literal() == "0")
 
     def yields_host_tensors(self, loader: Call) -> bool:
         """Whether the file shows that the loader's batches are tensors on the host, as its own collation makes them."""
