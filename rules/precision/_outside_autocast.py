@@ -103,7 +103,7 @@ class OutsideAutocast:
 
     @cached_property
     def _trained(self) -> list[cst.Call]:
-        """The forward passes under autocast that a backward pass goes through."""
+        """The forward passes under autocast whose gradients a backward pass computes."""
         found = []
         for autocast in self._autocasts.all:
             if autocast.enabled is False or autocast.device not in (Device.CUDA, None):

@@ -11,7 +11,7 @@ _READ = re.compile(r"\.item\(\)|(?:float|int)\(")
 _BEFORE = re.compile(r"(?<!\w)(?:(\w+)\[)?(\w+)\]?$")
 _AFTER = re.compile(r"(?:(\w+)\[)?(\w+)\]?\)")
 #: The variables of a loop and what it iterates over; a pattern that begins with a literal is quick.
-_LOOP = re.compile(r"for\s([^:\n]{1,120}?)\sin\b\s*([^:\n\]]{1,120})")
+_LOOP = re.compile(r"for\s([^:\n]{1,120}?)\sin\b(?=\s*([^:\n\]]{1,120}))")
 _WORD = re.compile(r"\w+")
 _END = re.compile(r"[)\]}]*\s*(?:\bif\b.*)?$")
 

@@ -13,7 +13,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import called_name, last_part
 from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.gradients import Gradients
-from torchlint.model.training.repetition import Repeated
+from torchlint.model.training.step_places import StepPlace, StepPlaces
 
 from ._host_reads import HostReads
 
@@ -43,7 +43,7 @@ class MaskedLoss:
     selected: tuple[cst.BaseExpression, cst.BaseExpression]  #: output and target before the selection
     by_class: bool  #: whether the loss can ignore an index
     is_direct: bool  #: whether the selections are in the call
-    repeated: Repeated
+    repeated: StepPlace
 
 
 class MaskedLosses:
@@ -83,14 +83,14 @@ class MaskedLosses:
         is_direct = output is given[0] and target is given[1]
         return MaskedLoss(call, mask, (output.value, target.value), loss in _BY_CLASS, is_direct, repeated)
 
-    def _forward(self, call: cst.Call) -> Repeated | None:
+    def _forward(self, call: cst.Call) -> StepPlace | None:
         """The ``forward`` around a call, of a class whose base is not seen."""
         function = self._module.function_of(call)
         if function is None or function.name.value != "forward" or self._tree.class_of(function) is None:
             return None
-        return Repeated(function)
+        return StepPlace(function, (), trains=True)
 
-    def _is_in_training(self, call: cst.Call, repeated: Repeated) -> bool:
+    def _is_in_training(self, call: cst.Call, repeated: StepPlace) -> bool:
         """Whether a loss on a GPU is part of a backward pass, or is computed in a `forward`, wherever that runs."""
         if isinstance(repeated.step, cst.FunctionDef):
             return repeated.step.name.value in ("forward", "training_step", "compute_loss")

@@ -69,7 +69,13 @@ class BooleanMaskInLoss(Rule):
                 found.call,
                 f"indexing with the mask `{mask}` waits for the GPU at every training step",
                 label="only the GPU knows how many items are selected",
-                notes=(Note.at(module, found.repeated.call or found.repeated.place, "runs at every step"),),
+                notes=(
+                    Note.at(
+                        module,
+                        found.repeated.calls[0] if found.repeated.calls else found.repeated.step,
+                        "runs at every step",
+                    ),
+                ),
                 fix=_fix(module, found),
                 cause=Cause((module.tree.index(function or found.call), mask), "also indexed"),
             )
