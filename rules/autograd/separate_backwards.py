@@ -24,8 +24,8 @@ class SeparateBackwards(Rule):
 
     ## Why it is slow
     `backward()` adds to the gradients, so that two passes give the gradients of the sum. Each pass computes the
-    gradients of the layers that the losses share, and computes the gradients of their weights again. For a large
-    trunk with small heads, two passes take nearly twice the time of one.
+    gradients of the layers that the losses share. For a large trunk with small heads, two passes take nearly twice
+    the time of one.
 
     ## Example
     ```python
