@@ -14,15 +14,13 @@ from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
 
+from ._generation_words import STATE
+
 _CATS = ("torch.cat", "torch.concat", "torch.concatenate", "torch.hstack")
 #: What chooses a token.
 _CHOOSES = frozenset({"argmax", "multinomial", "topk", "sample", "max", "sort", "gumbel_softmax"})
 #: The last item of an output: `logits[:, -1, :]`, `logits[:, -1:]`.
 _LAST = re.compile(r"\[\s*:\s*,\s*-\s*1\b|\[\s*-\s*1\b|\[\s*\.\.\.\s*,\s*-\s*1\b")
-#: Words of a loop or call that keeps something of the tokens before.
-_STATE = re.compile(
-    r"past|cache|hidden|state|mems?\b|memory_kv|start_pos|offset|inference_params|incremental", re.IGNORECASE
-)
 #: Names of functions that generate.
 _GENERATES = re.compile(
     r"generat|sampl|decod|greedy|infer|translat|predict|synth|complet|continu|beam|answer|chat", re.IGNORECASE
@@ -70,7 +68,7 @@ class UncachedGeneration:
         first, new = (item.value for item in parts.elements)
         if not isinstance(first, cst.Name) or first.value != target.value or not self._is_along_sequence(cat):
             return None
-        if _STATE.search(self._module.code(loop)) or not self._generates(cat):
+        if STATE.search(self._module.code(loop)) or not self._generates(cat):
             return None
         for call in self._tree.calls_in(loop.body):
             if self._is_forward_of(call, target.value, loop) and self._is_made_by(new, call, loop):
@@ -95,7 +93,7 @@ class UncachedGeneration:
         """Whether a call runs a network on the whole sequence, or its last part, and passes nothing kept before."""
         if not self._runs(call) or any(item.star for item in call.args):
             return False
-        if any(item.keyword is not None and _STATE.search(item.keyword.value) for item in call.args):
+        if any(item.keyword is not None and STATE.search(item.keyword.value) for item in call.args):
             return False
         return any(self._is_sequence(item.value, sequence, loop, 3) for item in call.args)
 

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 from torchlint.rule import Default, Diagnostic, Note, Rule
 
+from ._generation_words import generates_uncached
+
 if TYPE_CHECKING:
     from torchlint.model.module import Module
 
@@ -58,6 +60,11 @@ class UncachedGeneration(Rule):
     default = Default.INFO
     words = ("torch", (".cat(", ".hstack(", ".concat(", " cat(", "(cat("), "-1")
     demo = ("CPU",)
+
+    @classmethod
+    def may_concern(cls, text: str) -> bool:
+        """Whether a loop may choose tokens and append them."""
+        return super().may_concern(text) and generates_uncached(text)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._uncached import UncachedGeneration as Generation

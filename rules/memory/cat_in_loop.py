@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint.rule import Diagnostic, Note, Rule
-
-from ._growth_words import grows_by_cat
+from torchlint.rule.growth_words import grows_by_cat
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 from torchlint.rule import Applicability, Cause, Default, Diagnostic, Edit, Fix, Note, Rule
 
+from ._mask_words import selects_for_loss
+
 if TYPE_CHECKING:
     from torchlint.model.module import Module
 
@@ -57,6 +59,11 @@ class BooleanMaskInLoss(Rule):
     name = "boolean-mask-in-loss"
     default = Default.INFO
     words = ("torch", "[", ("loss", "Loss", "entropy", "criteri"), ("==", "!=", ">", "<", ".bool()", ".eq(", ".ne("))
+
+    @classmethod
+    def may_concern(cls, text: str) -> bool:
+        """Whether two tensors may be indexed with the same mask."""
+        return super().may_concern(text) and selects_for_loss(text)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._masked_losses import MaskedLosses

@@ -1,8 +1,9 @@
-"""Words without which a text grows no tensor by ``cat``; no heavy imports."""
+"""Which loops of a text append to a tensor by ``cat``, for the screens of rules; no heavy imports."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from torchlint.rule.loop_words import indentation, loop_around
 from torchlint.source.lexemes import closing_bracket
@@ -20,8 +21,17 @@ _TEST = re.compile(r"[ \t]*(?:if|elif|while)\b")
 
 
 def grows_by_cat(text: str) -> bool:
-    """Whether a call such as ``torch.cat`` in a loop adds to the name that its result is assigned to."""
+    """Whether a call such as ``torch.cat`` in a loop appends to its target, which the loop does not read."""
     return any(_grows(text, call.start(), call[1]) for call in _CAT.finditer(text))
+
+
+def growing_loops(text: str) -> Iterator[str]:
+    """The texts of the loops in which a call such as ``torch.cat`` appends to the variable it is assigned to."""
+    for call in _CAT.finditer(text):
+        target = _target(text, call.start(), call[1]) if "." not in call[1] else None
+        loop = loop_around(text, call.start()) if target is not None else None
+        if loop is not None:
+            yield text[loop : _end(text, loop)]
 
 
 def _grows(text: str, start: int, name: str) -> bool:

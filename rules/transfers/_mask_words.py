@@ -1,0 +1,24 @@
+"""Words without which a text selects nothing by a mask for a loss; no heavy imports."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+#: An index that is a name, or a comparison.
+_INDEX = re.compile(r"\[\s*(~?\w+|[^\[\]\n:,'\"]{1,80}(?:[=!]=|[<>])[^\[\]\n:,'\"]{1,80}|[^\[\]\n:,'\"]{1,80}\))\s*\]")
+_COMPARED = re.compile(r"[=!]=|[<>]|\.(?:bool|eq|ne|gt|ge|lt|le|isfinite|isnan|logical_)|torch\.|[~&|]")
+
+
+def selects_for_loss(text: str) -> bool:
+    """Whether two tensors are indexed with the same comparison, or with the same name of one."""
+    counted = Counter(found[1] for found in _INDEX.finditer(text))
+    return any(number > 1 and _may_be_mask(text, index) for index, number in counted.items())
+
+
+def _may_be_mask(text: str, index: str) -> bool:
+    name = index.lstrip("~")
+    if not name.isidentifier():
+        return _COMPARED.search(index) is not None
+    values = re.finditer(rf"{name}\s{{0,3}}=(?!=)([^\n]*)", text)  # begins with a literal: quick
+    return any(_COMPARED.search(value[1]) is not None or value[1].rstrip().endswith("(") for value in values)
