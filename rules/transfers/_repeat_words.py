@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
+from torchlint.rule.loop_words import loop_around
+
 #: A move, unless its only argument is a number format.
 _MOVE = re.compile(r"\b([A-Za-z_][\w.]*)\.(?:to|cuda)\((?!(?:dtype=)?(?:torch\.(?!device)\w+|[\w.]*dtype)\))")
-_LINES = 300  #: lines of a loop before a statement
 
 
 def moves_repeatedly(text: str) -> bool:
@@ -25,7 +26,7 @@ def moves_repeatedly(text: str) -> bool:
         line = text[start : text.find("\n", start) % (len(text) + 1)].rstrip()
         assigned = before.strip() == f"{name} =" and called[name]
         alone = not before.strip() and line.endswith(")")
-        if (made[name] or assigned or alone) and _is_in_loop(text, start, start + _indent(before)):
+        if (made[name] or assigned or alone) and loop_around(text, move.start()) is not None:
             return True
     return False
 
@@ -39,27 +40,3 @@ def _is_called(text: str, name: str) -> bool:
             return True
         at = text.find(f"{name}(", at + 1)
     return False
-
-
-def _is_in_loop(text: str, start: int, at: int) -> bool:
-    """Whether a loop is around the line that begins at ``start``, by the indentation of lines."""
-    indent = _indent(text[start:at])
-    for _ in range(_LINES):
-        if start == 0 or indent == 0:
-            return False
-        before = text.rfind("\n", 0, start - 1) + 1
-        line, start = text[before:start], before
-        if line.isspace() or _indent(line) >= indent:
-            continue
-        indent, words = _indent(line), line.split(None, 1)
-        if words[0].startswith((")", "]", "}")):
-            indent += 1  # the statement that ends here begins above, with the same indentation
-        if words[0] in ("for", "while"):
-            return True
-        if words[0] in ("def", "class", "async"):
-            return False
-    return True
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip())
