@@ -194,7 +194,7 @@ def _run_rules(
     except deadline.DeadlineError:
         _forget_forests()
         raise InternalError(
-            f"{source.path}: left out: its analysis takes longer than `timeout`, {settings.timeout:g} s of CPU time "
+            f"{source.path}: skipped: its analysis takes longer than `timeout`, {settings.timeout:g} s of CPU time "
             f"and one more for every {_CHARACTERS:,} characters"
         ) from None
 
