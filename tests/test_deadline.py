@@ -53,7 +53,7 @@ def test_a_file_that_takes_too_long_is_left_out(monkeypatch: pytest.MonkeyPatch)
         assert check(Source.from_text(PROGRAM, "a.py"), settings, on_crash=crashes.append) == []
     (crash,) = crashes
     assert str(crash) == (
-        "a.py: left out: its analysis takes longer than `timeout`, 0.1 s of CPU time and one more for every 20,000 "
+        "a.py: skipped: its analysis takes longer than `timeout`, 0.1 s of CPU time and one more for every 20,000 "
         "characters"
     )
     assert check(Source.from_text(PROGRAM, "a.py"), torchlint.load_settings()) != []
@@ -88,5 +88,5 @@ def test_what_is_no_time_is_refused(value: object) -> None:
 def test_the_command_line_has_it(tmp_path: Path, torchlint_in: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     (tmp_path / "a.py").write_text(PROGRAM)
     done = torchlint_in(tmp_path, "--timeout", "1e-9", "a.py")
-    assert "error: a.py: left out: its analysis takes longer than `timeout`, 1e-09 s of CPU time" in done.stderr
+    assert "error: a.py: skipped: its analysis takes longer than `timeout`, 1e-09 s of CPU time" in done.stderr
     assert done.returncode == 2

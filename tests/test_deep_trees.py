@@ -10,7 +10,7 @@ import pytest
 
 import torchlint
 from torchlint.source.parsing import parse_texts
-from torchlint.source.stack import NoRoomError, with_room
+from torchlint.source.stack import StackError, with_large_stack
 
 HEAD = """\
 from torch.utils.data import DataLoader
@@ -67,11 +67,11 @@ def test_room_passes_on_what_happens() -> None:
     def fail() -> None:
         raise KeyError("x")
 
-    assert with_room(lambda: depth(20_000)) == 20_000
+    assert with_large_stack(lambda: depth(20_000)) == 20_000
     with pytest.raises(RecursionError):
         depth(20_000)
     with pytest.raises(KeyError):
-        with_room(fail)
+        with_large_stack(fail)
 
 
 def test_without_memory_for_the_stack_there_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,8 +79,8 @@ def test_without_memory_for_the_stack_there_is_an_answer(monkeypatch: pytest.Mon
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", start)
-    with pytest.raises(NoRoomError):
-        with_room(lambda: 1)
+    with pytest.raises(StackError):
+        with_large_stack(lambda: 1)
     (found,) = torchlint.check_text(f"{HEAD}        opt.zero_grad()  # no text like it was parsed before\n")
     assert found.message.startswith("the file cannot be checked: there is not enough memory to parse it")
 

@@ -120,7 +120,7 @@ def test_a_fix_whose_result_is_not_python_is_left_out_and_told(demo: MakeSetting
     result = fix(Source.from_text("a = LOUD\nb = BREAK\nc = LOUD\n", "a.py"), demo())
     assert result.source.text == "a = loud\nb = BREAK\nc = loud\n"
     assert [one.code for one in result.diagnostics] == ["ZZ104"]
-    assert result.errors == ("a.py: the fix of ZZ104 on line 2 was left out: its result is not Python",)
+    assert result.errors == ("a.py: the fix of ZZ104 on line 2 was not applied: its result is not valid Python",)
 
 
 def renamed(names: Callable[[str], dict[str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +152,7 @@ def test_a_fix_that_stays_wrong_beside_another_is_left_out_and_told_once(
     renamed(lambda text: {"A": "k", "B": "k"}, monkeypatch)
     result = fix(Source.from_text("f(A=1, B=2)\n", "a.py"), demo())
     assert result.source.text == "f(k=1, B=2)\n"
-    assert result.errors == ("a.py: the fix of ZZ1 on line 1 was left out: its result is not Python",)
+    assert result.errors == ("a.py: the fix of ZZ1 on line 1 was not applied: its result is not valid Python",)
 
 
 def test_an_import_may_not_come_before_future_imports(demo: MakeSettings) -> None:

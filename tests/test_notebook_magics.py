@@ -100,4 +100,6 @@ def test_a_cell_may_await_and_import_from_the_future(demo: MakeSettings) -> None
 def test_a_fix_may_not_break_a_cell_that_awaits(demo: MakeSettings) -> None:
     result = fix(read(document("x = await BREAK")), demo())
     assert result.source.text == "x = await BREAK"
-    assert result.errors == ("n.ipynb: the fix of ZZ104 on line 1 of cell 2 was left out: its result is not Python",)
+    assert result.errors == (
+        "n.ipynb: the fix of ZZ104 on line 1 of cell 2 was not applied: its result is not valid Python",
+    )

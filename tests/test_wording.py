@@ -1,15 +1,21 @@
-"""What rules say in messages, pages and docstrings: the terms of linters and of the PyTorch documentation."""
+"""Messages, pages, docstrings and comments have the terms of linters and of the PyTorch documentation."""
 
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-RULES = sorted((ROOT / "rules").glob("*/*.py"))
+#: Folders of which not all texts are revised yet.
+OTHERS = ("torchlint/model/training/", "torchlint/model/data/")
+FILES = sorted(
+    path.relative_to(ROOT).as_posix() for folder in ("rules", "torchlint") for path in (ROOT / folder).rglob("*.py")
+)
 
 #: Words for which there is a plain or a standard term: fix, is, works, reported, manually, iterates over, discarded ...
 UNUSUAL = re.compile(
@@ -18,16 +24,18 @@ UNUSUAL = re.compile(
 )
 
 
-def texts_of(path: Path) -> list[tuple[int, str]]:
-    """The strings of a file that contain words, docstrings included, each with its row."""
-    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+def texts_of(code: str) -> list[tuple[int, str]]:
+    """The strings that contain words, docstrings included, and the comments of a file, each with its row."""
     strings = [
-        (node.lineno, node.value) for node in nodes if isinstance(node, ast.Constant) and type(node.value) is str
+        (node.lineno, node.value)
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.Constant) and type(node.value) is str and " " in node.value
     ]
-    return [(row, text) for row, text in strings if " " in text]
+    tokens = tokenize.generate_tokens(io.StringIO(code).readline)
+    return strings + [(token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT]
 
 
-@pytest.mark.parametrize("path", RULES, ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_the_texts_of_a_rule_use_standard_terms(path: Path) -> None:
-    found = [(row, match[0]) for row, text in texts_of(path) for match in UNUSUAL.finditer(text)]
-    assert found == []
+@pytest.mark.parametrize("file", [file for file in FILES if not file.startswith(OTHERS)])
+def test_texts_use_standard_terms(file: str) -> None:
+    code = (ROOT / file).read_text(encoding="utf-8")
+    assert [(row, match[0]) for row, text in texts_of(code) for match in UNUSUAL.finditer(text)] == []

@@ -222,7 +222,7 @@ class ManualAttention:
             node = node.func.value
         return (dotted_name(node) or "").startswith("self.")
 
-    # -- behind it
+    # -- after it
 
     def _is_consumed(self, node: cst.BaseExpression, found: Attention, depth: int, is_turned: bool = False) -> bool:
         """Whether the weights in ``node`` only go through dropout into products with values.

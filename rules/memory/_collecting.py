@@ -12,7 +12,7 @@ from ._growing import Growth
 
 
 def fix_of(module: Module, found: Growth) -> Fix | None:
-    """``x = []`` before the loop, ``x.append(y)`` in it, ``x = torch.cat(x)`` behind it."""
+    """``x = []`` before the loop, ``x.append(y)`` in it, ``x = torch.cat(x)`` after it."""
     start = _start(module, found)
     appended = _append(module, found)
     if start is None or appended is None or found.loop.node.orelse is not None:

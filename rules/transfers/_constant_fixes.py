@@ -153,7 +153,7 @@ def _is_changed(module: Module, statement: cst.Assign, name: str) -> bool:
 
 
 def _is_chained(module: Module, node: cst.CSTNode, whole: cst.BaseExpression) -> bool:
-    """Whether ``whole`` is ``node`` with methods and subscripts behind it."""
+    """Whether ``whole`` is ``node`` followed by methods and subscripts."""
     above = module.tree.parent(node)
     while above is not None and node is not whole:
         held = above.func if isinstance(above, cst.Call) else getattr(above, "value", None)

@@ -71,7 +71,7 @@ class UsageError(Exception):
 
 
 class _ChooseColour(argparse.Action):
-    """``--color``, which counts for the help and for the errors of the options behind it too."""
+    """``--color``, which applies to the help and to the errors of the options after it as well."""
 
     def __call__(
         self,

@@ -1,4 +1,4 @@
-"""Write the completion scripts anew: ``python -m torchlint.completions``."""
+"""Write the completion scripts again: ``python -m torchlint.completions``."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def insert_before(module: Module, statement: cst.CSTNode, *lines: str) -> Edits 
 
 
 def insert_after(module: Module, statement: cst.CSTNode, line: str) -> Edits | None:
-    """Put ``line`` on a row of its own, as indented as ``statement``, behind it, its row and its comment."""
+    """Put ``line`` on a row of its own, as indented as ``statement``, after it, its row and its comment."""
     import libcst as cst
 
     start = module.span(statement)[0]

@@ -114,6 +114,6 @@ def end_with_parentheses(module: Module, node: cst.BaseExpression) -> int:
 
 
 def next_token(module: Module, offset: int) -> int:
-    """The offset of the first token at ``offset`` or behind it: no blank, comment or end of a row."""
+    """The offset of the first token at ``offset`` or after it: not a blank, comment or end of a row."""
     match = _BLANKS.match(module.text, offset)
     return match.end() if match else offset

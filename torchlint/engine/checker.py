@@ -24,7 +24,7 @@ from torchlint.source.lexemes import code_of, comments_in
 from torchlint.source.parsing import TOO_DEEP, ParseError, check_syntax, garbage_collection_paused
 from torchlint.source.paths import in_project, is_in_package, is_vendored
 from torchlint.source.source import Source, SourceError
-from torchlint.source.stack import NoRoomError, with_room
+from torchlint.source.stack import StackError, with_large_stack
 from torchlint.source.timing import phase
 
 if TYPE_CHECKING:
@@ -74,13 +74,13 @@ def check(
         syntax = syntax or (imports_torch(source.text) and not is_vendored(place))
     if rules and is_vendored(place):
         rules, checked = [], set()
-    answers = _Answers(bool(rules))
+    results = _RuleResults(bool(rules))
     try:
         if rules:
-            answers = _answers(source, settings, rules, is_cancelled)
-        if not answers.asked and syntax and settings.enabled(INVALID_SYNTAX.code, source.path):
+            results = _run_rules(source, settings, rules, is_cancelled)
+        if not results.parsed and syntax and settings.enabled(INVALID_SYNTAX.code, source.path):
             check_syntax(source.code)
-        diagnostics = answers.diagnostics
+        diagnostics = results.diagnostics
     except ParseError as error:
         diagnostics, checked = [], set()
         if settings.enabled(INVALID_SYNTAX.code, source.path):
@@ -88,10 +88,10 @@ def check(
     except InternalError as crash:
         on_crash(crash)
         return []
-    for crashed, reason in answers.crashes.items():
+    for crashed, reason in results.crashes.items():
         on_crash(reason)
         checked.discard(crashed)
-    if (answers.asked or syntax) and source.broken:
+    if (results.parsed or syntax) and source.broken:
         checked = set()
         if settings.enabled(INVALID_SYNTAX.code, source.path):
             diagnostics += [_invalid_syntax(source, error, "this cell") for error in source.broken]
@@ -134,7 +134,7 @@ def texts_around(source: Source, settings: Settings) -> Mapping[str, str]:
 
 
 def basis(source: Source, settings: Settings, found: Sequence[Diagnostic]) -> Basis:
-    """What the diagnostics of a file depend on. It asks again what `check` has asked, whose answers are kept."""
+    """What the diagnostics of a file depend on. It asks again what `check` has asked, whose results are kept."""
     from torchlint.project.context import dependencies, shape_of
     from torchlint.project.roots import in_root
 
@@ -169,50 +169,54 @@ def unreadable(path: str, error: SourceError, settings: Settings) -> list[Diagno
 
 
 @dataclass
-class _Answers:
-    """What the rules said of a file."""
+class _RuleResults:
+    """The results of the rules on a file."""
 
-    asked: bool  #: whether the file was parsed for them
+    parsed: bool  #: whether the file was parsed for them
     diagnostics: list[Diagnostic] = field(default_factory=list)
     crashes: dict[str, InternalError] = field(default_factory=dict)  #: by code of the rule that raised
 
 
-def _answers(source: Source, settings: Settings, rules: Sequence[Rule], is_cancelled: Callable[[], bool]) -> _Answers:
-    """What rules say of a file, whose trees may be deep. Raises ParseError, InternalError and AbandonedError."""
-    ask = partial(_ask_all, source, settings, rules, is_cancelled)
+def _run_rules(
+    source: Source, settings: Settings, rules: Sequence[Rule], is_cancelled: Callable[[], bool]
+) -> _RuleResults:
+    """The results of rules on a file, whose trees may be deep. Raises ParseError, InternalError and AbandonedError."""
+    run = partial(_run_all, source, settings, rules, is_cancelled)
     try:
         try:
-            return ask()
+            return run()
         except RecursionError:
             _forget_forests()
-        return with_room(ask)
-    except (RecursionError, NoRoomError):
+        return with_large_stack(run)
+    except (RecursionError, StackError):
         _forget_forests()
         raise ParseError(TOO_DEEP) from None
     except deadline.DeadlineError:
         _forget_forests()
         raise InternalError(
-            f"{source.path}: left out: its analysis takes longer than `timeout`, {settings.timeout:g} s of CPU time "
+            f"{source.path}: skipped: its analysis takes longer than `timeout`, {settings.timeout:g} s of CPU time "
             f"and one more for every {_CHARACTERS:,} characters"
         ) from None
 
 
 def _forget_forests() -> None:
-    """After an answer that was broken off: what is kept for other files may be half done."""
+    """After an interrupted analysis: what is kept for other files may be incomplete."""
     from torchlint.model import forests
 
     forests.forget()
 
 
-def _ask_all(source: Source, settings: Settings, rules: Sequence[Rule], is_cancelled: Callable[[], bool]) -> _Answers:
+def _run_all(
+    source: Source, settings: Settings, rules: Sequence[Rule], is_cancelled: Callable[[], bool]
+) -> _RuleResults:
     """The same. Raises RecursionError too."""
     with phase("project"):
         around = _context(source, settings)
     known = around[0].known_text if around else code_of(source.text)
     rules = [rule for rule in rules if rule.may_apply(known)]
-    answers = _Answers(bool(rules))
+    results = _RuleResults(bool(rules))
     if not rules:
-        return answers
+        return results
     if is_cancelled():
         raise AbandonedError
     limit = settings.timeout + len(known) / _CHARACTERS if settings.timeout else float("inf")
@@ -222,10 +226,10 @@ def _ask_all(source: Source, settings: Settings, rules: Sequence[Rule], is_cance
             if is_cancelled():
                 raise AbandonedError
             try:
-                answers.diagnostics += _ask(rule, module, source)
+                results.diagnostics += _run_rule(rule, module, source)
             except InternalError as crash:
-                answers.crashes[rule.code] = crash
-    return answers
+                results.crashes[rule.code] = crash
+    return results
 
 
 def _context(source: Source, settings: Settings) -> tuple[Context, str] | None:
@@ -286,8 +290,8 @@ def _model(
         forests.done(forest)
 
 
-def _ask(rule: Rule, module: Module, source: Source) -> list[Diagnostic]:
-    """What one rule says of code that may run, each diagnostic with the rows on which a suppression counts."""
+def _run_rule(rule: Rule, module: Module, source: Source) -> list[Diagnostic]:
+    """What one rule finds in code that may run, each diagnostic with the rows on which a suppression counts."""
     from torchlint.model.training.purpose import Purposes
 
     fixes: dict[int, Fix | None] = {}  # many findings may share one fix of many edits

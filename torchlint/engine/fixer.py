@@ -70,11 +70,13 @@ def fix(
             refused.add(_identity(current, culprit))
             cell, row, _ = current.position(culprit.start)
             place = f"line {row}" if cell is None else f"line {row} of cell {cell}"
-            errors.append(f"{source.path}: the fix of {culprit.code} on {place} was left out: its result is not Python")
+            errors.append(
+                f"{source.path}: the fix of {culprit.code} on {place} was not applied: its result is not valid Python"
+            )
         for diagnostic in wanted:  # edits that no file can hold; said once, and never tried again
             if not is_well_formed(diagnostic, len(current.text)):
                 refused.add(_identity(current, diagnostic))
-                errors.append(f"{source.path}: the fix of {diagnostic.code} was left out: its edits overlap")
+                errors.append(f"{source.path}: the fix of {diagnostic.code} was not applied: its edits overlap")
         if not sound:
             continue
         current = current.edited(edits_of(sound))

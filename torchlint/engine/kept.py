@@ -53,7 +53,7 @@ class _Kept:
 class _Content:
     """What a file of the cache contains."""
 
-    results: Mapping[str, _Kept]  #: by path relative to the root, with `_NAMED` behind it if it was named
+    results: Mapping[str, _Kept]  #: by path relative to the root, followed by `_NAMED` if it was named
     around: tuple[frozenset[str], ...] = ()
     project: Snapshot | None = None  #: None while all results depend on their own files alone
 

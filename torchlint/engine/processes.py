@@ -98,7 +98,7 @@ def _run_alone(files: Sequence[File], indices: Sequence[int], request: Request) 
                     yield index, pool.submit(run_file, files[index], request).result()
                 except BrokenProcessPool:
                     path = files[index].path
-                    died = f"{path}: the process that checked this file died; it was left out"
+                    died = f"{path}: the process that checked this file died; the file was skipped"
                     yield index, Result(path, errors=(died,))
                     break
 

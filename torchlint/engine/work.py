@@ -1,4 +1,4 @@
-"""One file, or some: read, checked, fixed as far as that is asked for. Nothing in a file makes this raise."""
+"""One file, or some: read, checked and, if requested, fixed. No file content raises an error here."""
 
 from __future__ import annotations
 

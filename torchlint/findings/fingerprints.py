@@ -19,7 +19,7 @@ def fingerprints(source: Source, diagnostics: Sequence[Diagnostic]) -> list[str]
 
     It is made of the rule, of the code on the line up to and including the flagged piece (a call without its
     arguments), white space aside, and of how many findings above have all this in common. So it stays the same when
-    lines move, code is indented or formatted otherwise, or the message is worded anew. The path is left to the caller.
+    lines move, code is indented or formatted otherwise, or the message is reworded. The path is left to the caller.
     """
     seen: Counter[tuple[str, str]] = Counter()
     result = [""] * len(diagnostics)

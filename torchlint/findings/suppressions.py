@@ -139,7 +139,7 @@ def find_suppressions(source: Source) -> Iterator[Suppression]:
             continue
         for match in _DIRECTIVE.finditer(source.code, lexeme.start(), lexeme.end()):
             if match["colon"] and not match["codes"]:
-                continue  # a colon, but no code behind it: no suppression, as in ruff
+                continue  # a colon, but no code after it: not a suppression, as in ruff
             row, column = source.location(match.start())
             if match["whole"] and source.line(row)[: column - 1].strip():
                 continue  # a comment for the whole file is on its own line, as in ruff

@@ -35,7 +35,7 @@ def of_context(context: Context) -> Forest | None:
 
 
 def forget() -> None:
-    """Keep none: an answer within one of them was broken off."""
+    """Keep none: an analysis of one of them was interrupted."""
     while _forests:
         _forests.popitem()[1].release()
 

@@ -37,7 +37,7 @@ def listed(names: Sequence[str]) -> tuple[str, ...]:
 
 
 class Configs:
-    """Configuration files. Nothing is read before a key is asked for; what was read is kept."""
+    """Configuration files. Nothing is read before a key is requested; what was read is kept."""
 
     def __init__(self, root: str, files: Sequence[str]) -> None:
         """The paths of `files` are relative to the root."""

@@ -90,7 +90,7 @@ class Dependencies:
 
 
 class ProjectState:
-    """The files under a root as they are now; nothing is looked at before it is asked for, or by `look`."""
+    """The files under a root as they are now; nothing is read before it is requested, or before `look`."""
 
     def __init__(self, root: str, deep: bool) -> None:
         self._root = root

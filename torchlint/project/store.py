@@ -23,7 +23,7 @@ MAX_NOTEBOOK_BYTES = 20_000_000
 
 
 class Entry:
-    """One file. All but its path is worked out when it is asked for."""
+    """One file. All but its path is computed on demand."""
 
     def __init__(self, path: str, root: str, given: str | None = None) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""What is worked out about a snapshot, and the thread that does it."""
+"""The analysis of a snapshot, and the thread that does it."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Worker:
 
 
 def _warm_up() -> None:
-    """Import what an analysis needs before the first one is asked for."""
+    """Import what an analysis needs before the first request."""
     try:
         import torchlint.model.module  # noqa: F401
 

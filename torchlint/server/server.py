@@ -132,7 +132,7 @@ class TorchlintServer(LanguageServer):
                 )
             )
             job = Job(stamp, self.edits, before, asyncio.wrap_future(future), cancelled)
-            job.result.add_done_callback(self._tell)
+            job.result.add_done_callback(self._notify)
             self._jobs[snapshot.uri] = job
         return job
 
@@ -170,7 +170,7 @@ class TorchlintServer(LanguageServer):
             return checked, fixed
         return None
 
-    def _tell(self, result: asyncio.Future[Checked]) -> None:
+    def _notify(self, result: asyncio.Future[Checked]) -> None:
         """Log what went wrong, each thing once; show what is wrong with settings."""
         if result.cancelled():
             return
@@ -209,14 +209,14 @@ class TorchlintServer(LanguageServer):
 
     def _files_change(self) -> None:
         """Give up checks that are under way, which began with other texts, and check other open files soon."""
-        self._tell_change()
+        self._notify_of_change()
         for job in self._jobs.values():
             job.cancel()
         if self._others is not None:
             self._others.cancel()
         self._others = asyncio.ensure_future(self._check_others())
 
-    def _tell_change(self) -> None:
+    def _notify_of_change(self) -> None:
         self.edits += 1
         self._change.set()
         self._change = asyncio.Event()
@@ -300,10 +300,10 @@ class TorchlintServer(LanguageServer):
         self.worker.submit(self.earlier.forget)
 
     def reload(self) -> None:
-        """Read all settings anew, and check everything again."""
+        """Read all settings again, and check everything again."""
         self._read_projects_again()
         self.generation += 1
-        self._tell_change()
+        self._notify_of_change()
         if self._others is not None:
             self._others.cancel()  # it would ask to pull a second time
         self.configure(self.configuration.memory)

@@ -152,7 +152,7 @@ def ignores_above(root: str) -> tuple[Ignore, ...]:
         top = parent
         ignores = (*read_ignore(top, os.path.join(top, ".gitignore")), *ignores)
     ignores = (*read_ignore(top, os.path.join(top, ".git", "info", "exclude")), *ignores)
-    # A folder that is asked for by name is checked, even if git ignores it.
+    # A folder that is named is checked, even if git ignores it.
     return () if _is_ignored_with_parents(root, top, ignores) else ignores
 
 

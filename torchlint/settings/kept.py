@@ -22,7 +22,7 @@ def cache_folder(layers: Sequence[Layer], root: str) -> CacheFolder:
     return CacheFolder(os.path.realpath(given) if given else os.path.join(root, NAME))
 
 
-def kept_or_combined(
+def cached_or_combined(
     combine: Callable[[], Settings], layers: Sequence[Layer], cache: CacheFolder, given: object
 ) -> Settings:
     """The settings that ``combine`` makes of layers and of what else is ``given``; kept for the next run."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from torchlint.cache.folder import CacheFolder
 from torchlint.settings.combination import check_baseline, combine
-from torchlint.settings.kept import cache_folder, kept_or_combined
+from torchlint.settings.kept import cache_folder, cached_or_combined
 from torchlint.settings.layers import Layer, SettingsError, chain, parse_toml, table_in
 from torchlint.settings.requirements import declared_in, developed_with, listed_in
 from torchlint.settings.settings import Settings
@@ -87,7 +87,7 @@ class Resolver:
 
         if not self._caches:
             return combined()
-        return kept_or_combined(combined, layers, cache_folder(layers, root), (requirements, self._ignore_noqa, root))
+        return cached_or_combined(combined, layers, cache_folder(layers, root), (requirements, self._ignore_noqa, root))
 
     def cache(self, folder: str) -> CacheFolder:
         """The cache of a run that begins in ``folder``. Raises SettingsError."""

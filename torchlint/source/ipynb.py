@@ -30,7 +30,7 @@ def code_cells(document: str) -> list[tuple[int, str]]:
 
 
 def with_cells(document: str, texts: Mapping[int, str]) -> str:
-    """``document`` with the sources of cells, by their numbers, replaced. Lines that stay are not written anew."""
+    """``document`` with the sources of cells, by their numbers, replaced. Unchanged lines are kept as they are."""
     before = dict(code_cells(document))
     changed = {index: text for index, text in texts.items() if text != before[index]}
     if not changed:
@@ -163,7 +163,7 @@ def _skip_white(document: str, position: int) -> int:
     return _WHITE.match(document, position).end()  # type: ignore[union-attr]
 
 
-# -- one source written anew
+# -- one source rewritten
 
 
 @dataclass

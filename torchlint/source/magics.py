@@ -77,7 +77,7 @@ def blank(text: str) -> str:
 
 
 def _name(magic: str, *, closed: bool = False) -> str:
-    """A name as long as the first row of a magic (with ``;`` behind it, if ``closed``), and blank rows."""
+    """A name as long as the first row of a magic (followed by ``;``, if ``closed``), and blank rows."""
     length = _ROW.match(magic).end()  # type: ignore[union-attr]
     name = "_" * (length - 1) + ";" if closed else "_" * length
     return name + blank(magic[length:])

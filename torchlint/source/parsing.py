@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from torchlint.source.lexemes import NEWLINE
-from torchlint.source.stack import NoRoomError, with_room
+from torchlint.source.stack import StackError, with_large_stack
 from torchlint.source.timing import phase
 
 if TYPE_CHECKING:
@@ -73,12 +73,12 @@ def parse_texts(texts: Sequence[str]) -> list[cst.Module]:
             return [cst.parse_module(text) for text in texts]
 
     try:
-        return with_room(parse)
+        return with_large_stack(parse)
     except cst.ParserSyntaxError as error:
         raise ParseError(UNREAD, error.raw_line, error.editor_column) from None
     except (RecursionError, MemoryError):
         raise ParseError(TOO_DEEP) from None
-    except NoRoomError as error:
+    except StackError as error:
         raise ParseError(f"there is not enough memory to parse it: {error}") from None
     except Exception:
         raise ParseError(UNREAD) from None
@@ -144,7 +144,7 @@ def garbage_collection_paused() -> Iterator[None]:
 def python_tree(text: str) -> ast.Module:
     """What this interpreter reads in the text. Raises ParseError, in words that users know.
 
-    The trees of the last texts are kept: what a file imports and what its statements are is asked one after the other.
+    The trees of the last texts are kept: the imports and the statements of a file are asked for one after the other.
     """
     tree = _trees.pop(text, None) or _tree(text)
     _trees[text] = tree

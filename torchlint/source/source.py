@@ -65,7 +65,7 @@ class Source:
         if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             raise SourceError("the file is UTF-16, which Python does not read: save it as UTF-8")
         if b"\0" in body:
-            raise SourceError("the file is binary: it holds NUL bytes")
+            raise SourceError("the file is binary: it contains NUL bytes")
         encoding = _encoding(body)
         if bom and encoding != "utf-8":
             raise SourceError(f"the file has a UTF-8 byte-order mark, but its coding comment says {encoding}")

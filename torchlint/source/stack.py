@@ -1,4 +1,4 @@
-"""Room for recursion: work on deeply nested code is done by a thread with a large stack."""
+"""Work on deeply nested code, done by a thread with a large stack."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _STACK_BYTES = 256 * 1024 * 1024
 _RECURSION_LIMIT = 60_000
 
 
-class NoRoomError(Exception):
+class StackError(Exception):
     """The system gives no thread with such a stack: the memory of the process is limited."""
 
 
-def with_room(work: Callable[[], Result]) -> Result:
+def with_large_stack(work: Callable[[], Result]) -> Result:
     """What ``work`` returns or raises, called in a thread of its own that may recurse deeply.
 
-    RecursionError is raised where even that is not enough. Raises NoRoomError if no such thread can be started.
+    RecursionError is raised where even that is not enough. Raises StackError if no such thread can be started.
     """
     done: list[Result] = []
     failed: list[BaseException] = []
@@ -50,7 +50,7 @@ def _start(run: Callable[[], None]) -> threading.Thread:
         thread = threading.Thread(target=run)
         thread.start()
     except RuntimeError as error:
-        raise NoRoomError(str(error)) from None
+        raise StackError(str(error)) from None
     finally:
         threading.stack_size(previous)
     return thread

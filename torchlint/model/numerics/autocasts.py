@@ -59,7 +59,7 @@ class Autocasts(ForestFact):
         names = [node for nodes in module.tree.names.values() for node in nodes]
         for node in (*names, *module.tree.attributes):
             if node not in called and module.names.alternatives(node) & knowledge.AUTOCASTS:
-                return True  # handed on, or under a name that may be something else
+                return True  # passed on, or under a name that may be something else
         for call in module.tree.calls:
             if "autocast" in last_name(call.func) and call.func not in called:
                 if not module.definitions.called(call, module.values):

@@ -86,7 +86,7 @@ def _arithmetic(left: Value, right: Value) -> Value:
 
 
 def begins_with_cuda(value: Value) -> bool:
-    """Whether a text names a CUDA device, whatever is put into it or behind it: ``"cuda:{}"``."""
+    """Whether a text names a CUDA device, whatever is put into it or after it: ``"cuda:{}"``."""
     return value.kind is Kind.STRING and isinstance(value.constant, str) and value.constant.startswith("cuda:")
 
 

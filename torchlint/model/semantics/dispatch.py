@@ -44,7 +44,7 @@ class Dispatch(ForestFact):
         return self.held(call.func)
 
     def held(self, func: cst.BaseExpression) -> tuple[cst.FunctionDef, ...]:
-        """The functions that ``func``, which is called or handed on, may be."""
+        """The functions that ``func``, which is called or passed, may be."""
         known = self._held.get(func)
         if known is None:
             named = self._definitions.reachable(func, self._values)

@@ -9,7 +9,7 @@ import libcst as cst
 from torchlint.model.forest import Forest
 from torchlint.model.semantics.knowledge import Kind
 
-#: Functions that only read what they are given. They draw no random numbers, write nothing and wait for nothing.
+#: Functions that only read what they are given. They draw no random numbers, write nothing and do not wait.
 _READING = re.compile(
     r"builtins\.(abs|all|any|bin|bool|callable|chr|dict|divmod|enumerate|float|format|frozenset|getattr|hasattr|hash|"
     r"hex|id|int|isinstance|issubclass|len|list|max|min|ord|pow|range|repr|reversed|round|set|sorted|str|sum|tuple|type|"

@@ -275,7 +275,7 @@ class Keywords:
         if isinstance(above, cst.AssignTarget) or (
             isinstance(above, (cst.AnnAssign, cst.For, cst.NamedExpr)) and above.target is use
         ):
-            return None  # binds the name anew
+            return None  # binds the name again
         if isinstance(above, cst.Return) and isinstance(use, cst.Name):
             home = self._names.home_of(use)  # who calls the function may change what others see, too
             return None if home is not None and home.node is self._tree.function_of(use) else _UNKNOWN

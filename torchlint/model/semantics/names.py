@@ -226,7 +226,7 @@ class Names:
             if node.value in STAR_EXPORTS.get(module, ()):
                 return _canonical(f"{module}.{node.value}")
         if node.value == "torch" and scope.star_imports:
-            return "torch"  # handed on by a module of the project
+            return "torch"  # passed on by a module of the project
         return f"builtins.{node.value}" if node.value in _BUILTINS else None
 
 

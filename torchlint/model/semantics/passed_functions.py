@@ -1,4 +1,4 @@
-"""Functions and classes that a program hands on as values: the calls that run them under another name."""
+"""Functions and classes that a program passes as values: the calls that run them under another name."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class AstPlaces:
         return self._text[self._start(node) : self._end(node)]
 
     def _skip(self, offset: int) -> int:
-        """Where the next token at an offset or behind it begins."""
+        """Where the next token at an offset or after it begins."""
         match = BLANKS.match(self._text, offset)
         return match.end() if match else offset
 

@@ -17,7 +17,7 @@ from torchlint.source.parsing import (
     piece_starts,
     python_tree,
 )
-from torchlint.source.stack import with_room
+from torchlint.source.stack import with_large_stack
 from torchlint.source.timing import count, phase
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _parse(text: str, spans: Sequence[tuple[int, int]]) -> list[Parsed]:
         try:
             trees = _converted(text, spans)
         except RecursionError:
-            trees = with_room(lambda: _converted(text, spans))
+            trees = with_large_stack(lambda: _converted(text, spans))
     rest = iter(parse_texts([piece for piece, tree in zip(pieces, trees, strict=True) if tree is None]))
     return [Parsed(piece, tree or next(rest), tree is None) for piece, tree in zip(pieces, trees, strict=True)]
 

@@ -11,7 +11,7 @@ from libcst.metadata import ByteSpanPositionProvider, CodeSpan, MetadataWrapper
 from torchlint.model.syntax.conversion import converted
 from torchlint.model.syntax.nodes import pairs
 from torchlint.source.parsing import parse_texts
-from torchlint.source.stack import with_room
+from torchlint.source.stack import with_large_stack
 
 
 class ConvertedPlaces:
@@ -27,7 +27,7 @@ class ConvertedPlaces:
         try:
             again = converted(text, spans)
         except RecursionError:
-            again = with_room(lambda: converted(text, spans))
+            again = with_large_stack(lambda: converted(text, spans))
         self._spans = {node: spans[id(twin)] for node, twin in pairs(tree, again) if id(twin) in spans}
 
     def get(self, node: cst.CSTNode) -> tuple[int, int] | None:
