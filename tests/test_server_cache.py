@@ -105,6 +105,14 @@ async def test_a_second_server_uses_what_the_first_has_found(project: Path) -> N
 
 
 @pytest.mark.asyncio
+async def test_a_server_that_ends_at_once_has_stored_its_results(project: Path) -> None:
+    aged(project)
+    async with editor(project) as client:
+        await opened(client, project, *NAMES)
+    assert kept_in(project)
+
+
+@pytest.mark.asyncio
 async def test_nothing_is_stored_where_caches_are_off(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCHLINT_NO_CACHE", "1")
     async with editor(project) as client:

@@ -5,6 +5,7 @@ What is imported at the top is what ``torchlint --version`` waits for.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -29,7 +30,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except BrokenPipeError:
             _drop_output()
         return 0
-    return _run(given)
+    if arguments is not None:
+        return _run(given)
+    gc.disable()  # the process ends after this: nearly everything that is imported and made lives until then
+    try:
+        return _run(given)
+    finally:
+        gc.freeze()  # else Python looks at all of it once more before it ends
 
 
 def _run(arguments: list[str]) -> int:

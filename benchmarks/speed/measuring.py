@@ -37,7 +37,7 @@ def measure(command: Sequence[str], folder: Path, given: bytes | None, into: Mea
         source.write(given or b"")
         source.seek(0)
         start = os.times()
-        process = subprocess.Popen(command, cwd=folder, stdin=source, stdout=output, stderr=errors)
+        process = subprocess.Popen(command, cwd=folder, stdin=source, stdout=output, stderr=errors, env=_environment())
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = into.status = os.waitstatus_to_exitcode(status)
         output.seek(0)
@@ -47,3 +47,8 @@ def measure(command: Sequence[str], folder: Path, given: bytes | None, into: Mea
     into.elapsed.append(os.times().elapsed - start.elapsed)
     into.seconds.append(usage.ru_utime + usage.ru_stime)
     into.megabytes.append(usage.ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10))
+
+
+def _environment() -> dict[str, str]:
+    """The environment, in which Python keeps the bytecode of modules, as users have it."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

@@ -13,6 +13,7 @@ from pathlib import Path
 TORCHLINT = (sys.executable, "-m", "torchlint", "check", "--isolated", "--output-format", "json")
 COLD = "first run"
 WARM = "nothing has changed"
+ONE_FILE = "one file, without a cache"
 _IMPORTED = re.compile(r"^\s*(?:from|import)\s+[.\w]*?(\w+)(?:\s+import|\s*$)", re.MULTILINE)
 
 
@@ -62,7 +63,7 @@ def uses(folder: Path) -> list[Use]:
         Use(WARM, whole, folder),
         Use("one file changed that no file imports", whole, folder, changed(leaf)),
         Use("one file changed that most files import", whole, folder, changed(hub)),
-        Use("one file, without a cache", [*TORCHLINT, "--no-cache", name], folder),
+        Use(ONE_FILE, [*TORCHLINT, "--no-cache", name], folder),
         Use("one file, nothing has changed", [*TORCHLINT, name], folder),
         Use("standard input, text not saved", piped, folder, given=lambda: leaf.read_bytes() + b"# typed\n"),
         Use("standard input, text saved", piped, folder, given=leaf.read_bytes),

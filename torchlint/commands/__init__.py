@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from torchlint.output.colour import CHOICES, choose, is_coloured, styled
+from torchlint.output.colour import CHOICES, choose, is_coloured, styled, terminal_width
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -85,6 +85,9 @@ class _ChooseColour(argparse.Action):
 
 class _HelpFormatter(argparse.HelpFormatter):
     """Keeps lists of lines as they are, and words whole."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=terminal_width() - 2)  # without a width, argparse imports what takes long
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return text if "\n" in text else super()._fill_text(text, width, indent)

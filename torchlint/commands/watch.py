@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import os
 import time
@@ -49,6 +50,7 @@ def watch(options: argparse.Namespace, out: TextIO) -> int:
     for path in paths:
         if not os.path.exists(path):
             raise UsageError(f"{path}: no such file or folder")
+    gc.enable()  # unlike one run, this may last
     view = _View(options, out)
     try:
         view.update()

@@ -55,3 +55,14 @@ def console(stream: TextIO) -> Console:
         no_color=False,
         color_system="auto" if sys.platform == "win32" and stream.isatty() else "standard",
     )
+
+
+def terminal_width() -> int:
+    """The width of the terminal, as `shutil.get_terminal_size` finds it."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given) > 0:
+        return int(given)
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr]
+    except (AttributeError, ValueError, OSError):  # it is closed, or not a terminal
+        return 80

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO
 
 from torchlint.engine.results import Result
 from torchlint.findings.diagnostic import Diagnostic, Severity
-from torchlint.output.colour import console, is_coloured
+from torchlint.output.colour import console, is_coloured, terminal_width
 from torchlint.output.text import location, marks, printable, remarks
 from torchlint.source.source import Source
 
@@ -33,7 +32,7 @@ def write(results: Sequence[Result], out: TextIO, *, unsafe: bool = False) -> No
     if not any(result.diagnostics for result in results):
         return
     write_line = _coloured(out) if is_coloured(out) else _plain(out)
-    width = shutil.get_terminal_size().columns if out.isatty() or "COLUMNS" in os.environ else _WIDTH
+    width = terminal_width() if out.isatty() or "COLUMNS" in os.environ else _WIDTH
     for result in results:
         for diagnostic in result.diagnostics:
             assert result.source is not None

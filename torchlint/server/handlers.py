@@ -54,6 +54,7 @@ def make_server(*, caches: bool = True) -> TorchlintServer:  # noqa: C901 - a li
     @server.feature(types.SHUTDOWN)
     def shutdown(params: None) -> None:
         server.was_shut_down = True
+        server.store_results()
 
     # -- documents
 

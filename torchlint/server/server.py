@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import threading
 from collections.abc import Coroutine, Sequence
@@ -28,6 +29,8 @@ from torchlint.server.findings import SOURCE, by_document
 _LONGEST_LINE = 2000
 #: For how long nothing must have changed until other open files that depend on a change are checked again.
 QUIET_SECONDS = 0.3
+#: How long the end of the server may take, so that results are written.
+_WRITE_SECONDS = 1.0
 #: If more files have changed on disk at once, whole projects are read again.
 _MANY_FILES = 50
 
@@ -310,6 +313,11 @@ class TorchlintServer(LanguageServer):
         for uri in open_uris(self.workspace):
             self.changed(uri)
         self._ask_to_pull()
+
+    def store_results(self) -> None:
+        """Write what was found to the caches, unless an analysis is under way."""
+        with contextlib.suppress(Exception):  # also a timeout: the client does not wait for this
+            self.worker.submit(self.earlier.write).result(_WRITE_SECONDS)
 
     def background(self, work: Coroutine[Any, Any, Any]) -> None:
         """Run something in the background."""

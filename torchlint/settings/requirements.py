@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import configparser
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -152,6 +151,8 @@ def _lines(path: str, seen: list[str]) -> list[str]:
 
 
 def _of_setup_cfg(text: str) -> tuple[str, ...]:
+    import configparser  # only for projects with a setup.cfg
+
     parser = configparser.ConfigParser(interpolation=None)
     try:
         parser.read_string(text)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import tempfile
 from collections.abc import Iterator
 
 
@@ -16,6 +15,8 @@ def replace_file(path: str, content: bytes, mode: int, owner: tuple[int, int] | 
     A temporary file next to it takes the content first, so that a crash or a full disk leaves the old content; signals
     that end the process wait until no temporary file is left. Raises OSError.
     """
+    import tempfile  # takes long, and most runs write nothing
+
     with _signals_wait():
         descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".torchlint-", suffix=".tmp")
         try:
