@@ -106,3 +106,63 @@ def test_the_phases_are_an_enumeration_of_another_file(evaluation: str, expected
     text = PHASED.format(evaluation=evaluation)
     write(tmp_path, phases=PHASES, net="import torch\n\n\nclass Net(torch.nn.Linear):\n    pass\n", main=text)
     assert any(item.code == "TL402" for item in check_text(text, str(tmp_path / "main.py"))) is expected
+
+
+LOGGER = """\
+import torch
+
+
+class MetricLogger:
+    def __init__(self):
+        self.totals = {}
+
+    def update(self, step=0, **values):
+        for name, value in values.items():
+            if isinstance(value, torch.Tensor):
+                value = value.item()
+            self.totals[name] = self.totals.get(name, 0) + value
+
+    def log_every(self, batches, interval):
+        for batch in batches:
+            yield batch
+"""
+LOGGING = """\
+import torch
+from meters import MetricLogger
+from photos import Photos
+from torch.utils.data import DataLoader
+
+
+def main():
+    model = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    meters = MetricLogger()
+    for images in meters.log_every(DataLoader(Photos()), 10):
+        output = model(images.cuda())
+        losses = {"mean": output.mean(), "norm": output.norm()}
+        loss = sum(losses.values())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        {updated}
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("updated", "expected"),
+    [
+        ("meters.update(loss=loss)", [11]),
+        ("meters.update(**losses)", [11]),
+        ('meters.update(lr=optimizer.param_groups[0]["lr"], size=len(images))', []),
+        ("meters.update(step=loss)", []),
+        ("pass", []),
+    ],
+)
+def test_a_logger_reads_what_it_gets_by_keywords(tmp_path: Path, updated: str, expected: list[int]) -> None:
+    write(tmp_path, meters=LOGGER, main=LOGGING.replace("{updated}", updated))
+    found = [item for item in check_text(LOGGER, str(tmp_path / "meters.py")) if item.code == "TL201"]
+    assert [LOGGER.count("\n", 0, item.start) + 1 for item in found] == expected

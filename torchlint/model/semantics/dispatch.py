@@ -119,6 +119,18 @@ class Dispatch(ForestFact):
         return found
 
     def arguments_for(self, function: cst.FunctionDef, param: cst.Param) -> list[cst.BaseExpression]:
-        """What these calls pass for ``param``; unpacked arguments are left out."""
+        """What these calls pass for ``param``; unpacked arguments are left out, but not those of ``**options``."""
+        if param is function.params.star_kwarg:
+            return self._other_keywords(function)
         found = [self._definitions.argument_of(call, function, param) for call in self.callers(function)]
         return [given for given in found if given is not None]
+
+    def _other_keywords(self, function: cst.FunctionDef) -> list[cst.BaseExpression]:
+        """What the callers of a function with ``**options`` pass by keywords that are not parameters of their own."""
+        named = {param.name.value for param in (*function.params.params, *function.params.kwonly_params)}
+        return [
+            item.value
+            for call in self.callers(function)
+            for item in call.args
+            if item.star == "**" or (item.keyword is not None and item.keyword.value not in named)
+        ]
