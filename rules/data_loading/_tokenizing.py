@@ -62,12 +62,12 @@ class Tokenizing:
     def _find(self) -> Iterator[Padding]:
         for call in self._tree.calls:
             argument = self._padding(call)
-            if argument is None or not self._is_tokenizer(call):
+            if argument is None or not self.is_tokenizer(call):
                 continue
             given = next(
                 (i.value for i in call.args if i.keyword is not None and i.keyword.value == "max_length"), None
             )
-            place = self._place(call)
+            place = self.place(call)
             if place is None or self._is_measured(given):
                 continue
             length = self._module.value(given).constant
@@ -106,7 +106,7 @@ class Tokenizing:
             )
         return isinstance(node, cst.SimpleString) and self._module.value(node).constant == "max_length"
 
-    def _is_tokenizer(self, call: cst.Call) -> bool:
+    def is_tokenizer(self, call: cst.Call) -> bool:
         func = call.func
         if isinstance(func, cst.Attribute) and func.attr.value in _ENCODERS:
             return True
@@ -128,7 +128,7 @@ class Tokenizing:
 
     # -- its place
 
-    def _place(self, call: cst.Call, depth: int = 2) -> TokenizedIn | None:
+    def place(self, call: cst.Call, depth: int = 2) -> TokenizedIn | None:
         home = self._tree.function_of(call)
         if home is not None and self._is_collate(home):
             return TokenizedIn.COLLATE
@@ -141,7 +141,7 @@ class Tokenizing:
             if owner is not None:
                 return self._place_in_class(home, owner)
             callers = self._module.callers(home).calls if depth > 0 else ()
-            return next((place for caller in callers if (place := self._place(caller, depth - 1)) is not None), None)
+            return next((place for caller in callers if (place := self.place(caller, depth - 1)) is not None), None)
         return TokenizedIn.DATASET if self._feeds_dataset(call) else None
 
     def _is_step(self, call: cst.Call) -> bool:
