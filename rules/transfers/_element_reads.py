@@ -12,7 +12,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.tensor_forms import TensorForms
-from torchlint.model.semantics.value import Role
+from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name
 from torchlint.model.training.purpose import Purposes
@@ -50,13 +50,17 @@ class ElementReads:
             found = self._repeated(call, element)
             if found is None or self._is_once(found.loop) or self._is_tested(call, found.loop):
                 continue
-            if self._is_tensor(found.tensor):
+            if self._is_tensor(found.tensor) and (found.is_whole or not self._is_on_host(found.tensor)):
                 yield found
 
     def _is_once(self, loop: cst.CSTNode) -> bool:
         """Whether a constructor or the top level of a file runs the loop."""
         function = self._module.function_of(loop)
         return function is None or self._module.fact(Purposes).is_constructor(function)
+
+    def _is_on_host(self, tensor: cst.BaseExpression) -> bool:
+        """Whether reads wait for nothing, so that the rest of an iteration takes longer."""
+        return self._module.value(tensor).device is Device.CPU
 
     def _is_tested(self, call: cst.Call, loop: cst.CSTNode) -> bool:
         """Whether the read is under a test of the type: the elements may be numbers as well."""

@@ -11,6 +11,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.tensor_forms import REDUCING, TensorForms, compared
 from torchlint.model.semantics.value import Device
+from torchlint.model.syntax.climbing import climb
 from torchlint.model.training.outputs import Outputs
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
@@ -45,11 +46,24 @@ class TruthTests:
             if not isinstance(statement, (cst.If, cst.While, cst.Assert, cst.IfExp)):
                 continue
             found = next((part for part in self._parts(statement.test) if self._asks_tensor(part)), None)
-            if found is None:
+            if found is None or self._is_of_evaluation(statement):
                 continue
             step = self._module.fact(StepPlaces).of(statement, trained=True)
             if step is not None and self._is_of_step(found):
                 yield TruthTest(found, statement, step)
+
+    def _is_of_evaluation(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` only runs in evaluation mode: in the ``else`` of ``if self.training:``."""
+        for above, child in climb(self._tree, node):
+            if isinstance(above, cst.FunctionDef):
+                return False
+            if isinstance(above, cst.If) and child is not above.test:
+                test = self._module.code(above.test)
+                if test == "self.training" and child is above.orelse:
+                    return True
+                if test == "not self.training" and child is above.body:
+                    return True
+        return False
 
     def _parts(self, test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         """What ``test`` evaluates every time; behind ``and`` only what follows a question for a type."""

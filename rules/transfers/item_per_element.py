@@ -23,8 +23,9 @@ class ItemPerElement(Rule):
     Flags `[x.item() for x in tensor]`, `[float(x) for x in tensor]` and `tensor[i].item()` in a loop over `i`, where
     the tensor is seen to be one tensor and is the same in all iterations.
 
-    Not reported: lists of tensors, tensors that an iteration makes, reads under a test of the type, constructors, and
-    `torch.linspace(...)`, by which networks choose the drop rates of their layers.
+    Not reported: loops over a tensor that is seen to be on the CPU, lists of tensors, tensors that an iteration makes,
+    reads under a test of the type, constructors, and `torch.linspace(...)`, by which networks choose the drop rates of
+    their layers.
 
     ## Why it is slow
     Each iteration makes a tensor for one element, through the dispatcher, and copies one number. On a GPU each copy

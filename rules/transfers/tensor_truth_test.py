@@ -25,9 +25,10 @@ class TensorTruthTest(Rule):
     training step gave: `if torch.isnan(loss):`, `if mask.sum() > 0:`, `assert (x >= 0).all()`. The test may be in the
     training loop, or in a function or a `forward` that the step calls, also in another file.
 
-    Not reported: tests at some steps only, in validation loops and in exception handlers; tests of shapes, of `None`
-    and of numbers that were already copied to the host (`loss.item() > limit`, see `host-read-in-loop`); tests behind
-    another condition (`debug and torch.isnan(x).any()`); tensors that may be on the CPU.
+    Not reported: tests at some steps only, in evaluation mode, in validation loops and in exception handlers; tests of
+    shapes, of `None` and of numbers that were already copied to the host (`loss.item() > limit`, see
+    `host-read-in-loop`); tests behind another condition (`debug and torch.isnan(x).any()`); tensors that may be on the
+    CPU.
 
     ## Why it is slow
     Python needs the value to choose a branch. The host waits until the GPU has computed it, and queues no kernels

@@ -12,7 +12,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import dotted_name, last_name
+from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 
 #: How many callers up a property is looked for.
 _CALLER_DEPTH = 4
@@ -26,6 +26,8 @@ LIGHTNING_INFERENCE_HOOKS = frozenset(
     for part in ("epoch_end", "batch_end", "epoch_start", "start", "end", "batch_start")
 }
 
+#: Methods of a ``speechbrain.Brain`` that it runs without gradients and in evaluation mode.
+_BRAIN_HOOKS = frozenset({"evaluate_batch"})
 
 #: What a context manager held in a variable may be called that leaves the grad mode alone.
 _HARMLESS = re.compile(
@@ -250,8 +252,11 @@ class GradModes(ForestFact):
         return GradMode.NO_GRAD in modes or GradMode.INFERENCE in modes
 
     def is_inference_hook(self, function: cst.FunctionDef) -> bool:
-        """Whether Lightning calls this method in evaluation mode and without gradients."""
+        """Whether Lightning or SpeechBrain calls this method in evaluation mode and without gradients."""
         owner = self._tree.class_of(function)
+        if owner is not None and function.name.value in _BRAIN_HOOKS:
+            derived = {item.name.value for item in self._definitions.lineage(owner)} - {owner.name.value}
+            return "Brain" in derived | {last_part(name) for name in self._definitions.base_names(owner)}
         if owner is None or function.name.value not in LIGHTNING_INFERENCE_HOOKS:
             return False
         names = set(self._definitions.base_names(owner))
