@@ -287,7 +287,9 @@ class ConstantUploads:
             return re.search(r"> ?0\b|!= ?0\b|\blen\(|any\(|is not None|numel|\.sum\(|\bin\b|hasattr", text) is not None
         return (
             re.search(
-                r"\bnot\b|is None|== ?0\b|< ?\d+\b|<= ?\d+\b|\blen\(|isinstance|isnan|isinf|is_tensor|any\(|all\(", text
+                r"\bnot\b|is None|== ?0\b|< ?\d+\b|<= ?\d+\b|\blen\(|isinstance|isnan|isinf|is_tensor|any\(|all\(|"
+                r"\.item\(\) ?[<>]",
+                text,
             )
             is not None
         )
