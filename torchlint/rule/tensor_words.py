@@ -10,7 +10,7 @@ from torchlint.source.lexemes import arguments
 _NAME = re.compile(r"(?:\w+\.)*(\w+)(?:\[[^\[\]\n]*\])*\Z")
 #: The beginning of a value that is no tensor.
 _PLAIN = re.compile(
-    r"[\[{\d'\"]|-\d|[rbf]{1,2}['\"]|(?:None|True|False)\b"
+    r"[\[{\d'\"]|-\d|\([\d., -]*\)|[rbf]{1,2}['\"]|(?:None|True|False)\b"
     r"|(?:len|list|tuple|dict|set|int|float|bool|str|range|sorted|zip|map|getattr|isinstance|os\.\w+|np\.\w+|"
     r"numpy\.\w+|math\.\w+|random\.\w+|json\.\w+|to_\dtuple|to_ntuple|re\.\w+)\("
 )
@@ -52,7 +52,7 @@ def _may_be_set(text: str, name: str, depth: int) -> bool:
                 return True
         elif not _PLAIN.match(value):
             return True
-    bound = rf"{name}\b(?:[\w\s,)]{{0,80}}\bin\b|\s{{0,3}}:[^=\n]{{0,160}}Tensor)"
+    bound = rf"{name}\b(?:[\w\s,)]{{0,80}}\bin\b|\s{{0,3}}:[^=\n,()\[]{{0,80}}(?:\[[^=\n()\]]{{0,80}})?Tensor)"
     return any(_is_bound(text, found) for found in re.finditer(bound, text))
 
 
