@@ -12,8 +12,8 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import dotted_name, last_name
-from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.mode_switches import ModeSwitch, ModeSwitches
+from torchlint.model.training.steps import Steps
 
 #: Words of functions that may leave a network in the other mode.
 _SWITCHING = re.compile(
@@ -41,7 +41,7 @@ class RepeatedSwitches:
     @property
     def all(self) -> Iterator[RepeatedSwitch]:
         """The switches of the file, in order."""
-        loops = [item for item in self._module.fact(Iterations).steps if isinstance(item, (cst.For, cst.While))]
+        loops = [item for item in self._module.fact(Steps).places if isinstance(item, (cst.For, cst.While))]
         for switch in self._module.fact(ModeSwitches).all:
             if switch.evaluation is None or not switch.target or not self._module.is_own(switch.call):
                 continue
@@ -101,7 +101,7 @@ class RepeatedSwitches:
         return False
 
     def _may_switch(self, call: cst.Call) -> bool:
-        """Whether a function or method that is not seen may switch a network that it is given or contains."""
+        """Whether a function or method that is not seen may switch a network that it is given, or that it stores."""
         last = last_name(call.func)
         if last in ("eval", "train") or not _SWITCHING.search(last.lower()):
             return False

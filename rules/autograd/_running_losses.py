@@ -13,8 +13,8 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.scopes import Binding, Scope, unpacked
 from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.gradients import Gradients
-from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import Loops, is_backward, is_batch
+from torchlint.model.training.steps import Steps
 
 #: Methods of wrappers around a loss: `scaler.scale(loss).backward()`.
 _SCALING = frozenset({"scale", "mean", "sum", "float"})
@@ -74,7 +74,7 @@ class RunningLosses:
 
     @property
     def _steps(self) -> list[cst.CSTNode]:
-        return self._module.fact(Iterations).steps
+        return self._module.fact(Steps).places
 
     def _loss_of(self, backward: cst.Call) -> cst.Name | None:
         """The name of the tensor whose gradients are computed."""

@@ -76,7 +76,8 @@ class Execution(ForestFact):
             if self._names.resolve(call.func) == "torch.compile" or call in self.by_node:
                 continue
             entered = self.called_through(self._objects.of(call.func)) if self._is_known(call.func) else frozenset()
-            handed = self._handed(call)
+            is_called_by_name = isinstance(call.func, cst.Name) and self._definitions.called(call, self._values)
+            handed = frozenset() if is_called_by_name else self._handed(call)
             if handed and not self._definitions.called(call, self._values) and not self._objects.is_holder(call):
                 entered |= handed
             if entered:
@@ -98,7 +99,7 @@ class Execution(ForestFact):
         return frozenset(functions | read | self._stores.object_names)
 
     def _handed(self, call: cst.Call) -> Objects:
-        """The functions that a call is given, and the objects passed with them."""
+        """The functions that a call is given, and the other objects."""
         found: set[Object] = set()
         for argument in call.args:
             passed = self._objects.of(argument.value)

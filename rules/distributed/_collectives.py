@@ -21,6 +21,7 @@ from torchlint.model.training.library_steps import LibrarySteps
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
+from torchlint.model.training.steps import Steps
 
 _BARRIERS = frozenset({"torch.distributed.barrier", "torch.distributed.monitored_barrier"})
 _OBJECTS = frozenset({"torch.distributed.all_gather_object", "torch.distributed.gather_object"})
@@ -67,7 +68,7 @@ class Collectives:
     @property
     def all(self) -> Iterator[StepCollective]:
         """The collective operations of the training steps of the file, in order."""
-        for step in self._module.fact(Iterations).steps:
+        for step in self._module.fact(Steps).places:
             if not self._module.is_own(step) or self._module.fact(Purposes).is_test(step):
                 continue
             for call in self._tree.calls_in(step):
@@ -197,7 +198,7 @@ class Collectives:
 
     def _is_step(self, function: cst.FunctionDef, call: cst.Call) -> bool:
         """Whether ``function`` contains the step, and is not called by it."""
-        steps = self._module.fact(Iterations).steps
+        steps = self._module.fact(Steps).places
         return function in steps or any(item.node in steps for item in self._module.fact(Loops).around(call))
 
     def _is_logged(self, given: cst.BaseExpression, call: cst.Call) -> bool:

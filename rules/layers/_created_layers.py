@@ -11,7 +11,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.training.purpose import Purposes
-from torchlint.model.training.repetition import Repetition
+from torchlint.model.training.step_places import StepPlaces
 
 from ._forward_words import LAYERS
 
@@ -49,10 +49,12 @@ class CreatedLayers:
             function = self._module.function_of(call)
             if function is None or self._module.fact(Purposes).is_self_test(call):
                 continue
-            repeated = self._module.fact(Repetition).of(call)
+            repeated = self._module.fact(StepPlaces).repeating(call)
             if repeated is None or repeated.is_loop or not self._is_run_once(call, function):
                 continue
-            yield CreatedLayer(call, self._module.code(call.func), function, repeated.call)
+            yield CreatedLayer(
+                call, self._module.code(call.func), function, repeated.calls[0] if repeated.calls else None
+            )
 
     def _is_run_once(self, call: cst.Call, function: cst.FunctionDef) -> bool:
         """Whether the layer is run where it is created, and is not kept for the next call."""

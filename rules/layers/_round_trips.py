@@ -12,7 +12,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.training.purpose import Purposes
-from torchlint.model.training.repetition import Repetition
+from torchlint.model.training.step_places import StepPlaces
 
 _BACK = frozenset(
     f"torch.{name}"
@@ -58,7 +58,7 @@ class RoundTrips:
                 continue
             if not self._is_usual(call, function) or self._module.fact(Purposes).is_self_test(call):
                 continue
-            repeated = self._module.fact(Repetition).of(call)
+            repeated = self._module.fact(StepPlaces).repeating(call)
             back = None if repeated is None or repeated.is_loop else self._back(call, function)
             if back is not None:
                 seen.add(function)

@@ -17,7 +17,7 @@ from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loop, Loops, is_batch, is_step
 from torchlint.model.training.purpose import Purposes
-from torchlint.model.training.repetition import Repetition
+from torchlint.model.training.step_places import StepPlaces
 
 _OFF = (GradMode.NO_GRAD, GradMode.INFERENCE)
 #: Methods that run networks, and their beginnings in names of modules that multiply no matrices.
@@ -103,7 +103,7 @@ class InnerAutocasts:
             return False
         if module.fact(Gradients).trains(loop.node.body) or module.fact(Purposes).runs_once(loop.node):
             return False
-        return module.fact(Repetition).of(loop.node) is not None
+        return module.fact(StepPlaces).repeating(loop.node) is not None
 
     def _is_reused(self, call: cst.Call, loop: Loop) -> bool:
         """Whether ``call`` runs a network with weights that is the same in each iteration of ``loop``."""

@@ -123,7 +123,8 @@ class MissingAutocast(Rule):
         from torchlint.model.data.devices import Devices
         from torchlint.model.numerics.mixed_writes import MixedWrites
         from torchlint.model.numerics.precision import Precision
-        from torchlint.model.training.steps import Steps
+
+        from ._autocast_region import forward_and_loss
 
         if module.fact(Precision).loses_on_probabilities or module.fact(Precision).may_break_autocast:
             return None
@@ -133,7 +134,7 @@ class MissingAutocast(Rule):
             return None  # its threads inherit autocast without the dtype, and would compute in float16
         if module.fact(MixedWrites).first is not None:
             return None
-        statements = module.fact(Steps).forward_and_loss(step)
+        statements = forward_and_loss(module, step)
         named = edits.name_module(module, "torch", step.forward)
         if statements is None or named is None:
             return None

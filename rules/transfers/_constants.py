@@ -18,7 +18,7 @@ from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.training.purpose import Purposes
-from torchlint.model.training.repetition import Repeated, Repetition
+from torchlint.model.training.step_places import StepPlace, StepPlaces
 
 #: ``torch.<name>(data)`` that makes a tensor of a list or of a number ...
 _OF_DATA = ("torch.tensor", "torch.as_tensor", "torch.asarray")
@@ -51,7 +51,7 @@ class Upload:
     node: cst.Call  #: what copies: the factory if it is given a device, else the move
     factory: cst.Call  #: what makes the tensor
     data: cst.BaseExpression
-    repeated: Repeated
+    repeated: StepPlace
 
 
 class ConstantUploads:
@@ -73,7 +73,7 @@ class ConstantUploads:
         node = self._copying(factory)
         if node is None or self._is_seldom(node):
             return None
-        repeated = self._module.fact(Repetition).of(node)
+        repeated = self._module.fact(StepPlaces).repeating(node)
         if repeated is None or self._is_compiled(node):
             return None
         return Upload(node, factory, data, repeated)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,16 +17,18 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.training.data_flow import DataFlow
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import is_backward
 from torchlint.model.training.outputs import Outputs
+from torchlint.model.training.steps import Steps
 
 from ._decisions import Decisions
 
 #: The maximum number of calls that a step is followed into, and of callers that a value is followed through.
 _DEPTH = 2
-#: The maximum number of bindings that a value is followed through.
+#: The maximum number of expressions that a value is followed through.
 _VALUE_DEPTH = 12
 #: Calls and attributes that take a value off the device: the result is a number, an array, or a CPU tensor.
 _EXITS = frozenset({"item", "tolist", "numpy", "cpu", "size", "dim", "numel", "nelement"})
@@ -98,7 +99,7 @@ class HostReads:
         if self._measures(self._module.path) or not self.on_gpu or not self._module.uses_torch:
             return []
         found: dict[cst.CSTNode, HostRead] = {}
-        for step in self._module.fact(Iterations).steps:
+        for step in self._module.fact(Steps).places:
             for call in self._calls_at_every_iteration(step, step, _DEPTH, set()):
                 tensor = self.read_by(call)
                 if tensor is None or call in found:
@@ -226,34 +227,14 @@ class HostReads:
 
     def is_tensor_of_step(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is computed on the device from an output of a network or from a loss."""
-        depths = {node: _VALUE_DEPTH}  # by expression, how much farther it is followed, nearest first
-        waiting = deque(depths)
-        while waiting:
-            node = waiting.popleft()
-            depth = depths[node]
-            if depth <= self._no_tensors.get(node, 0):
-                continue
-            for part in self._live_parts(node):
-                if self._is_source(part):
-                    return True
-                for source, _ in self._module.fact(Gradients).sources(part, outward=True):
-                    if source not in depths:
-                        depths[source] = depth - 1
-                        waiting.append(source)
-        for part, depth in depths.items():
-            self._no_tensors[part] = max(depth, self._no_tensors.get(part, 0))
-        return False
-
-    def _live_parts(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """The parts of ``node`` from which its value is computed on the device."""
-        behind = -1
-        for part in self._module.fact(Gradients).data_parts(node):
-            if self._tree.index(part) <= behind:
-                continue
-            if self._leaves_device(part):
-                behind = self._tree.last(part)
-                continue
-            yield part
+        return self._module.fact(DataFlow).comes_from(
+            node,
+            self._is_source,
+            self._leaves_device,
+            outward=True,
+            depth=_VALUE_DEPTH,
+            without=self._no_tensors,
+        )
 
     def _leaves_device(self, part: cst.CSTNode) -> bool:
         """Whether the value of ``part`` is on the CPU, or is part of a batch that no network has processed."""
@@ -325,7 +306,7 @@ class HostReads:
             part = waiting.pop()
             if part not in found:
                 found[part] = None
-                for source, _ in self._module.fact(Gradients).sources(part):
+                for source, _ in self._module.fact(DataFlow).sources(part):
                     waiting.extend(self._added(source))
         return {(dotted_name(part), self._module.function_of(part)) for part in found}
 

@@ -15,7 +15,6 @@ from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.training.loops import Loops
-from torchlint.model.training.repetition import Repetition
 from torchlint.model.training.step_places import StepPlaces
 
 #: Functions of torch that make a tensor on the host, unless they are given a device.
@@ -169,10 +168,10 @@ class InvariantMoves:
         places = [item for owner in classes for item in self._tree.scopes[owner].attributes.get(name, ())]
         if not places or not all(self._is_in_constructor(item.node) for item in places) or self._is_registered(name):
             return None
-        repeated = self._module.fact(Repetition).of(move.call)
+        repeated = self._module.fact(StepPlaces).repeating(move.call)
         if repeated is None or not self._is_on_host(move.source):
             return None
-        return InvariantMove(move.call, repeated.place, False, None)
+        return InvariantMove(move.call, repeated.step, False, None)
 
     def _is_conditional(self, call: cst.Call, function: cst.FunctionDef) -> bool:
         """Whether a condition or a cache lets some calls of ``function`` pass by the move."""

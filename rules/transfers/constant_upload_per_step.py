@@ -81,9 +81,9 @@ class ConstantUploadPerStep(Rule):
 
         for upload in module.fact(ConstantUploads).all:
             repeated = upload.repeated
-            notes = [Note.at(module, repeated.place, "the loop begins" if repeated.is_loop else "runs for every batch")]
-            if repeated.call is not None:
-                notes.append(Note.at(module, repeated.call, "called from there"))
+            notes = [Note.at(module, repeated.step, "the loop begins" if repeated.is_loop else "runs for every batch")]
+            if repeated.calls:
+                notes.append(Note.at(module, repeated.calls[0], "called from there"))
             yield self.diagnostic(
                 module,
                 upload.node,

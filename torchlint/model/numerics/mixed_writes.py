@@ -11,7 +11,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import called_name, last_part
-from torchlint.model.training.gradients import Gradients
+from torchlint.model.training.data_flow import DataFlow
 
 #: Methods and functions that write a tensor into another by index, and want both in one format.
 _WRITES = re.compile(r"index_(?:add|copy|put|reduce)_?|scatter(?:_add|_reduce)?_?|masked_scatter_?|put_")
@@ -118,7 +118,7 @@ class MixedWrites(ForestFact):
         if isinstance(node, cst.Name) and any(item.kind == "param" for item in self._module.values.reaching.of(node)):
             return _FLOAT32  # an input, most often
         found = _UNKNOWN
-        for source, _ in self._module.fact(Gradients).sources(node):
+        for source, _ in self._module.fact(DataFlow).sources(node):
             if isinstance(source, cst.BaseExpression):
                 found |= self._formats(source, depth - 1)
         return found
@@ -142,9 +142,7 @@ class MixedWrites(ForestFact):
         if chosen:
             return _FLOAT32 if module.name_of(chosen[0]) in ("torch.float32", "torch.float") else _UNKNOWN
         if (not full_name and owner is None) or (isinstance(owner, cst.Name) and owner.value == "self"):
-            returned = [
-                item for item, _ in module.fact(Gradients).sources(call) if isinstance(item, cst.BaseExpression)
-            ]
+            returned = [item for item, _ in module.fact(DataFlow).sources(call) if isinstance(item, cst.BaseExpression)]
             return _UNKNOWN.union(*(self._formats(item, depth - 1) for item in returned))
         if _OTHERS.fullmatch(name) or (name == "to" and self._gives_format(call)):
             return _UNKNOWN

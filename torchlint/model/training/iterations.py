@@ -1,4 +1,4 @@
-"""Iterations: which code runs again for every training step, and which part of it at some steps only."""
+"""Iterations: whether code in a training step runs at every step, or at some steps only."""
 
 from __future__ import annotations
 
@@ -11,15 +11,10 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.configuration import Configuration
-from torchlint.model.semantics.dispatch import Dispatch
-from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.syntax.exits import ends_with
-from torchlint.model.training.gradients import Gradients
-from torchlint.model.training.library_steps import LibrarySteps
-from torchlint.model.training.loops import Loop, Loops, is_backward, is_batch, is_step
-from torchlint.model.training.purpose import Purposes
+from torchlint.model.training.loops import Loops, is_backward
 
 #: Names in a condition that is true at some steps only, or that is enabled for inspection.
 _RARE = re.compile(
@@ -36,13 +31,6 @@ _COUNTERS = re.compile(
     re.IGNORECASE,
 )
 _STARTS = re.compile(r"start|warm|begin|after|burn|delay|min_|ramp|skip", re.IGNORECASE)
-_EPOCHS = re.compile(r"(?<!per_)(?<!per)epoch|^ep$", re.IGNORECASE)
-#: Names that count the steps of an epoch: ``epoch_iters``, ``steps_per_epoch``, ``len_epoch``.
-_STEPS_OF_EPOCH = re.compile(
-    r"epoch_?(iter|step|batch|len|size)|(iter|step|batch|batche|len|length|size)s?_?(in_|each_|of_|per_?)?epoch",
-    re.IGNORECASE,
-)
-_OPTIMIZER = re.compile(r"opt|scaler|trainer|engine", re.IGNORECASE)
 #: Calls that check the type or the length of a value, which is the same at every iteration.
 _TYPE_QUESTIONS = frozenset({"isinstance", "hasattr", "callable", "len", "is_tensor"})
 
@@ -55,104 +43,6 @@ class Iterations(ForestFact):
         self._tree = module.tree
         self._bound: dict[cst.CSTNode, set[str]] = {}
         self._exits: dict[cst.IndentedBlock, cst.If | None] = {}
-
-    # -- steps
-
-    @cached_property
-    def steps(self) -> list[cst.CSTNode]:
-        """The innermost loops around backward passes and optimizer steps; else the functions that contain them."""
-        found: dict[cst.CSTNode, None] = {}
-        for call in self._tree.calls:
-            if not (is_backward(call) or self._calls_scaler(call) or self._steps_optimizer(call)):
-                continue
-            for place in self._iterations(call):
-                found[place] = None
-        return [*found, *(item for item in self._module.fact(LibrarySteps).methods if item not in found)]
-
-    def _calls_scaler(self, call: cst.Call) -> bool:
-        """Whether ``call`` scales a loss and runs its backward pass: ``loss_scaler(loss, optimizer)``."""
-        if not last_name(call.func).endswith("scaler"):
-            return False
-        return self._module.name_of(call.func) is None and self._module.fact(Gradients).is_backward(call)
-
-    def _steps_optimizer(self, call: cst.Call) -> bool:
-        if not is_step(call) or not isinstance(call.func, cst.Attribute):
-            return False
-        owner = call.func.value
-        return self._module.value(owner).kind in (Kind.OPTIMIZER, Kind.SCALER) or bool(
-            _OPTIMIZER.search(dotted_name(owner) or "")
-        )
-
-    def _iterations(self, call: cst.Call) -> list[cst.CSTNode]:
-        """The code that runs again for every ``call``: the loop around it, or its function if the loop is elsewhere."""
-        loops = self._module.fact(Loops).repeating(call)
-        innermost = self._module.function_of(call)
-        if loops:
-            # the loop over the batches is around the loop over the parts of a batch
-            rounds = [loops[0], *(loop for loop in loops[1:] if is_batch(loop.over))]
-            found: list[cst.CSTNode] = [loop.node for loop in rounds if not self._is_epoch(loop.node)]
-            if found and innermost is not None and self._is_run_per_batch(innermost, loops):
-                found.append(innermost)
-            return found
-        while innermost is not None:
-            if self._is_step(innermost):
-                return [innermost]
-            innermost = self._module.function_of(innermost)
-        return []
-
-    def _is_run_per_batch(self, function: cst.FunctionDef, loops: list[Loop]) -> bool:
-        """Whether ``loops`` of ``function`` iterate over the parts of a batch, and a loop over batches calls it."""
-        if any(is_batch(loop.over) or self._is_epoch(loop.node) for loop in loops):
-            return False
-        around = self._module.fact(Loops).around
-        return any(
-            is_batch(loop.over) for call in self._module.fact(Dispatch).callers(function) for loop in around(call)[:1]
-        )
-
-    def _is_epoch(self, loop: cst.For | cst.While) -> bool:
-        """Whether one step is one epoch: reads once per epoch are ignored."""
-        if not isinstance(loop, cst.For) or is_batch(self._module.fact(Loops).of(loop).over):
-            return False
-        names = [node.value for node in self._tree.nodes_in(loop.target) if isinstance(node, cst.Name)]
-        if not any(_names_epoch(name) for name in names):
-            if not isinstance(loop.iter, cst.Call) or not (dotted_name(loop.iter.func) or "").endswith("range"):
-                return False
-            names = [
-                node.value if isinstance(node, cst.Name) else node.attr.value
-                for item in loop.iter.args
-                if item.keyword is None
-                for node in self._tree.nodes_in(item.value)
-                if isinstance(node, (cst.Name, cst.Attribute))
-            ]
-            if not any(_names_epoch(name) for name in names) or any(map(_STEPS_OF_EPOCH.search, names)):
-                return False
-        return not self._takes_batch(loop)
-
-    def _takes_batch(self, loop: cst.For) -> bool:
-        """Whether every iteration of a loop takes the next item of an iterator."""
-        return any(
-            self._module.name_of(call.func) == "builtins.next"
-            and [item.node for item in self._module.fact(Loops).around(call)[:1]] == [loop]
-            and self.at_every_iteration(call, loop)
-            for call in self._tree.calls_in(loop.body)
-        )
-
-    def _is_step(self, function: cst.FunctionDef) -> bool:
-        """Whether ``function`` is a training step: it runs forward and backward pass, and is called in a loop."""
-        if function in self._module.fact(LibrarySteps).updates:
-            return True
-        calls = self._module.fact(Dispatch).callers(function)
-        if any(_EPOCHS.search(param.name.value) for param in function.params.params):
-            return False  # a step that is an epoch
-        around = [loop for call in calls for loop in self._module.fact(Loops).around(call)[:1]]
-        if around:
-            return not all(self._is_epoch(loop.node) for loop in around)
-        if calls and all(self._module.fact(Purposes).runs_once(call) for call in calls):
-            return False
-        inside = self._tree.calls_in(function.body)
-        return any(is_backward(call) for call in inside) and any(self._steps_optimizer(call) for call in inside)
-
-    # -- at which iterations
 
     def at_every_iteration(self, node: cst.CSTNode, step: cst.CSTNode, *, or_often: bool = False) -> bool:
         """Whether nothing between ``step`` and ``node`` skips some iterations.
@@ -319,11 +209,6 @@ class Iterations(ForestFact):
             self._exits[block] = next(exits, None)
         first = self._exits[block]
         return first is not None and self._tree.index(first) < self._tree.index(child)
-
-
-def _names_epoch(name: str) -> bool:
-    """Whether ``name`` counts epochs, and not the steps of one."""
-    return bool(_EPOCHS.search(name)) and not _STEPS_OF_EPOCH.search(name)
 
 
 def _setting(node: cst.BaseExpression) -> str:

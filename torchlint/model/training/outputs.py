@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.parameters import parameters_of
-from torchlint.model.training.gradients import LEAVING, Gradients
+from torchlint.model.training.data_flow import DataFlow
+from torchlint.model.training.gradients import LEAVING
 from torchlint.model.training.networks import Networks
 
 #: What ends the graph of an output, and shows that it is only read.
@@ -94,39 +93,14 @@ class Outputs(ForestFact):
 
     def carries(self, expression: cst.CSTNode, runs: set[cst.CSTNode], exits: frozenset[str]) -> bool:
         """Whether ``expression`` may hold the output of one of ``runs`` that no method of ``exits`` has ended."""
-        return self._carries(expression, runs, exits, set())
-
-    def _carries(
-        self, expression: cst.CSTNode, runs: set[cst.CSTNode], exits: frozenset[str], seen: set[cst.CSTNode]
-    ) -> bool:
-        if expression in seen:
-            return False
-        seen.add(expression)
-        for part in self._live_parts(expression, exits):
-            if part in runs:
-                return True
-            if any(
-                self._carries(source, runs, exits, seen) for source, _ in self._module.fact(Gradients).sources(part)
-            ):
-                return True
-        return False
+        return self._module.fact(DataFlow).comes_from(
+            expression, runs.__contains__, lambda part: self._ends(part, exits)
+        )
 
     def is_no_tensor(self, expression: cst.CSTNode) -> bool:
         """Whether ``expression`` is surely a number, a text, an array or nothing."""
         value = self._module.value(expression)
         return value.sure and value.kind in _NO_TENSORS
-
-    def _live_parts(self, expression: cst.CSTNode, exits: frozenset[str]) -> Iterator[cst.CSTNode]:
-        """The parts of ``expression`` whose value may be in it; what an exit ends is skipped with all inside."""
-        tree = self._module.tree
-        behind = -1
-        for part in self._module.fact(Gradients).data_parts(expression):
-            if tree.index(part) <= behind:
-                continue
-            if self._ends(part, exits):
-                behind = tree.last(part)
-                continue
-            yield part
 
     def _ends(self, part: cst.CSTNode, exits: frozenset[str]) -> bool:
         if isinstance(part, cst.Call):
@@ -166,14 +140,14 @@ class Outputs(ForestFact):
 
     def _is_ended(self, node: cst.BaseExpression, function: cst.FunctionDef, exits: frozenset[str]) -> bool:
         """Whether an expression takes a parameter of ``function`` and contains an exit, here or in a variable."""
-        tree, made = self._module.tree, node
+        module, made = self._module, node
         if isinstance(node, cst.Name):
-            bound = [item.value for item in self._module.values.reaching.of(node) if item.kind == "assign"]
+            bound = [item.value for item in module.values.reaching.of(node) if item.kind == "assign"]
             if len(bound) != 1 or bound[0] is None:
                 return False
             made = bound[0]
         parameters = {param.name.value for param in parameters_of(function)}
-        live = list(self._live_parts(made, exits))
+        live = list(module.fact(DataFlow).live_parts(made, lambda part: self._ends(part, exits)))
         if any(isinstance(part, cst.Name) and part.value in parameters for part in live):
             return False
-        return any(isinstance(part, cst.Name) and part.value in parameters for part in tree.nodes_in(made))
+        return any(isinstance(part, cst.Name) and part.value in parameters for part in module.tree.nodes_in(made))

@@ -1,4 +1,4 @@
-"""Which places of a program run once per batch, in whichever file the loop over the batches is."""
+"""Whether a place runs once per batch: in a step, or in a `forward`, in whichever file the loop over the batches is."""
 
 from __future__ import annotations
 
@@ -12,16 +12,25 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.device_tests import asks_for_device
 from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.training.iterations import Iterations
+from torchlint.model.training.library_steps import LibrarySteps
 from torchlint.model.training.loops import Loop, LoopKind, Loops, is_batch
 from torchlint.model.training.outputs import Outputs
+from torchlint.model.training.purpose import Purposes
+from torchlint.model.training.steps import Steps
 
 #: How many calls lie between a loop and a place in a function that it runs.
 _CALL_DEPTH = 4
 #: A function that is called at more places than this is a tool of many, not a part of a step.
 _MAX_CALLERS = 24
+#: How many calls lie between a `forward` and the code that it runs, and how many callers a function of it may have.
+_FORWARD_DEPTH = 3
+_MAX_CALLERS_OF_HELPER = 40
+#: Methods of a network that are run once per batch.
+_FORWARDS = frozenset({"forward", "training_step", "validation_step", "test_step", "predict_step"})
 #: A count of what a step works on, and not of the steps.
 _COUNTERS = re.compile(
     r"(global_?|cur(rent)?_?|train(ing)?_?|total_?)?(step|steps|iter|iters|iteration|itr|epoch|batch_idx|batch_i|idx|count|"
@@ -37,9 +46,14 @@ Passes = Callable[[cst.CSTNode, cst.CSTNode], bool]
 class StepPlace:
     """Why a place runs once per batch."""
 
-    step: cst.CSTNode  #: the loop over the batches; else the function that a library runs for every batch
+    step: cst.CSTNode  #: the loop over the batches; else the function that is run for every batch
     calls: tuple[cst.Call, ...]  #: the calls that lead from there to the place, the outermost first
     trains: bool  #: whether the step trains; otherwise it runs a network over data
+
+    @property
+    def is_loop(self) -> bool:
+        """Whether a loop repeats the place, and not the callers of a function."""
+        return isinstance(self.step, (cst.For, cst.While))
 
 
 class StepPlaces(ForestFact):
@@ -48,6 +62,7 @@ class StepPlaces(ForestFact):
     def __init__(self, module: Forest) -> None:
         self._module = module
         self._runs: dict[cst.CSTNode, bool] = {}
+        self._repeated: dict[cst.FunctionDef, StepPlace | None] = {}
 
     def of(self, node: cst.CSTNode, passes: Passes | None = None, *, trained: bool = False) -> StepPlace | None:
         """The step that runs ``node`` every time; None if there is none, or none can be seen.
@@ -62,17 +77,17 @@ class StepPlaces(ForestFact):
 
         An option may turn it off, but no counter, exception or early exit.
         """
-        rounds = self._module.fact(Iterations)
-        if rounds.at_every_iteration(node, outer, or_often=True):
+        iterations = self._module.fact(Iterations)
+        if iterations.at_every_iteration(node, outer, or_often=True):
             return True
         for above, child in climb(self._module.tree, node):
             if above is outer:
                 break
             if isinstance(above, cst.ExceptHandler):
                 return False
-            if isinstance(above, cst.IndentedBlock) and rounds.is_behind_exit(above, child):
+            if isinstance(above, cst.IndentedBlock) and iterations.is_behind_exit(above, child):
                 return False
-        return not rounds.is_counted(node, outer)
+        return not iterations.is_counted(node, outer)
 
     def always(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
         """Whether ``node`` runs whenever ``outer`` does, on a GPU and with something to work on.
@@ -138,7 +153,7 @@ class StepPlaces(ForestFact):
 
     @cached_property
     def _steps(self) -> frozenset[cst.CSTNode]:
-        return frozenset(self._module.fact(Iterations).steps)
+        return frozenset(self._module.fact(Steps).places)
 
     def is_inference(self, loop: Loop) -> bool:
         """Whether ``loop`` runs a network over the batches of a loader, or over other data piece by piece."""
@@ -156,3 +171,53 @@ class StepPlaces(ForestFact):
         return any(
             self._module.fact(Outputs).runs(call) and self._module.fact(Loops).around(call)[0] is loop for call in calls
         )
+
+    # -- what is repeated, under conditions or not
+
+    def repeating(self, node: cst.CSTNode) -> StepPlace | None:
+        """What runs ``node`` once per batch: a loop or a network's `forward`, directly or a few calls deep.
+
+        Unlike for :meth:`of`, conditions do not matter, and the callers of a `forward` need not be seen.
+        """
+        return self._repeating(node, _FORWARD_DEPTH)
+
+    def _repeating(self, node: cst.CSTNode, depth: int) -> StepPlace | None:
+        loop = self._module.fact(Loops).hot(node)
+        if loop is not None:
+            return StepPlace(loop.node, (), loop.node in self._steps)
+        function = self._module.function_of(node)
+        while function is not None:
+            found = self._repeating_function(function, depth)
+            if found is not None:
+                return found
+            function = self._module.function_of(function)
+        return None
+
+    def _repeating_function(self, function: cst.FunctionDef, depth: int) -> StepPlace | None:
+        if function not in self._repeated:
+            self._repeated[function] = None  # it may call itself
+            self._repeated[function] = self._find_repeating(function, depth)
+        return self._repeated[function]
+
+    def _find_repeating(self, function: cst.FunctionDef, depth: int) -> StepPlace | None:
+        if self.is_forward(function):
+            return StepPlace(function, (), function in self._steps)
+        if depth <= 0 or self._module.fact(Purposes).is_constructor(function):
+            return None
+        calls = self._module.callers(function).calls
+        if len(calls) > _MAX_CALLERS_OF_HELPER:
+            return None
+        for call in calls:
+            found = self._repeating(call, depth - 1)
+            if found is not None:
+                return StepPlace(found.step, (*found.calls, call), found.trains)
+        return None
+
+    def is_forward(self, function: cst.FunctionDef) -> bool:
+        """Whether a network, a criterion or a trainer runs ``function`` for every batch."""
+        if function in self._module.fact(LibrarySteps).methods or function in self._module.fact(LibrarySteps).updates:
+            return True
+        owner = self._module.tree.class_of(function)
+        if owner is None or function.name.value not in _FORWARDS:
+            return False
+        return self._module.values.instance(owner).kind in (Kind.MODULE, Kind.LOSS)

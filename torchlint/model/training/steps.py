@@ -1,7 +1,8 @@
-"""Training steps: the loops that run forward and backward, there or in a function they call."""
+"""Training steps: the code that runs once per step, and the forward and backward passes in it."""
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,11 +13,12 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.gradients import Gradients
+from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.library_steps import LibrarySteps
-from torchlint.model.training.loops import LoopKind, Loops, is_backward, is_step
+from torchlint.model.training.loops import Loop, LoopKind, Loops, is_backward, is_batch, is_step
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
 
@@ -24,8 +26,15 @@ from torchlint.model.training.purpose import Purposes
 _CALL_DEPTH = 4
 #: ... and how many functions are looked into for it.
 _MAX_FUNCTIONS = 60
-#: What a check asks that autocast changes.
-_FORMAT_QUESTIONS = frozenset({"dtype", "type", "numpy", "is_floating_point"})
+#: Names that count epochs.
+_EPOCHS = re.compile(r"(?<!per_)(?<!per)epoch|^ep$", re.IGNORECASE)
+#: Names that count the steps of an epoch: ``epoch_iters``, ``steps_per_epoch``, ``len_epoch``.
+_STEPS_OF_EPOCH = re.compile(
+    r"epoch_?(iter|step|batch|len|size)|(iter|step|batch|batche|len|length|size)s?_?(in_|each_|of_|per_?)?epoch",
+    re.IGNORECASE,
+)
+#: Names of what has a method `step` and is an optimizer, or steps one.
+_OPTIMIZER = re.compile(r"opt|scaler|trainer|engine", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +56,105 @@ class Steps(ForestFact):
     def __init__(self, module: Forest) -> None:
         self._module = module
         self._around: dict[cst.FunctionDef, list[tuple[cst.CSTNode, cst.CSTNode]]] = {}
+
+    @cached_property
+    def places(self) -> list[cst.CSTNode]:
+        """The code that runs once per training step.
+
+        The innermost loops around backward passes and optimizer steps; else the functions that contain them.
+        """
+        found: dict[cst.CSTNode, None] = {}
+        for call in self._module.tree.calls:
+            if not (is_backward(call) or self._calls_scaler(call) or self._steps_optimizer(call)):
+                continue
+            for place in self._places_of(call):
+                found[place] = None
+        return [*found, *(item for item in self._module.fact(LibrarySteps).methods if item not in found)]
+
+    def _calls_scaler(self, call: cst.Call) -> bool:
+        """Whether ``call`` scales a loss and runs its backward pass: ``loss_scaler(loss, optimizer)``."""
+        if not last_name(call.func).endswith("scaler"):
+            return False
+        return self._module.name_of(call.func) is None and self._module.fact(Gradients).is_backward(call)
+
+    def _steps_optimizer(self, call: cst.Call) -> bool:
+        if not is_step(call) or not isinstance(call.func, cst.Attribute):
+            return False
+        owner = call.func.value
+        return self._module.value(owner).kind in (Kind.OPTIMIZER, Kind.SCALER) or bool(
+            _OPTIMIZER.search(dotted_name(owner) or "")
+        )
+
+    def _places_of(self, call: cst.Call) -> list[cst.CSTNode]:
+        """The code that runs again for every ``call``: the loop around it, or its function if the loop is elsewhere."""
+        loops = self._module.fact(Loops).repeating(call)
+        innermost = self._module.function_of(call)
+        if loops:
+            # the loop over the batches is around the loop over the parts of a batch
+            per_batch = [loops[0], *(loop for loop in loops[1:] if is_batch(loop.over))]
+            found: list[cst.CSTNode] = [loop.node for loop in per_batch if not self._is_epoch(loop.node)]
+            if found and innermost is not None and self._is_run_per_batch(innermost, loops):
+                found.append(innermost)
+            return found
+        while innermost is not None:
+            if self._is_step(innermost):
+                return [innermost]
+            innermost = self._module.function_of(innermost)
+        return []
+
+    def _is_run_per_batch(self, function: cst.FunctionDef, loops: list[Loop]) -> bool:
+        """Whether ``loops`` of ``function`` iterate over the parts of a batch, and a loop over batches calls it."""
+        if any(is_batch(loop.over) or self._is_epoch(loop.node) for loop in loops):
+            return False
+        around = self._module.fact(Loops).around
+        return any(
+            is_batch(loop.over) for call in self._module.fact(Dispatch).callers(function) for loop in around(call)[:1]
+        )
+
+    def _is_epoch(self, loop: cst.For | cst.While) -> bool:
+        """Whether one step is one epoch: reads once per epoch are ignored."""
+        if not isinstance(loop, cst.For) or is_batch(self._module.fact(Loops).of(loop).over):
+            return False
+        names = [node.value for node in self._module.tree.nodes_in(loop.target) if isinstance(node, cst.Name)]
+        if not any(_names_epoch(name) for name in names):
+            if not isinstance(loop.iter, cst.Call) or not (dotted_name(loop.iter.func) or "").endswith("range"):
+                return False
+            names = [
+                node.value if isinstance(node, cst.Name) else node.attr.value
+                for item in loop.iter.args
+                if item.keyword is None
+                for node in self._module.tree.nodes_in(item.value)
+                if isinstance(node, (cst.Name, cst.Attribute))
+            ]
+            if not any(_names_epoch(name) for name in names) or any(map(_STEPS_OF_EPOCH.search, names)):
+                return False
+        return not self._takes_batch(loop)
+
+    def _takes_batch(self, loop: cst.For) -> bool:
+        """Whether every iteration of a loop takes the next item of an iterator."""
+        return any(
+            self._module.name_of(call.func) == "builtins.next"
+            and [item.node for item in self._module.fact(Loops).around(call)[:1]] == [loop]
+            and self._module.fact(Iterations).at_every_iteration(call, loop)
+            for call in self._module.tree.calls_in(loop.body)
+        )
+
+    def _is_step(self, function: cst.FunctionDef) -> bool:
+        """Whether ``function`` is a training step: it runs forward and backward pass, and is called in a loop."""
+        if function in self._module.fact(LibrarySteps).updates:
+            return True
+        calls = self._module.fact(Dispatch).callers(function)
+        if any(_EPOCHS.search(param.name.value) for param in function.params.params):
+            return False  # a step that is an epoch
+        around = [loop for call in calls for loop in self._module.fact(Loops).around(call)[:1]]
+        if around:
+            return not all(self._is_epoch(loop.node) for loop in around)
+        if calls and all(self._module.fact(Purposes).runs_once(call) for call in calls):
+            return False
+        inside = self._module.tree.calls_in(function.body)
+        return any(is_backward(call) for call in inside) and any(self._steps_optimizer(call) for call in inside)
+
+    # -- what runs in a step
 
     @cached_property
     def loops(self) -> list[TrainingLoop]:
@@ -202,83 +310,7 @@ class Steps(ForestFact):
             return False
         return module.fact(GradModes).of(call) not in (GradMode.NO_GRAD, GradMode.INFERENCE)
 
-    def forward_and_loss(self, step: TrainingLoop) -> Sequence[cst.CSTNode] | None:
-        """The neighbouring statements from the first forward to the loss, in the block that also holds the backward.
 
-        None where the step is not that simple: several backward passes, other statements in between, a forward
-        inside an inner block, or outputs that autocast would leave in a format numpy does not know.
-        """
-        tree = self._module.tree
-        if len(step.backwards) != 1:
-            return None
-        path = {item: position for item, position, _ in tree.block_path(step.forward)}
-        for block, position, _ in tree.block_path(step.backwards[0]):
-            if isinstance(block, cst.SimpleStatementLine):
-                if len(block.body) != 1:
-                    return None
-                continue
-            if block not in path:
-                return None
-            return self._between(block, path[block], position)
-        return None
-
-    def _between(self, block: cst.CSTNode, first: int, backward: int) -> Sequence[cst.CSTNode] | None:
-        body: Sequence[cst.CSTNode] = block.body  # type: ignore[attr-defined]
-        if first >= backward:
-            return None
-        chosen: list[cst.CSTNode] = []
-        pending: list[cst.CSTNode] = []
-        for statement in body[first:backward]:
-            if self._is_part_of_loss(statement):
-                chosen += [*pending, statement]
-                pending = []
-            elif self._is_zero_grad(statement) or self._only_names_or_checks(statement):
-                pending.append(statement)
-            else:
-                break
-        rest = body[first + len(chosen) : backward]
-        if not chosen or any(self._is_part_of_loss(statement) for statement in rest):
-            return None
-        if any(is_step(call) for statement in chosen for call in self._module.tree.calls_in(statement)):
-            return None
-        return None if self._meets_numpy(chosen, block) else chosen
-
-    def _is_part_of_loss(self, statement: cst.CSTNode) -> bool:
-        if not isinstance(statement, (cst.SimpleStatementLine, cst.If)):
-            return False
-        return self._module.fact(Gradients).anything_reaches_backward(statement)
-
-    def _is_zero_grad(self, statement: cst.CSTNode) -> bool:
-        calls = self._module.tree.calls_in(statement)
-        return isinstance(statement, cst.SimpleStatementLine) and any(
-            isinstance(call.func, cst.Attribute) and call.func.attr.value == "zero_grad" for call in calls
-        )
-
-    def _only_names_or_checks(self, statement: cst.CSTNode) -> bool:
-        """``loss = raw_loss``, or an `assert` that does not ask for a number format."""
-        if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) > 1:
-            return False
-        inner = statement.body[0]
-        if isinstance(inner, cst.Assert):
-            return not any(
-                isinstance(node, cst.Attribute) and node.attr.value in _FORMAT_QUESTIONS
-                for node in self._module.tree.nodes_in(inner)
-            )
-        return isinstance(inner, cst.Assign) and isinstance(inner.value, cst.Name)
-
-    def _meets_numpy(self, statements: Sequence[cst.CSTNode], block: cst.CSTNode) -> bool:
-        """Whether an output of ``statements`` is turned into an array: numpy has no bfloat16."""
-        tree = self._module.tree
-        bound = {
-            name.value
-            for statement in statements
-            for part in tree.nodes_in(statement)
-            if isinstance(part, cst.AssignTarget)
-            for name in tree.nodes_in(part)
-            if isinstance(name, cst.Name)
-        }
-        for call in tree.calls_in(block):
-            if isinstance(call.func, cst.Attribute) and call.func.attr.value == "numpy":
-                if any(isinstance(part, cst.Name) and part.value in bound for part in tree.nodes_in(call.func)):
-                    return True
-        return False
+def _names_epoch(name: str) -> bool:
+    """Whether ``name`` counts epochs, and not the steps of one."""
+    return bool(_EPOCHS.search(name)) and not _STEPS_OF_EPOCH.search(name)

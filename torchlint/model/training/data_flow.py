@@ -1,0 +1,181 @@
+"""Data flow: the expressions that a value is computed from, followed back through the program."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.climbing import nearest
+from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.parameters import owner_of
+from torchlint.model.syntax.scopes import Scope
+
+#: Methods that put their arguments into the object they are called on.
+_FILLING = frozenset({"append", "extend", "insert", "add", "update", "push", "appendleft", "setdefault", "add_"})
+
+#: Methods whose result has no graph.
+_DETACHING = frozenset({"detach", "item", "tolist", "numpy"})
+
+
+class DataFlow(ForestFact):
+    """Answers for one forest."""
+
+    def __init__(self, module: Forest) -> None:
+        self._tree = module.tree
+        self._names = module.names
+        self._definitions = module.definitions
+        self._values = module.values
+        self._dispatch = module.fact(Dispatch)
+
+    def data_parts(self, expression: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """``expression`` and the parts of it that give it data: not the function or network that a call runs."""
+        tree = self._tree
+        nodes = tree.nodes_in(expression)
+        offset = tree.index(expression)
+        position = 0
+        while position < len(nodes):
+            part = nodes[position]
+            parent = tree.parent(part) if position else None
+            if isinstance(parent, cst.Call) and parent.func is part and self._is_callee(part):
+                position = tree.last(part) - offset + 1
+                continue
+            yield part
+            position += 1
+
+    def live_parts(self, expression: cst.CSTNode, ends: Callable[[cst.CSTNode], bool]) -> Iterator[cst.CSTNode]:
+        """The parts of ``expression`` that give it data; what ``ends`` is true for is left out, with all inside it."""
+        behind = -1
+        for part in self.data_parts(expression):
+            if self._tree.index(part) <= behind:
+                continue
+            if ends(part):
+                behind = self._tree.last(part)
+                continue
+            yield part
+
+    def comes_from(
+        self,
+        expression: cst.CSTNode,
+        is_source: Callable[[cst.CSTNode], bool],
+        ends: Callable[[cst.CSTNode], bool],
+        *,
+        outward: bool = False,
+        depth: int | None = None,
+        without: dict[cst.CSTNode, int] | None = None,
+    ) -> bool:
+        """Whether ``expression`` may take its value from a source, on a way that nothing ends.
+
+        Args:
+            expression: What is followed back through variables, attributes, containers and functions.
+            is_source: Whether a part is what is looked for.
+            ends: Whether the data of a part does not go on from there: ``x.item()`` for a gradient.
+            outward: Whether parameters are followed to the callers.
+            depth: The maximum number of expressions in a row; None for no limit.
+            without: Expressions that have no source up to a depth, which the caller keeps for its next question.
+        """
+        left = {expression: -1 if depth is None else depth}  # by expression, how much farther it is followed
+        waiting = deque(left)
+        while waiting:
+            node = waiting.popleft()
+            if depth is not None and left[node] <= (without or {}).get(node, 0):
+                continue
+            for part in self.live_parts(node, ends):
+                if is_source(part):
+                    return True
+                for source, _ in self.sources(part, outward):
+                    if source not in left:
+                        left[source] = left[node] - 1
+                        waiting.append(source)
+        if without is not None:
+            for node, reached in left.items():
+                without[node] = max(reached, without.get(node, 0))
+        return False
+
+    def _is_callee(self, func: cst.CSTNode) -> bool:
+        """Whether ``func`` only says what is called; ``x.mean`` also brings the data ``x``."""
+        if not isinstance(func, cst.Attribute):
+            return isinstance(func, cst.Name)
+        if self._names.resolve(func) is not None or self._values.of(func).kind in (Kind.MODULE, Kind.LOSS):
+            return True
+        return self._values.of(func.value).kind is Kind.MODULE or dotted_name(func.value) == "self"
+
+    def sources(self, node: cst.CSTNode, outward: bool = False) -> Iterator[tuple[cst.CSTNode, bool]]:
+        """The expressions that ``node``, a name, attribute or call, may take its value from.
+
+        With ``outward``, also what the callers of its function pass.
+        """
+        if isinstance(node, cst.Name):
+            yield from self._name_sources(node, outward)
+        elif isinstance(node, cst.Attribute):
+            for source in self._attribute_sources(node):
+                yield source, True
+        elif isinstance(node, cst.Call):
+            for function in self._dispatch.functions(node):
+                for item in self._definitions.returns(function):
+                    if item is not None:
+                        yield item, False
+                for item in self._definitions.yields(function):
+                    yield item, False
+            for binding in self._values.reaching.of(node.func) if isinstance(node.func, cst.Name) else ():
+                if isinstance(binding.value, cst.Lambda):
+                    yield binding.value.body, False
+
+    def _name_sources(self, node: cst.Name, outward: bool) -> Iterator[tuple[cst.CSTNode, bool]]:
+        scope = self._names.home_of(node)
+        if scope is None:
+            return
+        for binding in self._values.reaching.of(node):
+            if binding.value is not None and binding.kind in ("assign", "for", "with"):
+                yield binding.value, outward
+            elif isinstance(binding.node, cst.AugAssign):
+                yield binding.node.value, outward
+                if isinstance(binding.node.target, cst.Name):  # ``total += x`` keeps what was there before
+                    yield binding.node.target, outward
+            elif outward and isinstance(binding.node, cst.Param):
+                function = owner_of(self._tree, binding.node)
+                if function is not None:
+                    for given in self._dispatch.arguments_for(function, binding.node):
+                        yield given, True
+        for filled, home in self._fillings.get(node.value, ()):
+            if self._names.scope_with(node.value, home) is scope:
+                yield filled, outward
+
+    def _attribute_sources(self, node: cst.Attribute) -> Iterator[cst.CSTNode]:
+        text = dotted_name(node)
+        if text is None or self._names.resolve(node) is not None:
+            return
+        yield from (value for value in self._values.stored(text) if value is not None)
+        for filled, _ in self._fillings.get(text, ()):
+            yield filled
+        if text.startswith("self.") and text.count(".") == 1:
+            owner = nearest(self._tree, node, cst.ClassDef)
+            if owner is not None:
+                for binding in self._tree.scopes[owner].attributes.get(node.attr.value, ()):
+                    if binding.value is not None:
+                        yield binding.value
+                    elif isinstance(binding.node, cst.AugAssign):
+                        yield binding.node.value
+
+    @cached_property
+    def _fillings(self) -> dict[str, list[tuple[cst.BaseExpression, Scope]]]:
+        """What is put into containers: ``losses.append(x)``, ``losses["a"] = x``."""
+        found: dict[str, list[tuple[cst.BaseExpression, Scope]]] = {}
+        for call in self._tree.calls:
+            func = call.func
+            if isinstance(func, cst.Attribute) and func.attr.value in _FILLING and call.args:
+                text = dotted_name(func.value)
+                if text is not None:
+                    items = found.setdefault(text, [])
+                    items.extend((argument.value, self._tree.scope_of(call)) for argument in call.args)
+        for target, value, statement in self._tree.stores:
+            if isinstance(target, cst.Subscript) and value is not None:
+                text = dotted_name(target.value)
+                if text is not None:
+                    found.setdefault(text, []).append((value, self._tree.scope_of(statement)))
+        return found
