@@ -101,7 +101,7 @@ class RepeatedSwitches:
         return False
 
     def _may_switch(self, call: cst.Call) -> bool:
-        """Whether a function or method that is not seen may switch a network that it is given or contains."""
+        """Whether a function or method that is not seen may switch a network that it is given, or that it stores."""
         last = last_name(call.func)
         if last in ("eval", "train") or not _SWITCHING.search(last.lower()):
             return False

@@ -33,7 +33,7 @@ _OFF = (GradMode.NO_GRAD, GradMode.INFERENCE)
 
 @dataclass(frozen=True, eq=False)
 class UntrainedNetwork:
-    """A network that takes part in a loss, and of whose parameters an optimizer has none, or only some."""
+    """A network that takes part in a loss, and of which no optimizer is given the parameters, or only some."""
 
     place: cst.BaseExpression  #: the parameters that the optimizer is given; else what builds the network
     network: cst.BaseExpression  #: an expression for it, at that place
@@ -51,7 +51,7 @@ class Untrained:
 
     @property
     def networks(self) -> Iterator[UntrainedNetwork]:
-        """The networks whose gradients are computed unnecessarily."""
+        """The networks whose gradients are computed and never used."""
         if self._freezes or not self._optimizers:
             return
         part = self._part()
@@ -157,7 +157,7 @@ class Untrained:
         return made if value.name.startswith(_LIBRARIES) else None
 
     def _is_trained(self, call: cst.Call, step: TrainingLoop) -> bool:
-        """Whether a backward pass includes ``call``, in a step that also trains another network."""
+        """Whether a backward pass computes gradients of ``call``, in a step that also trains another network."""
         module = self._module
         if not module.fact(Gradients).carries_gradient(call) or module.fact(GradModes).of(call) in _OFF:
             return False

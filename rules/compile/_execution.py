@@ -99,7 +99,7 @@ class Execution(ForestFact):
         return frozenset(functions | read | self._stores.object_names)
 
     def _handed(self, call: cst.Call) -> Objects:
-        """The functions that a call is given, and the objects passed with them."""
+        """The functions that a call is given, and the other objects."""
         found: set[Object] = set()
         for argument in call.args:
             passed = self._objects.of(argument.value)

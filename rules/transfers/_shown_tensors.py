@@ -136,7 +136,7 @@ class ShownTensors:
         return (self._reads.is_loss(bare) or is_output) and self._reads.is_tensor_of_step(bare)
 
     def _may_be_number(self, node: cst.BaseExpression) -> bool:
-        """Whether a variable is a number on some path: ``loss = loss.item()``."""
+        """Whether the value of a variable is a number on some path: ``loss = loss.item()``."""
         if not isinstance(node, cst.Name):
             return False
         return any(
