@@ -23,7 +23,7 @@ class SeparateBackwards(Rule):
     between them, passes with gradients as arguments, and passes without `retain_graph=True`, which share no graph.
 
     ## Why it is slow
-    `backward()` adds to the gradients, so that two passes give the gradients of the sum. Each pass goes through the
+    `backward()` adds to the gradients, so that two passes give the gradients of the sum. Each pass repeats the
     layers that the losses share, and computes the gradients of their weights again. For a large trunk with small heads,
     two passes take nearly twice the time of one.
 
@@ -67,7 +67,7 @@ class SeparateBackwards(Rule):
                 module,
                 first,
                 f"{len(found.calls)} backward passes through one graph, where one pass of the summed losses is enough",
-                label="each pass goes through the shared layers again",
+                label="each pass repeats the shared layers",
                 notes=tuple(Note.at(module, call, "also passes through the graph") for call in others),
                 fix=_fix(module, found),
             )
