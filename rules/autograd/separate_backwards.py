@@ -23,9 +23,9 @@ class SeparateBackwards(Rule):
     between them, passes with gradients as arguments, and passes without `retain_graph=True`, which share no graph.
 
     ## Why it is slow
-    `backward()` adds to the gradients, so that two passes give the gradients of the sum. Each pass computes the
-    gradients of the layers that the losses share. For a large trunk with small heads, two passes take nearly twice
-    the time of one.
+    `backward()` adds to the gradients, so that two passes give the gradients of the sum. Each pass repeats the
+    layers that the losses share, and computes the gradients of their weights again. For a large trunk with small heads,
+    two passes take nearly twice the time of one.
 
     ## Example
     ```python
@@ -67,7 +67,7 @@ class SeparateBackwards(Rule):
                 module,
                 first,
                 f"{len(found.calls)} backward passes through one graph, where one pass of the summed losses is enough",
-                label="each pass computes the gradients of the shared layers",
+                label="each pass repeats the shared layers",
                 notes=tuple(Note.at(module, call, "also passes through the graph") for call in others),
                 fix=_fix(module, found),
             )

@@ -14,7 +14,10 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import nearest
+from torchlint.model.syntax.dotted import called_name
 
+#: Calls that declare an option with its default.
+_DECLARES = re.compile(r"add_argument|DEFINE_|option|set_defaults|[Ff]ield|attrib|add_param", re.IGNORECASE)
 #: Words of a help text that gives a reason for 0 workers.
 _REASONS = re.compile(r"safe|windows|avoid|mac ?os|deadlock|hang|fork|debug|memory", re.IGNORECASE)
 
@@ -51,7 +54,20 @@ def _default_of(module: Module, call: Call) -> cst.BaseExpression | None:
         return None  # of a complete one, TL101 reports the loader
     if not all(isinstance(item, cst.Integer) and item.value == "0" for item in sources.values):
         return None
-    return sources.values[0] if len(sources.values) == 1 else None
+    value = sources.values[0] if len(sources.values) == 1 else None
+    return value if value is not None and _is_default(module, value) else None
+
+
+def _is_default(module: Module, value: cst.BaseExpression) -> bool:
+    """Whether a value is the default of an option, of a parameter or of a configuration class."""
+    parent = module.tree.parent(value)
+    if isinstance(parent, cst.Arg):
+        call = module.tree.parent(parent)
+        return isinstance(call, cst.Call) and _DECLARES.search(called_name(call)) is not None
+    if isinstance(parent, (cst.Assign, cst.AnnAssign)):
+        block = nearest(module.tree, parent, cst.ClassDef, cst.FunctionDef, cst.If, cst.Lambda)
+        return isinstance(block, cst.ClassDef)
+    return isinstance(parent, cst.Param)
 
 
 def _has_reason(module: Module, value: cst.BaseExpression) -> bool:

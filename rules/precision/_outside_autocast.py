@@ -22,7 +22,7 @@ from torchlint.model.training.networks import Networks
 from torchlint.model.training.step_places import StepPlaces
 
 _OFF = (GradMode.NO_GRAD, GradMode.INFERENCE)
-#: What a variable may be called that holds an autocast.
+#: What a variable with an autocast may be called.
 _HELD = re.compile(r"amp|cast|ctx|context|precision|nullcontext|suppress", re.IGNORECASE)
 #: Words of a function that chooses the number format of its forward passes itself.
 _CHOOSES = re.compile(r"\.half\(|float16|bfloat16|\.double\(|float64|autocast|fp32|full_precision")
@@ -103,7 +103,7 @@ class OutsideAutocast:
 
     @cached_property
     def _trained(self) -> list[cst.Call]:
-        """The forward passes under autocast whose gradients a backward pass computes."""
+        """The forward passes under autocast whose outputs reach a backward pass."""
         found = []
         for autocast in self._autocasts.all:
             if autocast.enabled is False or autocast.device not in (Device.CUDA, None):
