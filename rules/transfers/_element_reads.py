@@ -59,7 +59,7 @@ class ElementReads:
         return function is None or self._module.fact(Purposes).is_constructor(function)
 
     def _is_on_host(self, tensor: cst.BaseExpression) -> bool:
-        """Whether reads wait for nothing, so that the rest of an iteration takes longer."""
+        """Whether reads do not wait, so that the rest of an iteration takes longer."""
         return self._module.value(tensor).device is Device.CPU
 
     def _is_tested(self, call: cst.Call, loop: cst.CSTNode) -> bool:

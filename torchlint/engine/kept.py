@@ -79,9 +79,9 @@ class KeptResults:
         self._sections: dict[tuple[str, bool, int], _Section | None] = {}
 
     def result(self, file: File, mode: Mode, source: Source | None = None) -> Result | None:
-        """The result of a file if it still holds, unless it has something to fix and ``mode`` asks for that.
+        """The result of a file if it is still valid, unless it has something to fix and ``mode`` asks for that.
 
-        ``source`` is what the file contains for whoever asks; without it, what is on disk counts.
+        ``source`` is what the file contains for the caller; without it, what is on disk counts.
         """
         section = self._section(file)
         result = section.result(file, source) if section is not None else None
