@@ -61,7 +61,7 @@ def run(
 def run_text(source: Source, file: File, mode: Mode, *, cache: CacheFolder | None = None) -> tuple[Result, Source]:
     """The result of a file with this text in place of what is on disk; and the text as fixed.
 
-    It is taken from ``cache`` if it holds, and kept there if the text is what is on disk.
+    It is taken from ``cache`` if it is valid there, and kept there if the text is what is on disk.
     """
     _forget_projects()
     with garbage_collection_paused():
