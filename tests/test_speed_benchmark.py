@@ -85,7 +85,7 @@ def test_the_page_shows_the_results(tmp_path: Path, monkeypatch: pytest.MonkeyPa
                 "files": 4,
                 "load": [1.0, 1.5, 2.0],
                 "uses": {COLD: figures(4.0, 4.4, 4.2), WARM: figures(0.2, 0.2, 0.2)},
-                "peers": {"ruff": figures(0.5, 0.6, 0.4)},
+                "peers": {"ruff": figures(0.5, 0.6)},
                 "phases": {"rules": 3.0},
                 "growth": {"lines": points, "rules": points, "cores": []},
             },
@@ -108,6 +108,6 @@ def test_the_page_shows_the_results(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "| CPU seconds | small, 40 lines | large, 4,000 lines |" in text
     assert "| torchlint, first run | 0.50 | 4.2 |" in text
     assert "| TorchFix | 3.0 (6.0x) | - |" in text
-    assert "busy" in text and "Rounds: small 1 (slow tools 1), large 3" in text
+    assert "busy" in text and "Rounds: small 1, large 3 (slow tools 2)" in text
     for name in ("tools.svg", "growth.svg"):
         assert ElementTree.fromstring(made[tmp_path / "docs" / "speed" / name]).tag.endswith("svg")
