@@ -93,6 +93,7 @@ def test_words_that_are_no_steps(text: str) -> None:
         ("def f(x: torch.Tensor = None): return sum(x)", "x"),
         ("for row in table:\n    sum(row)", "row"),
         ("for i, row in enumerate(table):\n    sum(row)", "row"),
+        ("sums = [sum(row) for row in table]", "row"),
         ("a, b = f()\nsum(a)", "a"),
         ("self.counts = torch.zeros(3)\nsum(self.counts)", "self.counts"),
         ("y = torch.rand(3)\nx = y\nsum(x)", "x"),

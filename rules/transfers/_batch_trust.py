@@ -62,7 +62,10 @@ def host_write(module: Module, move: Move) -> cst.CSTNode | None:
     home = module.function_of(move.call)
     held = _whole(move.source)
     begin = module.tree.index(move.call)
+    statement = module.tree.statement_of(move.call)
     for target in _written(module, home or module.root):
+        if isinstance(statement, cst.Assign) and module.tree.within(target, statement):
+            continue  # `batch[i] = batch[i].cuda()` writes to a list
         if module.tree.index(target) <= begin or module.function_of(target) is not home:
             continue
         if _overlap(module.code(held), module.code(target)) and module.fact(BatchParts).may_be_part(_whole(target)):
