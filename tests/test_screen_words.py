@@ -91,6 +91,8 @@ def test_words_that_are_no_steps(text: str) -> None:
         ("x = torch.rand(3)", "x"),
         ("def f(x): return sum(x)", "x"),
         ("def f(x: torch.Tensor = None): return sum(x)", "x"),
+        ("def f(other: int, x: Tensor) -> int: return sum(x)", "x"),
+        ("def f(x: Optional[torch.Tensor]) -> int: return sum(x)", "x"),
         ("for row in table:\n    sum(row)", "row"),
         ("for i, row in enumerate(table):\n    sum(row)", "row"),
         ("sums = [sum(row) for row in table]", "row"),

@@ -52,7 +52,7 @@ def _may_be_set(text: str, name: str, depth: int) -> bool:
                 return True
         elif not _PLAIN.match(value):
             return True
-    bound = rf"{name}\b(?=([\w\s,)]{{0,80}}\bin\b)|\s{{0,3}}:[^=\n,()\[]{{0,80}}(?:\[[^=\n()\]]{{0,80}})?Tensor)"
+    bound = rf"{name}\b(?:(?=[\w\s,)]{{0,80}}\bin\b)|\s{{0,3}}:[^=\n,()\[]{{0,80}}(?:\[[^=\n()\]]{{0,80}})?Tensor)"
     return any(_is_bound(text, found) for found in re.finditer(bound, text))
 
 
