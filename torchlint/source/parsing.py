@@ -104,6 +104,8 @@ def _unvalidated() -> Iterator[None]:
 
 def check_syntax(text: str) -> None:
     """Raise ParseError unless ``text`` is Python 3 by the grammar of this interpreter or of libcst."""
+    if hash(text) in _valid:
+        return
     try:
         python_tree(text)
     except ParseError as error:
@@ -148,6 +150,7 @@ def python_tree(text: str) -> ast.Module:
     """
     tree = _trees.pop(text, None) or _tree(text)
     _trees[text] = tree
+    _valid.add(hash(text))
     while sum(map(len, _trees)) > _MAX_KEPT and len(_trees) > 1:
         del _trees[next(iter(_trees))]
     return tree
@@ -160,6 +163,8 @@ def known_tree(text: str) -> ast.Module | None:
 
 #: The trees of the last texts, the newest last.
 _trees: dict[str, ast.Module] = {}
+#: The hashes of all texts that this interpreter could read: most files are read for a project before they are checked.
+_valid: set[int] = set()
 
 
 def _tree(text: str) -> ast.Module:
