@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from benchmarks.trees import differences
 from torchlint.model.module import Module
 from torchlint.model.syntax.pieces import parse_pieces
+from torchlint.source import parsing
 from torchlint.source.parsing import ParseError
 
 STATEMENTS = (
@@ -111,3 +112,11 @@ def test_an_error_names_its_row_in_the_file() -> None:
     with pytest.raises(ParseError) as caught:
         parse_pieces("x = 1\n\ny = = 2\n")
     assert (caught.value.row, caught.value.column) == (3, 5)
+
+
+def test_what_python_has_read_is_not_read_again_for_its_syntax(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "read_once = 1\n"
+    parsing.python_tree(text)
+    monkeypatch.setattr(parsing, "_trees", {})  # as after many other texts
+    monkeypatch.setattr(parsing, "_tree", lambda text: pytest.fail("it is read again"))
+    parsing.check_syntax(text)
