@@ -30,36 +30,13 @@ _SCRIPTS = ("train", "evaluate", "export")
 UNSAVED = Path("/tmp/edited.py")
 
 
-class Client:
-    """Speaks to a server over its standard streams, one message at a time."""
+class Editor(Client):
+    """Edits one document."""
 
     def __init__(self, command: list[str], uri: str) -> None:
+        super().__init__(command, "/")
         self.uri = uri
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/")
         self.version = 1
-
-    def send(self, method: str, params: object, number: int | None = None) -> None:
-        """Send a notification, or with a number a request."""
-        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": params}
-        if number is not None:
-            message["id"] = number
-        body = json.dumps(message).encode()
-        assert self.process.stdin is not None
-        self.process.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
-        self.process.stdin.flush()
-
-    def receive(self) -> dict[str, Any]:
-        """The next message."""
-        assert self.process.stdout is not None
-        length = 0
-        while (line := self.process.stdout.readline()) != b"\r\n":
-            if not line:
-                raise SystemExit("the server has ended")
-            name, _, value = line.partition(b":")
-            if name.lower() == b"content-length":
-                length = int(value)
-        message: dict[str, Any] = json.loads(self.process.stdout.read(length))
-        return message
 
     def open(self, text: str) -> int:
         """Open the document; the number of its diagnostics."""
@@ -190,7 +167,7 @@ def measure(options: argparse.Namespace) -> int:
     if options.file:
         text = f"# not saved\n{text}"
     path = options.file.resolve() if options.file else UNSAVED
-    client = Client([sys.executable, "-m", "torchlint", "server"], path.as_uri())
+    client = Editor([sys.executable, "-m", "torchlint", "server"], path.as_uri())
     found = client.open(text)
     name = options.file.name if options.file else "the fixtures"
     print(f"{name}: {text.count(chr(10))} lines, {found} findings")

@@ -10,41 +10,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.lsp import Client
 
-class Editor:
-    """Speaks to a server over its standard streams."""
 
-    def __init__(self, folder: Path) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "torchlint", "server"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder
-        )
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._to, self._from = self._process.stdin, self._process.stdout
-
-    def send(self, method: str, params: object, number: int | None = None) -> None:
-        """Send a notification, or with a number a request."""
-        message = {"jsonrpc": "2.0", "method": method, "params": params, **({} if number is None else {"id": number})}
-        body = json.dumps(message).encode()
-        self._to.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
-        self._to.flush()
-
-    def receive(self) -> dict[str, Any]:
-        """The next message."""
-        length = 0
-        while (line := self._from.readline()) != b"\r\n":
-            if not line:
-                raise SystemExit("the server has ended")
-            name, _, value = line.partition(b":")
-            if name.lower() == b"content-length":
-                length = int(value)
-        message: dict[str, Any] = json.loads(self._from.read(length))
-        return message
+class Editor(Client):
+    """Waits for the answers of a server."""
 
     def answer(self, number: int) -> Any:
         """The result of a request, past other messages."""
@@ -57,7 +32,7 @@ class Editor:
         self.send("shutdown", None, 99)
         self.answer(99)
         self.send("exit", None)
-        self._process.wait()
+        self.process.wait()
 
 
 def main() -> int:
@@ -69,7 +44,7 @@ def main() -> int:
     options = parser.parse_args()
     folder = options.folder.resolve()
     start = time.monotonic()
-    editor = Editor(folder)
+    editor = Editor([sys.executable, "-m", "torchlint", "server"], folder)
     editor.send(
         "initialize",
         {

@@ -12,7 +12,7 @@ from torchlint.model.numerics.autocasts import Autocasts
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import dotted_name
-from torchlint.model.training.grad_mode import GradMode, GradModes
+from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import LEAVING, Gradients
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.outputs import Outputs
@@ -119,7 +119,7 @@ class NoGrad:
         function = module.function_of(body)
         return any(
             module.value(call.func).kind is Kind.MODULE
-            and module.fact(GradModes).of(call) not in (GradMode.NO_GRAD, GradMode.INFERENCE)
+            and not module.fact(GradModes).of(call).is_off
             and any(module.fact(Outputs).carries(argument.value, runs, LEAVING) for argument in call.args)
             for call in module.tree.calls_in(function if function is not None else module.root)
             if module.tree.index(call) > end

@@ -13,7 +13,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
-from torchlint.model.training.grad_mode import GradMode, GradModes
+from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.steps import Steps, TrainingLoop
@@ -28,7 +28,6 @@ _HEADS = frozenset({"fc", "classifier", "head", "heads", "last_linear", "linear"
 _FREEZES = re.compile(r"requires_grad|add_param_group|param_groups\.append|autograd\.grad\b|functional_call|\bvmap\b")
 #: Words of networks that do so themselves.
 _DETACHES = re.compile(r"no_grad|inference_mode|set_grad_enabled|detach|\.data\b|stop_grad")
-_OFF = (GradMode.NO_GRAD, GradMode.INFERENCE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +158,7 @@ class Untrained:
     def _is_trained(self, call: cst.Call, step: TrainingLoop) -> bool:
         """Whether a backward pass computes gradients of ``call``, in a step that also trains another network."""
         module = self._module
-        if not module.fact(Gradients).carries_gradient(call) or module.fact(GradModes).of(call) in _OFF:
+        if not module.fact(Gradients).carries_gradient(call) or module.fact(GradModes).of(call).is_off:
             return False
         own = module.value(module.fact(Networks).network_of(call)).origins
         others = module.fact(Steps).networks(step)

@@ -14,7 +14,7 @@ from torchlint.model.semantics.value import Role
 from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.training.evaluation import Evaluation
-from torchlint.model.training.grad_mode import GradMode, GradModes
+from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
@@ -196,7 +196,7 @@ class Samples(ForestFact):
             return False
         if self._module.fact(Gradients).reaches_backward(call):
             return False
-        if self._module.fact(GradModes).of(call) in (GradMode.NO_GRAD, GradMode.INFERENCE):
+        if self._module.fact(GradModes).of(call).is_off:
             return True
         return self._module.fact(Evaluation).of(call, self._module.fact(Networks).network_of(call)) is not None
 

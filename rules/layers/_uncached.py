@@ -10,7 +10,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.syntax.dotted import called_name
-from torchlint.model.training.grad_mode import GradMode, GradModes
+from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
 
@@ -25,7 +25,6 @@ _LAST = re.compile(r"\[\s*:\s*,\s*-\s*1\b|\[\s*-\s*1\b|\[\s*\.\.\.\s*,\s*-\s*1\b
 _GENERATES = re.compile(
     r"generat|sampl|decod|greedy|infer|translat|predict|synth|complet|continu|beam|answer|chat", re.IGNORECASE
 )
-_OFF = (GradMode.NO_GRAD, GradMode.INFERENCE)
 _DEPTH = 10
 
 
@@ -84,7 +83,7 @@ class UncachedGeneration:
 
     def _generates(self, cat: cst.Call) -> bool:
         """Whether a loop runs without gradients, or in a function whose name says that it generates."""
-        if self._module.fact(GradModes).of(cat) in _OFF:
+        if self._module.fact(GradModes).of(cat).is_off:
             return True
         function = self._module.function_of(cat)
         return function is not None and _GENERATES.search(function.name.value) is not None

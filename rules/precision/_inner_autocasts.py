@@ -13,13 +13,12 @@ from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import last_name, last_part
-from torchlint.model.training.grad_mode import GradMode, GradModes
+from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loop, Loops, is_batch, is_step
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlaces
 
-_OFF = (GradMode.NO_GRAD, GradMode.INFERENCE)
 #: Methods that run networks, and their beginnings in names of modules that multiply no matrices.
 _LIGHT = (*knowledge.PARAMETERLESS, "LayerNorm", "BatchNorm", "GroupNorm", "Embedding", "RMSNorm")
 
@@ -53,7 +52,7 @@ class InnerAutocasts:
         module = self._module
         entered = self._entered(region)
         loops = module.fact(Loops).around(region)
-        if entered is None or not loops or module.fact(GradModes).of(region) in _OFF:
+        if entered is None or not loops or module.fact(GradModes).of(region).is_off:
             return None
         loop = loops[0]
         if not self._is_unconditional(region, loop) or not self._is_part_of_step(loop):

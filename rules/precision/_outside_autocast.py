@@ -15,13 +15,12 @@ from torchlint.model.numerics.precision import Precision
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.dotted import last_name
-from torchlint.model.training.grad_mode import GradMode, GradModes
+from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.step_places import StepPlaces
 
-_OFF = (GradMode.NO_GRAD, GradMode.INFERENCE)
 #: What a variable with an autocast may be called.
 _HELD = re.compile(r"amp|cast|ctx|context|precision|nullcontext|suppress", re.IGNORECASE)
 #: Words of a function that chooses the number format of its forward passes itself.
@@ -67,7 +66,7 @@ class OutsideAutocast:
         """Whether a call runs a network without gradients and without autocast, repeatedly."""
         if not self._networks.runs_network(call) or not self._module.fact(Loops).around(call):
             return False
-        if self._module.fact(GradModes).of(call) not in _OFF:
+        if not self._module.fact(GradModes).of(call).is_off:
             return False
         if self._autocasts.around(call) is not None or self._autocasts.is_on(call) or self._is_held(call):
             return False
@@ -113,7 +112,7 @@ class OutsideAutocast:
                 continue
             for call in self._tree.calls_in(block.body):
                 if self._networks.runs_network(call) and self._module.fact(Gradients).reaches_backward(call):
-                    if self._module.fact(GradModes).of(call) not in _OFF:
+                    if not self._module.fact(GradModes).of(call).is_off:
                         found.append(call)
         return found
 

@@ -11,7 +11,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import called_name, last_part
-from torchlint.model.training.grad_mode import GradMode, GradModes
+from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
@@ -30,7 +30,6 @@ _COMPARES = frozenset({"eq", "ne", "gt", "ge", "lt", "le", "bool", "isfinite", "
 _COMPARING = frozenset(f"torch.{name}" for name in (*_COMPARES - {"bool"}, "logical_or"))
 #: A reshape to rows of classes.
 _ROWS = re.compile(r"\.(view|reshape)\(\s*-\s*1\s*,[^()]*(\([^()]*\))?[^()]*\)|\.flatten\(0, *1\)")
-_OFF = (GradMode.NO_GRAD, GradMode.INFERENCE)
 _DEPTH = 3
 
 
@@ -75,7 +74,7 @@ class MaskedLosses:
         other = _index(target)
         if mask is None or other is None or self._module.code(mask) != self._module.code(other):
             return None
-        if not self._is_mask(mask, _DEPTH) or self._module.fact(GradModes).of(call) in _OFF:
+        if not self._is_mask(mask, _DEPTH) or self._module.fact(GradModes).of(call).is_off:
             return None
         repeated = self._module.fact(StepPlaces).repeating(call) or self._forward(call)
         if repeated is None or not self._is_in_training(call, repeated):

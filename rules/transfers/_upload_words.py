@@ -59,7 +59,7 @@ def _may_be_constant(text: str, data: str, depth: int = _DEPTH) -> bool:
     return all(_is_set_to_literal(text, name, depth) for name in names)
 
 
-@lru_cache(maxsize=1024)  # many tensors may be made of the same name
+@lru_cache(maxsize=64)  # many tensors of a text may be made of the same name
 def _is_set_to_literal(text: str, name: str, depth: int) -> bool:
     """Whether a statement assigns a literal to a name, or what is computed from literals."""
     if depth == 0:

@@ -32,7 +32,7 @@ def may_be_tensor(text: str, expression: str) -> bool:
     return not name[1].isdigit() and _may_be_set(text, name[1], _DEPTH)
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=64)  # of one text after the other, of which more would be kept
 def _may_be_set(text: str, name: str, depth: int) -> bool:
     """Whether a text gives a variable, parameter or attribute of this name a value that may be a tensor."""
     if depth == 0 or name in _parameters(text):

@@ -12,7 +12,7 @@ from torchlint.model.module import Module
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.scopes import Binding
-from torchlint.model.training.grad_mode import GradMode, GradModes
+from torchlint.model.training.grad_mode import GradModes
 
 #: Words for low precision, wherever they are in an identifier, a keyword, an import or a string.
 _WORDS = re.compile(
@@ -92,7 +92,7 @@ class PrecisionWords:
                 break
             if isinstance(above, (cst.BaseSmallStatement, cst.FunctionDef)):
                 break
-        return self._module.fact(GradModes).of(node) in (GradMode.NO_GRAD, GradMode.INFERENCE)
+        return self._module.fact(GradModes).of(node).is_off
 
     def _words(self, *, own: bool, certain: bool = False) -> Iterator[str]:
         """The words of the file, or of its related files; ``certain``: without those that mean something else here."""

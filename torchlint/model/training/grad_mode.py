@@ -48,6 +48,11 @@ class GradMode(str, Enum):
     INFERENCE = "inference_mode"
     UNKNOWN = "unknown"
 
+    @property
+    def is_off(self) -> bool:
+        """Whether autograd records nothing for certain."""
+        return self in (GradMode.NO_GRAD, GradMode.INFERENCE)
+
 
 class GradModes(ForestFact):
     """Answers for one file."""
@@ -170,7 +175,7 @@ class GradModes(ForestFact):
         outer = self._tree.function_of(function)
         if isinstance(outer, cst.FunctionDef):
             around = self._grad_mode(function, depth - 1)
-            if around in (GradMode.NO_GRAD, GradMode.INFERENCE):
+            if around.is_off:
                 return around
         callers = self._definitions.callers(function, self._values)
         modes = {self._grad_mode(call, depth - 1) for call in callers.calls}

@@ -357,7 +357,7 @@ class Inference:
         phase = next(iter(self._evaluating_phases(call, function)), None)
         if phase is None and module.fact(Gradients).reaches_backward(call):
             return None
-        disabled = module.fact(GradModes).of(call) in (GradMode.NO_GRAD, GradMode.INFERENCE)
+        disabled = module.fact(GradModes).of(call).is_off
         if phase is None and module.fact(GradModes).of(call) is GradMode.UNKNOWN:
             return None
         loop = self._batch_loop(call)

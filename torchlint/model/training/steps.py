@@ -14,7 +14,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import dotted_name, last_name
-from torchlint.model.training.grad_mode import GradMode, GradModes
+from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.library_steps import LibrarySteps
@@ -308,7 +308,7 @@ class Steps(ForestFact):
         module = self._module
         if not module.fact(Gradients).reaches_backward(call) or not module.fact(Networks).runs_network(call):
             return False
-        return module.fact(GradModes).of(call) not in (GradMode.NO_GRAD, GradMode.INFERENCE)
+        return not module.fact(GradModes).of(call).is_off
 
 
 def _names_epoch(name: str) -> bool:
