@@ -1,6 +1,6 @@
 """Times `torchlint server` from a change in the editor to the diagnostics of the changed text.
 
-    python benchmarks/server.py [FILE] [--edits 200] [--burst 5] [--project 100]
+    python -m benchmarks.server [FILE] [--edits 200] [--burst 5] [--project 100]
 
 A client types single characters at places all over FILE (default: 1,000 lines made of the fixtures), each taken back by
 the next change, and waits for the diagnostics after each. Then it types bursts, as fast as it can, and waits for the
@@ -12,15 +12,14 @@ With --project, the file is one of three scripts in a project of so many files, 
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+
+from benchmarks.lsp import Client
 
 ROOT = Path(__file__).resolve().parent.parent
 SEED = 7
@@ -153,7 +152,6 @@ def measure(options: argparse.Namespace) -> int:
     """Time the edits of one file."""
     text = options.file.read_text(encoding="utf-8") if options.file else text_of_fixtures()
 
-    sys.path.insert(0, str(ROOT))
     import torchlint
 
     cold = []
