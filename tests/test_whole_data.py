@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from whole_program import write
+from whole_program import rows, rows_of, write
 
 from torchlint import check_text
 from torchlint.project.context import forget
@@ -16,19 +15,6 @@ from torchlint.project.context import forget
 def fresh() -> None:
     """Projects of earlier tests are forgotten."""
     forget()
-
-
-def rows(folder: Path, name: str, code: str) -> list[int]:
-    """The rows of a file of a program where a rule reports."""
-    path = folder / f"{name}.py"
-    text = path.read_text()
-    return [text.count("\n", 0, item.start) + 1 for item in check_text(text, str(path)) if item.code == code]
-
-
-def found(folder: Path, files: Mapping[str, str], name: str, code: str) -> list[int]:
-    """The same, of a program that is written first."""
-    write(folder, files)
-    return rows(folder, name, code)
 
 
 OPTIONS = """\
@@ -114,7 +100,7 @@ Trainer(accelerator="gpu").test(Classifier())
 )
 def test_one_script_trains_and_another_one_tests(tmp_path: Path, options: str, expected: list[int]) -> None:
     files = {"module": MODULE, "evaluate": TEST, "fit": FIT.replace("{options}", options)}
-    assert found(tmp_path, files, "module", "TL103") == expected
+    assert rows_of(tmp_path, files, "module", "TL103") == expected
 
 
 MANAGERS = """\
@@ -174,7 +160,7 @@ def test_an_object_of_one_of_several_classes(tmp_path: Path, name: str, other: s
         "engine": ENGINE,
         "main": SCRIPT.replace("{other}", other),
     }
-    assert found(tmp_path, files, "managers", "TL102") == expected
+    assert rows_of(tmp_path, files, "managers", "TL102") == expected
 
 
 READING = """\
@@ -227,7 +213,7 @@ for clips in ClipDataLoader(Paths(["a.wav", "b.wav"] * 100), batch_size=8):
 def test_a_class_of_loaders_collates_by_reading_files(tmp_path: Path, reading: str, expected: list[int]) -> None:
     text = "import soundfile\nimport torchaudio\n" + READING.replace("{reading}", reading)
     files = {"reading": text, "paths": PATHS, "main": LISTENING}
-    assert found(tmp_path, files, "main", "TL101") == expected
+    assert rows_of(tmp_path, files, "main", "TL101") == expected
 
 
 MOVING = """\
@@ -261,7 +247,7 @@ for batch in DataLoader(Speech(), batch_size=8, num_workers=4):
 )
 def test_a_function_of_another_file_makes_the_tensors(tmp_path: Path, made: str, expected: list[int]) -> None:
     files = {"moving": MOVING.replace("{made}", made), "main": SPEAKING}
-    assert found(tmp_path, files, "main", "TL102") == expected
+    assert rows_of(tmp_path, files, "main", "TL102") == expected
 
 
 FILTERS = """\
@@ -293,7 +279,7 @@ write_clip(low_pass(read_clip("clip.wav").cuda()).detach().cpu().numpy())
 @pytest.mark.parametrize(("decorator", "expected"), [("@torch.no_grad()", []), ("@torch.jit.ignore", [8])])
 def test_a_module_of_another_file_switches_gradients_off(tmp_path: Path, decorator: str, expected: list[int]) -> None:
     files = {"filters": FILTERS.replace("{decorator}", decorator), "main": FILTERING}
-    assert found(tmp_path, files, "main", "TL402") == expected
+    assert rows_of(tmp_path, files, "main", "TL402") == expected
 
 
 GRAPHS = """\

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from whole_program import write
+from whole_program import rows, write
 
-from torchlint import check_text
 from torchlint.project.context import forget
 
 LOADING = """\
@@ -35,13 +34,6 @@ if __name__ == "__main__":
 def fresh() -> None:
     """Projects of earlier tests are forgotten."""
     forget()
-
-
-def rows(folder: Path, name: str, code: str) -> list[int]:
-    """The rows of a file of a program where a rule reports."""
-    path = folder / f"{name}.py"
-    text = path.read_text()
-    return [text.count("\n", 0, item.start) + 1 for item in check_text(text, str(path)) if item.code == code]
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from whole_program import write
+from whole_program import rows_of, write
 
-from torchlint import check_text
 from torchlint.project import choice
 from torchlint.project.context import forget
 from torchlint.project.project import Project
@@ -18,19 +16,6 @@ from torchlint.project.project import Project
 def fresh() -> None:
     """Projects of earlier tests are forgotten."""
     forget()
-
-
-def rows(folder: Path, name: str, code: str) -> list[int]:
-    """The rows of a file of a program where a rule reports."""
-    path = folder / f"{name}.py"
-    text = path.read_text()
-    return [text.count("\n", 0, item.start) + 1 for item in check_text(text, str(path)) if item.code == code]
-
-
-def found(folder: Path, files: Mapping[str, str], name: str, code: str) -> list[int]:
-    """The same, of a program that is written first."""
-    write(folder, files)
-    return rows(folder, name, code)
 
 
 FETCHER = """\
@@ -79,7 +64,7 @@ def test_a_record_gives_the_loader_to_an_object_that_takes_batches(
     tmp_path: Path, record: str, taken: str, expected: list[int]
 ) -> None:
     main = FETCHING.replace("{record}", record).replace("{taken}", taken)
-    assert found(tmp_path, {"fetcher": FETCHER, "main": main}, "fetcher", "TL103") == expected
+    assert rows_of(tmp_path, {"fetcher": FETCHER, "main": main}, "fetcher", "TL103") == expected
 
 
 POLICY = """\
@@ -121,7 +106,7 @@ for states in DataLoader(States(), num_workers=4, pin_memory=True):
 @pytest.mark.parametrize("returned", ["super().to(device)", "super(Policy, self).to(device)"])
 def test_a_network_extends_a_method_of_its_base(tmp_path: Path, returned: str) -> None:
     files = {"policy": POLICY.replace("{returned}", returned), "main": ACTING}
-    assert found(tmp_path, files, "main", "TL201") == [14]
+    assert rows_of(tmp_path, files, "main", "TL201") == [14]
 
 
 ENTRY = """\
@@ -164,7 +149,7 @@ def test_modules_are_named_from_the_root_of_a_larger_repository(
         "detector/loading": LOADING,
         "models/__init__": "",
     }
-    assert found(tmp_path, files, "tools/training", "TL204") == expected
+    assert rows_of(tmp_path, files, "tools/training", "TL204") == expected
 
 
 STEP = """\
@@ -244,7 +229,7 @@ for images in DataLoader(Photos(), num_workers=4, pin_memory=True):
 )
 def test_an_object_of_another_file_runs_the_backward_pass(tmp_path: Path, read: str, expected: list[int]) -> None:
     files = {"scaler": SCALER.replace("{called}", ".backward()"), "main": SCALED.replace("{read}", read)}
-    assert found(tmp_path, files, "main", "TL201") == expected
+    assert rows_of(tmp_path, files, "main", "TL201") == expected
 
 
 MANAGER = """\
@@ -314,7 +299,7 @@ def test_a_script_reaches_classes_through_the_packages_of_a_package(
         "kit/engine/photo": ENGINES,
         "main": TOOL.replace("{imported}", imported).replace("{package}", package),
     }
-    assert found(tmp_path, files, "kit/engine/photo", "TL204") == expected
+    assert rows_of(tmp_path, files, "kit/engine/photo", "TL204") == expected
 
 
 CHOOSING = """\
@@ -383,4 +368,4 @@ def test_a_dict_of_modules_chooses_the_class_of_an_object(
         },
         "main": METHOD,
     }
-    assert found(tmp_path, files, "main", "TL102") == expected
+    assert rows_of(tmp_path, files, "main", "TL102") == expected

@@ -69,3 +69,15 @@ def found(path: Path) -> list[Diagnostic]:
 def codes(path: Path) -> list[str]:
     """The codes of the findings of a file, in order."""
     return [diagnostic.code for diagnostic in found(path)]
+
+
+def rows(folder: Path, name: str, code: str) -> list[int]:
+    """The rows of a module of a program where a rule reports."""
+    path = folder / f"{name}.py"
+    text = path.read_text(encoding="utf-8")
+    return [text.count("\n", 0, item.start) + 1 for item in found(path) if item.code == code]
+
+
+def rows_of(folder: Path, files: Mapping[str, str], name: str, code: str) -> list[int]:
+    """The same, of a program that is written first."""
+    return rows(write(folder, files), name, code)
