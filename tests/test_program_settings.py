@@ -8,15 +8,6 @@ from pathlib import Path
 import pytest
 from whole_program import DATA, ENGINE, MAIN, codes, found, write
 
-from torchlint.project.context import forget
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> None:
-    """Projects of earlier tests are forgotten."""
-    forget()
-
-
 #: By pattern: what `main.py` begins with, the number of workers that it passes, and further files.
 SETTINGS = {
     "a constant of a module": ("import config", "config.WORKERS", {"config": "WORKERS = 4\n"}),
