@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 #: The note on a loss that does not work under autocast.
 _PROBABILITIES = (
-    "no fix: `binary_cross_entropy` raises an error under autocast; use `BCEWithLogitsLoss` on logits first",
+    "no fix: `binary_cross_entropy` raises an error under autocast; use `BCEWithLogitsLoss` on logits first"
 )
 #: The note on assignments by index.
 _MIXED = "no fix: this assignment raises an error under autocast unless its value is cast with `.to(out.dtype)`"
@@ -89,7 +89,6 @@ class MissingAutocast(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.numerics.mixed_writes import MixedWrites
         from torchlint.model.numerics.precision import Precision
 
         steps = {step.place: step for step in reversed(module.fact(Precision).float32_training)}
@@ -101,23 +100,26 @@ class MissingAutocast(Rule):
                 label="the forward pass runs without autocast"
                 if step.place is step.backward
                 else "runs without autocast",
-                notes=(
-                    *((Note.at(module, step.forward, "the forward pass"),) if step.place is not step.forward else ()),
-                    *(
-                        (Note.at(module, step.backward, "the backward pass"),)
-                        if step.place is not step.backward
-                        else ()
-                    ),
-                    Note("nothing in this program sets autocast, TF32 or a 16-bit dtype"),
-                    *(Note(text) for text in _PROBABILITIES if module.fact(Precision).loses_on_probabilities),
-                    *(
-                        Note.at(module, write, _MIXED)
-                        for write in (module.fact(MixedWrites).first,)
-                        if write is not None
-                    ),
-                ),
+                notes=self._notes(module, step),
                 fix=self._fix(module, step),
             )
+
+    def _notes(self, module: Module, step: TrainingLoop) -> tuple[Note, ...]:
+        from torchlint.model.numerics.mixed_writes import MixedWrites
+        from torchlint.model.numerics.precision import Precision
+
+        notes = []
+        if step.place is not step.forward:
+            notes.append(Note.at(module, step.forward, "the forward pass"))
+        if step.place is not step.backward:
+            notes.append(Note.at(module, step.backward, "the backward pass"))
+        notes.append(Note("nothing in this program sets autocast, TF32 or a 16-bit dtype"))
+        if module.fact(Precision).loses_on_probabilities:
+            notes.append(Note(_PROBABILITIES))
+        write = module.fact(MixedWrites).first
+        if write is not None:
+            notes.append(Note.at(module, write, _MIXED))
+        return tuple(notes)
 
     def _fix(self, module: Module, step: TrainingLoop) -> Fix | None:
         from torchlint.model.data.devices import Devices
@@ -146,5 +148,5 @@ class MissingAutocast(Rule):
             "wrap forward pass and loss in `torch.autocast` with bfloat16",
             (*imported, *wrapped),
             Applicability.UNSAFE,
-            "rounds activations and loss to bfloat16",
+            "rounds activations to bfloat16",
         )
