@@ -44,7 +44,7 @@ class Epochs:
 
     def repetition(self, loader: Call) -> cst.CSTNode | None:
         """What iterates over ``loader`` repeatedly: a loop around the one over its batches, or a trainer."""
-        found = map(self._repetition, self._module.fact(Loaders).makers(loader))
+        found = map(self._repetition, self._module.fact(Loaders).creating_calls(loader))
         return next((node for node in found if node is not None), None)
 
     def _repetition(self, loader: Call) -> cst.CSTNode | None:
@@ -63,7 +63,7 @@ class Epochs:
 
     def change(self, loader: Call) -> cst.CSTNode | None:
         """A place that changes the dataset after ``loader`` is created; persistent workers would not see the change."""
-        found = map(self._change, self._module.fact(Loaders).makers(loader))
+        found = map(self._change, self._module.fact(Loaders).creating_calls(loader))
         return next((node for node in found if node is not None), None)
 
     def _change(self, loader: Call) -> cst.CSTNode | None:

@@ -125,7 +125,7 @@ class HostData(ForestFact):
             if not isinstance(call.func, cst.Attribute) or call.func.attr.value in _MOVING:
                 return False
             if self._module.value(call.func).name.startswith("torchvision.transforms."):
-                return True  # a transform that `self` holds
+                return True  # a transform that is an attribute of `self`
             return self._is_on_host(call.func.value, depth)
         if any(item.keyword is not None and item.keyword.value == "device" for item in call.args):
             return False

@@ -101,7 +101,7 @@ class GradModes(ForestFact):
         return self._statement_mode(node, function)
 
     def is_turned_on(self, node: cst.CSTNode) -> bool:
-        """Whether the function around ``node``, or the script, turns gradients on there, whoever calls it."""
+        """Whether the function around ``node``, or the script, enables gradients there, regardless of its callers."""
         return self.within(node, self._tree.function_of(node)) is GradMode.RECORDING
 
     def unguarded_call(self, node: cst.CSTNode, depth: int = _CALLER_DEPTH) -> cst.Call | None:

@@ -38,7 +38,7 @@ class Loop:
 
 
 def batch_origins(value: Value) -> frozenset[cst.CSTNode]:
-    """The loaders whose batches ``value`` is, or holds."""
+    """The loaders whose batches ``value`` is or contains."""
     if value.role is Role.BATCH:
         return value.origins
     found: frozenset[cst.CSTNode] = frozenset()
@@ -48,7 +48,7 @@ def batch_origins(value: Value) -> frozenset[cst.CSTNode]:
 
 
 def is_batch(value: Value) -> bool:
-    """Whether ``value`` is a batch of a loader, or holds one (the pair that ``enumerate`` gives)."""
+    """Whether ``value`` is a batch of a loader, or contains one (the pair that ``enumerate`` gives)."""
     if value.role is Role.BATCH:
         return True
     return any(is_batch(part) for part in (*value.elements, *((value.each,) if value.each is not None else ())))
