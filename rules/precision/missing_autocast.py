@@ -16,6 +16,9 @@ _PROBABILITIES = (
 )
 #: The note on assignments by index.
 _MIXED = "no fix: this assignment raises an error under autocast unless its value is cast with `.to(out.dtype)`"
+#: The note where `torch.autocast` and bfloat16 do not exist yet.
+_OLD_TORCH = "no fix: the torch of this project is older than 1.10; use `torch.cuda.amp.autocast` with a `GradScaler`"
+_WITH_BFLOAT16 = (1, 10)
 _HEADER = '{torch}.autocast(device_type="cuda", dtype={torch}.bfloat16)'
 
 
@@ -66,6 +69,8 @@ class MissingAutocast(Rule):
 
     - in a file that uses `nn.DataParallel`: its threads inherit autocast without the dtype;
     - if the device comes from `torch.accelerator`;
+    - if the project requires a torch before 1.10, which has only float16 autocast (`torch.cuda.amp.autocast`). It needs
+      a `GradScaler`;
     - if binary cross entropy is computed on probabilities, which raises an error under autocast. Move the sigmoid into
       the loss (`BCEWithLogitsLoss`) first;
     - if the program writes the output of a layer into a float32 tensor by index (`out[mask] = layer(x)`, `index_add_`,
@@ -85,7 +90,7 @@ class MissingAutocast(Rule):
     name = "missing-autocast"
     words = ("torch", "backward(")
     project_words = (("cuda", "accelerator", ".spawn(", "cudnn", "CUDA_VISIBLE_DEVICES"),)
-    since = (1, 10)
+    since = (1, 6)
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
@@ -119,7 +124,12 @@ class MissingAutocast(Rule):
         write = module.fact(MixedWrites).first
         if write is not None:
             notes.append(Note.at(module, write, _MIXED))
+        if self._is_old(module):
+            notes.append(Note(_OLD_TORCH))
         return tuple(notes)
+
+    def _is_old(self, module: Module) -> bool:
+        return module.target_torch is not None and module.target_torch < _WITH_BFLOAT16
 
     def _fix(self, module: Module, step: TrainingLoop) -> Fix | None:
         from torchlint.model.data.devices import Devices
@@ -128,6 +138,8 @@ class MissingAutocast(Rule):
 
         from ._autocast_region import forward_and_loss
 
+        if self._is_old(module):
+            return None
         if module.fact(Precision).loses_on_probabilities or module.fact(Precision).may_break_autocast:
             return None
         if module.fact(Devices).uses_accelerator:

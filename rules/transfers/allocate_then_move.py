@@ -94,14 +94,14 @@ class AllocateThenMove(Rule):
         return super().may_concern(text) and moves_created_tensors(text)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.data.placement import DEFAULT_SETTERS, Placement
+        from torchlint.model.data.placement import Placement
         from torchlint.model.semantics.value import Device
         from torchlint.model.training.purpose import Purposes
 
         from ._indirect import IndirectMoves
 
         purposes, placement = module.fact(Purposes), module.fact(Placement)
-        if any(map(placement.sets_default_device, module.calls(*DEFAULT_SETTERS))):
+        if placement.is_gpu_default:
             return
         for move in (*placement.moves, *module.fact(IndirectMoves).all()):
             function = module.function_of(move.call)

@@ -18,7 +18,7 @@ from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.syntax.scopes import Binding
 
 #: Calls that set the device of all tensors that are made without one.
-DEFAULT_SETTERS = ("torch.set_default_device", "torch.set_default_tensor_type")
+_DEFAULT_SETTERS = ("torch.set_default_device", "torch.set_default_tensor_type")
 #: Names of variables that are devices, if their value is unknown.
 _DEVICE_NAMES = re.compile(r"device|^dev\d*$|_dev$|gpu|cuda|(^|_)rank(_id)?$", re.IGNORECASE)
 
@@ -138,9 +138,13 @@ class Placement(ForestFact):
 
     # -- made on the host
 
-    def sets_default_device(self, call: Call) -> bool:
-        """Whether ``call`` makes a GPU the device of all tensors that are made without one."""
-        if not call.node.args or call.name not in DEFAULT_SETTERS:
+    @cached_property
+    def is_gpu_default(self) -> bool:
+        """Whether a GPU is set as the device of all tensors that are created without one."""
+        return any(map(self._sets_gpu_default, self._module.calls(*_DEFAULT_SETTERS)))
+
+    def _sets_gpu_default(self, call: Call) -> bool:
+        if not call.node.args:
             return False
         given = self._module.value(call.node.args[0].value)
         if call.name == "torch.set_default_device":
