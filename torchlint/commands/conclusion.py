@@ -96,7 +96,7 @@ def _by_gain(results: Sequence[Result], settings: Settings) -> list[Result]:
     from torchlint.rule.evidence import gain
 
     def speedup(result: Result) -> float:
-        measured = gain(result.diagnostics[0].code, settings.device) if result.diagnostics else None
+        measured = gain(result.diagnostics[0].name, settings.device) if result.diagnostics else None
         return (measured.speedup or 0) if measured is not None else 0
 
     single = [replace(result, diagnostics=(one,)) for result in results for one in result.diagnostics]

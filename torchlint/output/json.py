@@ -38,7 +38,7 @@ def statistics_items(results: Sequence[Result], unsafe: bool) -> list[dict[str, 
 
 def item(source: Source, diagnostic: Diagnostic) -> dict[str, Any]:
     """One finding."""
-    evidence = evidence_for(diagnostic.code)
+    evidence = evidence_for(diagnostic.name)
     return {
         "cell": source.position(diagnostic.start).cell,
         "code": diagnostic.code,

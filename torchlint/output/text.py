@@ -92,7 +92,7 @@ def closing_remarks(diagnostic: Diagnostic) -> Iterator[tuple[str, str]]:
     """The lines below the notes of a finding, each with its colour: help, benchmark."""
     if diagnostic.fix is not None:
         yield offer(diagnostic.fix), "green"
-    benchmark = evidence.benchmark(diagnostic.code)
+    benchmark = evidence.benchmark(diagnostic.name)
     if benchmark:
         yield f"benchmark: {benchmark}", "magenta"
 
