@@ -52,8 +52,7 @@ _HOLDERS = frozenset(
 )
 #: Modules that consist of other modules.
 _CONTAINERS = frozenset(
-    f"torch.nn.{name}"
-    for name in "Sequential ModuleList ModuleDict TransformerEncoder TransformerDecoder".split()
+    f"torch.nn.{name}" for name in "Sequential ModuleList ModuleDict TransformerEncoder TransformerDecoder".split()
 )
 _OPAQUE = (
     "torch.compiler.disable",
