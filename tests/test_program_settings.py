@@ -39,6 +39,16 @@ SETTINGS = {
             "    parser.add_argument('--workers', type=int, default=4)\n    return parser.parse_args()\n"
         },
     ),
+    "an option that another script declares without a default": (
+        "import argparse\nimport report\nparser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--workers', type=int, default=4)\nargs = parser.parse_args()",
+        "args.workers",
+        {
+            "report": "import argparse\n\n\ndef main():\n    parser = argparse.ArgumentParser()\n"
+            "    parser.add_argument('--workers', type=int)\n    print(parser.parse_args().workers)\n\n\n"
+            "if __name__ == '__main__':\n    main()\n"
+        },
+    ),
     "a dictionary": ("from config import OPTIONS", 'OPTIONS["workers"]', {"config": 'OPTIONS = {"workers": 4}\n'}),
 }
 #: The same, where the number is unknown or may be 0.

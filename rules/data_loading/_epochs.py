@@ -341,7 +341,12 @@ class Epochs:
         function = self._module.function_of(node)
         if function is self._module.function_of(loader.node):
             return self._tree.index(node) > self._tree.index(loader.node)
-        return function is None or not self._makes_dataset(function, loader)
+        return function is None or not (self._constructs_dataset(function) or self._makes_dataset(function, loader))
+
+    def _constructs_dataset(self, function: cst.FunctionDef) -> bool:
+        """Whether a function is the constructor of a dataset, which changes the dataset that it wraps."""
+        owner = self._tree.class_of(function) if function.name.value == "__init__" else None
+        return owner is not None and self._module.values.instance(owner).kind is Kind.DATASET
 
     def _makes_dataset(self, function: cst.FunctionDef, loader: Call) -> bool:
         """Whether a function creates the dataset of ``loader`` and returns it: what it changes, it changes before."""

@@ -155,7 +155,7 @@ class Inference:
         if module.fact(GradModes).is_turned_on(call):
             return None
         run = module.fact(Dispatch).run(call)
-        if run and all(module.fact(GradModes).is_decorated(item) for item in run):
+        if run and all(map(module.fact(Networks).runs_without_gradients, run)):
             return None  # a part that switches gradients off by itself, such as a filter
         model = self._indirect.get(call) or module.fact(Networks).network_of(call)
         phases = self._evaluating_phases(call, function)
