@@ -107,7 +107,7 @@ def _seen(report: str) -> dict[str, int]:
         with open(report, encoding="utf-8") as file:
             found: dict[str, int] = json.load(file)
     except (OSError, ValueError):
-        return {"steps": 0, "recorded": 0}
+        return {"steps": 0, "recorded": False}
     return found
 
 

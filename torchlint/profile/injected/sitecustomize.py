@@ -5,6 +5,7 @@ It needs nothing but torch, and imports torch only after the script has.
 
 from __future__ import annotations
 
+import atexit
 import importlib.machinery
 import importlib.util
 import json
@@ -43,9 +44,11 @@ class _Recorder:
         self._owner: object = None  # the first optimizer that steps, so that a step of two optimizers counts once
         self._depth = 0
         self._profile: Any = None
+        self._recorded = False
 
     def hook(self) -> None:
         """Have torch call this object. torch may not be imported completely yet."""
+        atexit.register(self._leave)
         if self._options["unit"] == "optimizer":
             sys.modules[_AFTER].register_optimizer_step_post_hook(self._after_optimizer)
             return
@@ -69,15 +72,12 @@ class _Recorder:
 
     def _step(self) -> None:
         self._steps += 1
-        first, last = self._options["wait"], self._options["wait"] + self._options["steps"] + 1
         if self._profile is not None:
             self._profile.step()
-        if self._steps == first and os.environ.get("RANK", "0") == "0":
+        elif self._steps == self._options["wait"] and os.environ.get("RANK", "0") == "0":
             self._start()
-        if self._steps == last:
+        if self._steps == self._options["wait"] + self._options["steps"] + 1:  # one more: the profiler warms up
             self._end()
-        if self._steps <= first:
-            self._report(0)
 
     def _start(self) -> None:
         from torch.profiler import ProfilerActivity, profile, schedule, supported_activities
@@ -98,17 +98,26 @@ class _Recorder:
             if self._options["output"].endswith(".gz"):
                 finished = _compressed(plain)
             os.replace(finished, self._options["output"])
-        self._report(self._options["steps"])
+        self._recorded = True
 
-    def _report(self, recorded: int) -> None:
-        if os.environ.get("RANK", "0") == "0":
+    def _leave(self) -> None:
+        """Record no more when the script ends too early: a profiler that runs would crash the process."""
+        if self._profile is not None:
+            self._profile.on_trace_ready = None
+            self._profile.stop()
+        self._report()
+
+    def _report(self) -> None:
+        """Tell the command how many steps there were, in the process that takes them; of several, in the first one."""
+        if self._steps and os.environ.get("RANK", "0") == "0":
             with open(self._options["report"], "w") as file:
-                json.dump({"steps": self._steps, "recorded": recorded}, file)
+                json.dump({"steps": self._steps, "recorded": self._recorded}, file)
 
     def _end(self) -> None:
         """End the process without what the script does after its loop, such as replacing a checkpoint."""
         import multiprocessing
 
+        self._report()
         for process in multiprocessing.active_children():
             process.terminate()
         sys.stdout.flush()
