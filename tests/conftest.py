@@ -40,6 +40,7 @@ NEEDS = {
         "test_pairs",
         "test_rehearsal",
         "test_fixed_programs",
+        "test_profile_command",
         "test_validation_command",
         "test_validation_measurements",
     ],

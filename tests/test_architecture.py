@@ -23,6 +23,7 @@ LAYERS = (
     ("torchlint_rules", "settings"),
     ("project",),
     ("engine",),
+    ("profile",),
     ("torchlint",),
     ("output",),
     ("server", "flake8_plugin"),

@@ -52,6 +52,10 @@ def run(arguments: Sequence[str]) -> int:
         report_warning(warning)
     if options.sort == "speedup":
         _check_device(options, settings, resolver)
+    if options.profile is not None:
+        from torchlint.commands.profiled import read
+
+        read(options, settings)
     if options.watch:
         from torchlint.commands.watch import watch
 
