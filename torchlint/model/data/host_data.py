@@ -44,7 +44,12 @@ class HostData(ForestFact):
         """Whether the file shows that the dataset yields host tensors and nothing else."""
         value: Value = self._module.value(dataset)
         datasets = self._module.fact(Datasets)
-        if value.kind is not Kind.DATASET or not value.sure or datasets.on_cuda(dataset) or self._module.fact(Placement).is_gpu_default:
+        if (
+            value.kind is not Kind.DATASET
+            or not value.sure
+            or datasets.on_cuda(dataset)
+            or self._module.fact(Placement).is_gpu_default
+        ):
             return False
         if value.definition is None:
             if value.name.startswith("torchvision.datasets."):
