@@ -25,7 +25,7 @@ LAYERS = (
     ("engine",),
     ("torchlint",),
     ("output",),
-    ("server", "flake8_plugin"),
+    ("server", "flake8_plugin", "trial"),
     ("commands",),
     ("cli", "completions"),
     ("__main__",),

@@ -46,7 +46,7 @@ SUMMARIES = {
     "rules": "list the rules",
     "families": "list the families of rules",
     "config": "explain settings, check a settings file, show the settings in effect",
-    "measure": "time the example programs of rules on this machine",
+    "measure": "time the example programs of rules, or fixes in a script",
     "server": "run the language server",
     "clean": "delete caches",
     "generate-shell-completion": "print a completion script for bash, zsh or fish",
