@@ -44,6 +44,11 @@ class Union:
         """How much of it is between two times."""
         return max(self._until(end) - self._until(start), 0.0)
 
+    def contains(self, start: float, end: float) -> bool:
+        """Whether all that is between two times is in it."""
+        index = bisect_right(self._starts, start)
+        return index > 0 and end <= self.intervals[index - 1][1]
+
     def common(self, other: Union) -> float:
         """How much of it is in another union as well."""
         if len(self.intervals) > len(other.intervals):

@@ -16,7 +16,7 @@ from torchlint.profile.trace import Interval, Kind, Trace
 from torchlint.source import reading
 from torchlint.source.source import Source
 
-#: The parts of the time under a finding that are told apart, with what their events' names begin with.
+#: The parts of the time of a finding that are shown, with the beginnings of the names of their events.
 _PARTS = {
     "DataLoader": ("enumerate(DataLoader)#",),
     "reads and waits": (
@@ -167,28 +167,35 @@ class Profile:
             if other is not None and isinstance(loop, ast.For | ast.AsyncFor):
                 yield other, loop
 
-    def _flagged(self) -> Iterator[tuple[File, ast.stmt | None]]:
-        """The statements that findings are about."""
-        for file, result in zip(self._files.all, self._results, strict=True):
-            for finding in result.diagnostics:
-                for one in (finding, *finding.others):
-                    yield from ((file, file.statements.get(row)) for row in range(one.rows[0], one.rows[1] + 1))
-                if finding.code in self._events and result.source is not None:
-                    yield from self._noted_loops(file, result.source, finding)
-
     def hot_places(self, limit: int = 5) -> list[HotPlace]:
         """The statements without a finding that take most of the steps, without checked functions that they call."""
-        activity, flagged = self._activity, set(self._flagged())
+        activity, flagged, events = self._activity, set(self._flagged()), self._events_of_findings()
         found: list[HotPlace] = []
         for (file, row, function), time in sorted(activity.own.items(), key=lambda item: -item[1]):
             fraction = time / activity.steps.length
             if fraction < _HOT or len(found) == limit:
                 break
             statement = file.statements.get(row)
-            if statement is None or (file, statement) not in flagged:
-                text = file.source.line(row).strip() if statement else ""
-                found.append(HotPlace(file.path, row, function, min(fraction, 1.0), time / self.steps, text))
+            if statement is not None:
+                runs = Union(activity.of_rows(file, *header(statement)))
+                if (file, statement) in flagged or any(runs.contains(*event) for event in events):
+                    continue
+            text = file.source.line(row).strip() if statement else ""
+            found.append(HotPlace(file.path, row, function, min(fraction, 1.0), time / self.steps, text))
         return found
+
+    def _flagged(self) -> Iterator[tuple[File, ast.stmt | None]]:
+        """The statements that findings are about."""
+        for file, result in zip(self._files.all, self._results, strict=True):
+            for finding in result.diagnostics:
+                for one in (finding, *finding.others):
+                    yield from ((file, file.statements.get(row)) for row in range(one.rows[0], one.rows[1] + 1))
+
+    def _events_of_findings(self) -> list[Interval]:
+        """When the events take place that findings are about."""
+        codes = {finding.code for result in self._results for finding in result.diagnostics}
+        begins = {self._events[code] for code in codes if code in self._events}
+        return [one for begin in begins for one in self._timed.get(begin, ("", []))[1]]
 
 
 class Gpu:
