@@ -210,6 +210,31 @@ def test_lines_that_are_not_in_the_function_do_not_count(twice: Path, capsys: py
     assert only_first(capsys, trace) is None
 
 
+GUARD = """\
+import torch
+
+def train(model, batches, limit):
+    model.cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for batch in batches:
+        loss = model(batch.cuda()).sum()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if loss > limit:
+            print("diverges")
+
+train(torch.nn.Linear(3, 4), [], 7)
+"""
+
+
+def test_operators_of_pythons_notation(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "train.py").write_text(GUARD)
+    frame = python([("train.py(3): train", 0, 1000)])
+    operators = [event("cpu_op", ("aten::gt", 500, 510)), event("cpu_op", ("aten::is_nonzero", 510, 600))]
+    assert shares(capsys, write(folder / "trace.json", [*steps(1000), *frame, *operators]))["TL203"] == 0.1
+
+
 STACK = "/opt/lib/python3.8/site-packages/torch/nn/functional.py(9): relu;/home/me/work/train.py(17): train;x.py(1): f"
 
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 
 from torchlint.engine.results import Result
 from torchlint.findings.diagnostic import Diagnostic, Share
-from torchlint.profile.activity import Activity, Union
+from torchlint.profile.activity import Activity
 from torchlint.profile.code import File, Files, header, whole
-from torchlint.profile.trace import Interval, Kind, Trace
+from torchlint.profile.times import Interval, Times
+from torchlint.profile.trace import Kind, Trace
 from torchlint.source import reading
 from torchlint.source.source import Source
 
@@ -62,7 +63,7 @@ class Profile:
         self._activity = Activity(trace, self._files)
         self._gpu = Gpu(trace)
         self._parts = {
-            label: Union(
+            label: Times(
                 trace.interval(event)
                 for kind in (Kind.OPERATOR, Kind.ANNOTATION, Kind.RUNTIME)
                 for event in trace.of_kind(kind)
@@ -100,7 +101,7 @@ class Profile:
             for one in (finding, *finding.others):
                 where, more = self._of_statement(file, source, one)
                 intervals += more
-        covered = Union(intervals).intersection(self._activity.steps)
+        covered = Times(intervals).intersection(self._activity.steps)
         if not covered.length:
             return Share()
         parts = [(label, covered.common(union)) for label, union in self._parts.items()]
@@ -138,8 +139,8 @@ class Profile:
         name, intervals = self._timed[begin]
         loops = list(self._noted_loops(file, source, finding))
         if loops:
-            runs = Union(one for path, loop in loops for one in self._activity.of_rows(path, *header(loop)))
-            intervals = Union(intervals).intersection(runs).intervals
+            runs = Times(one for path, loop in loops for one in self._activity.of_rows(path, *header(loop)))
+            intervals = Times(intervals).intersection(runs).intervals
         return name, intervals
 
     def _named(self, begin: str) -> tuple[str, list[Interval]]:
@@ -177,7 +178,7 @@ class Profile:
                 break
             statement = file.statements.get(row)
             if statement is not None:
-                runs = Union(activity.of_rows(file, *header(statement)))
+                runs = Times(activity.of_rows(file, *header(statement)))
                 if (file, statement) in flagged or any(runs.contains(*event) for event in events):
                     continue
             text = file.source.line(row).strip() if statement else ""
@@ -204,7 +205,7 @@ class Gpu:
     def __init__(self, trace: Trace) -> None:
         launches = {trace.links[event]: event for event in trace.of_kind(Kind.RUNTIME) if trace.links[event] > 0}
         self._launches = {event: launches.get(trace.links[event]) for event in trace.of_kind(Kind.GPU)}
-        self.busy = Union(trace.interval(event) for event in self._launches)
+        self.busy = Times(trace.interval(event) for event in self._launches)
         started = [(host, event) for event, host in self._launches.items() if host is not None]
         self._started = sorted((trace.starts[host], *trace.interval(event)) for host, event in started)
         self._times = [start for start, *_ in self._started]
@@ -213,13 +214,13 @@ class Gpu:
         """The call of the host that starts some work of the GPU."""
         return self._launches[event]
 
-    def started_in(self, covered: Union) -> tuple[int, float]:
+    def started_in(self, covered: Times) -> tuple[int, float]:
         """How many pieces of GPU work the host starts during some time, and how long the GPU works on them."""
         intervals: list[Interval] = []
         for start, end in covered.intervals:
             low, high = bisect_left(self._times, start), bisect_left(self._times, end)
             intervals += [(begin, finish) for _, begin, finish in self._started[low:high]]
-        return len(intervals), Union(intervals).length
+        return len(intervals), Times(intervals).length
 
 
 def _is_same(one: str, other: str) -> bool:

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterator
 from enum import IntEnum
 
+from torchlint.profile.times import Interval
+
 #: More events than this are not read: so many take 640 MB of memory.
 MAX_EVENTS = 4_000_000
 #: Characters of all different names and stacks.
@@ -51,8 +53,6 @@ KINDS = {
     "memcpy": Kind.GPU,
     "memset": Kind.GPU,
 }
-
-Interval = tuple[float, float]
 
 
 class Trace:
