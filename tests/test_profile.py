@@ -108,7 +108,10 @@ def test_json_says_what_was_timed(folder: Path, capsys: pytest.CaptureFixture[st
     assert all("profile" not in one for one in check(capsys, "."))
 
 
-def test_people_see_shares_and_hot_places(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_people_see_shares_and_hot_places(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     write(folder / "trace.json", [*steps(1000), *python(STEP), LOADING, READ])
     assert main(["-n", "--isolated", "--profile", "trace.json", "."]) == 1
     report = capsys.readouterr().out
