@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from torchlint.rule.loop_words import is_repeated
+from torchlint.source.lexemes import places
 
 LOOP = re.compile(r"^[ \t]*(async )?for\b", re.MULTILINE)
 #: A batch of size 1, inference, and functions that give samples the same size.
@@ -32,22 +32,19 @@ def runs_on_images(text: str) -> bool:
 
 def runs_on_texts(text: str) -> bool:
     """Whether a text may run a language model, or a pipeline, on one text."""
-    return (".generate(" in text and "okenizer" in text) or _PIPELINE.search(text) is not None
+    return (".generate(" in text and "okenizer" in text) or _runs_pipeline(text)
+
+
+def _runs_pipeline(text: str) -> bool:
+    return "pipeline" in text and _PIPELINE.search(text) is not None
 
 
 def runs_repeatedly(text: str) -> bool:
     """Whether a text makes batches of size 1 or generates text in a loop, or in a function that a loop calls."""
-    if _PIPELINE.search(text) is not None:
+    if _runs_pipeline(text):
         return True
     words = [*(_SINGLES if runs_on_images(text) else ()), *((".generate(",) if runs_on_texts(text) else ())]
-    return any(is_repeated(text, at) for word in words for at in _places(text, word))
-
-
-def _places(text: str, word: str) -> Iterator[int]:
-    at = text.find(word)
-    while at >= 0:
-        yield at
-        at = text.find(word, at + 1)
+    return any(is_repeated(text, at) for word in words for at in places(text, word))
 
 
 def reads_images(text: str) -> bool:
