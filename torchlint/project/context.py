@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,7 @@ from torchlint.project.project import Project
 from torchlint.project.roots import find_root
 from torchlint.project.state import Dependencies
 from torchlint.project.store import Entry
-from torchlint.source.parsing import ParseError, is_too_deep, python_tree
+from torchlint.source.parsing import ParseError, is_too_deep
 
 #: Characters of files that are analysed together as a whole.
 GROUP = 200_000
@@ -226,9 +225,6 @@ class _Chosen:
 
 
 def _choose(files: Project, mains: Sequence[str], root: str, known: Mapping[_Part, ContextFile]) -> _Chosen:
-    for main in mains:
-        with suppress(ParseError):
-            python_tree(files.text_of(main) or "")  # it is needed as a whole, and kept for that
     choice = Choice(files, mains)
     chosen = choice.run()
     found = []

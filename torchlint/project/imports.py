@@ -78,7 +78,7 @@ class Facts:
 def facts(text: str) -> Facts:
     """The facts of a file's text; of what is not Python, none."""
     try:
-        tree = python_tree(text, keep=False)  # it is one of many that few pieces are taken from
+        tree = python_tree(text)
     except ParseError:
         return Facts(valid=False)
     begins = line_starts(text)

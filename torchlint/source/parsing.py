@@ -142,16 +142,11 @@ def garbage_collection_paused() -> Iterator[None]:
             gc.enable()
 
 
-def python_tree(text: str, *, keep: bool = True) -> ast.Module:
+def python_tree(text: str) -> ast.Module:
     """What this interpreter reads in the text. Raises ParseError, in words that users know.
 
     The trees of the last texts are kept: the imports and the statements of a file are asked for one after the other.
-    ``keep=False`` is for one that is not asked for again: it takes no other's place.
     """
-    if not keep and text not in _trees:
-        tree = _tree(text)
-        _valid.add(hash(text))
-        return tree
     tree = _trees.pop(text, None) or _tree(text)
     _trees[text] = tree
     _valid.add(hash(text))
