@@ -12,7 +12,8 @@ from torchvision.models import resnet50
 def main() -> None:
     """Train for ten epochs."""
     device = torch.device("cuda")
-    train_loader, validation_loader = (build_loader(Path(folder), batch_size=64) for folder in sys.argv[1:3])
+    train_loader = build_loader(Path(sys.argv[1]), batch_size=64, train=True)
+    validation_loader = build_loader(Path(sys.argv[2]), batch_size=64, train=False)
     model = resnet50().to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     for epoch in range(10):

@@ -24,6 +24,7 @@ hypothesis.settings.register_profile("patient", deadline=None, suppress_health_c
 hypothesis.settings.load_profile("patient")
 
 os.environ["TORCHLINT_ALLOW_PLUGINS"] = "1"  # for the settings files that tests write
+os.environ["XDG_DATA_HOME"] = os.devnull  # what the user of this machine has measured does not count
 
 TESTS = Path(__file__).resolve().parent
 # Their assertions say as much of a failure as those of the tests.
@@ -39,6 +40,7 @@ NEEDS = {
         "test_pairs",
         "test_rehearsal",
         "test_fixed_programs",
+        "test_profile_command",
         "test_validation_command",
         "test_validation_measurements",
     ],
@@ -105,4 +107,4 @@ def torchlint_in() -> RunTorchlint:
 def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers that need not import torch: to start one takes longer than what most tests ask of it."""
     stand_in = SimpleNamespace(**{**vars(subprocess), "Popen": ForkedWorker})
-    monkeypatch.setattr("validation.process.subprocess", stand_in)
+    monkeypatch.setattr("torchlint.measure.process.subprocess", stand_in)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from validation.pairs import Pair
-from validation.results import Measurement, Result, Results
+from torchlint.measure.pairs import Pair
+from torchlint.measure.results import Measurement, Result, Results
 
 PROGRAM = """\
 import os, signal, sys, time

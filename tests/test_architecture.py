@@ -16,13 +16,14 @@ PACKAGES = {"torchlint": REPOSITORY / "torchlint", "torchlint_rules": REPOSITORY
 #: The folders and top-level files of `torchlint/`, the lowest first. Those of one layer do not import each other.
 LAYERS = (
     ("source",),
-    ("cache",),
+    ("cache", "measure"),
     ("model",),
     ("findings",),
     ("rule", "edits"),
     ("torchlint_rules", "settings"),
     ("project",),
     ("engine",),
+    ("profile",),
     ("torchlint",),
     ("output",),
     ("server", "flake8_plugin"),

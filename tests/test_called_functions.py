@@ -12,7 +12,6 @@ from torchlint import check_text
 from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.training.steps import Steps
-from torchlint.project.context import forget
 from torchlint.rule import Diagnostic
 
 LOSSES = """\
@@ -75,12 +74,6 @@ from softmax import SoftmaxEngine
 model = torch.nn.Linear(4096, 4096)
 SoftmaxEngine(model, loader, torch.optim.SGD(model.parameters(), lr=0.1)).train(10)
 """
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> None:
-    """Projects of earlier tests are forgotten."""
-    forget()
 
 
 def found(folder: Path, files: Mapping[str, str]) -> dict[str, list[Diagnostic]]:

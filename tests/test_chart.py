@@ -9,13 +9,14 @@ from xml.etree import ElementTree
 
 import pytest
 
+from torchlint.measure.expectation import Expectation
+from torchlint.measure.pairs import Pair
+from torchlint.measure.results import Measurement, Result, Results
+from torchlint.rule.evidence import evidence_of
 from torchlint.rule.registry import load_rules
-from validation import report
 from validation.chart import EDGE, HIGH, LOW, WIDTH, Bar, svg
 from validation.document import chart, document
-from validation.expectation import Expectation
-from validation.pairs import Pair, find_pairs
-from validation.results import Measurement, Result, Results
+from validation.pairs import find_pairs
 
 PAIRS = {pair.name: pair for pair in find_pairs()}
 RULES = load_rules()
@@ -148,7 +149,7 @@ def test_a_chart_has_a_row_for_every_result_and_the_number_of_those_missing() ->
 def test_a_stale_result_is_called_stale_in_every_report() -> None:
     names = ("missing-eval", "language_model")
     measured = a_device(*(result(PAIRS[name], digest="another") for name in names))
-    (evidence,) = report.evidence_of("missing-eval", [measured], PAIRS)
+    (evidence,) = evidence_of("missing-eval", [measured], PAIRS)
     assert evidence.stale
     page = document(RULES, [measured], PAIRS)
     assert "| stale (confirmed) |" in page
@@ -182,7 +183,7 @@ def test_controls_have_a_table_of_their_own() -> None:
     section = document(RULES, [measured], PAIRS).partition("### Controls")[2]
     assert f"| missing-no-grad against itself | {control().main.label} | 1.00x [0.99, 1.01] |" in section
     assert "against itself" not in chart(RULES, measured, PAIRS)
-    assert list(report.evidence_of("missing-no-grad", [measured], PAIRS)) == []
+    assert list(evidence_of("missing-no-grad", [measured], PAIRS)) == []
     assert "### Controls" not in document(RULES, [a_device(result(PAIRS["missing-eval"]))], PAIRS)
 
 

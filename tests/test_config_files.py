@@ -12,7 +12,7 @@ import pytest
 from torchlint import check_text, load_settings
 from torchlint.engine.checker import texts_around
 from torchlint.project.configs import MAX_BYTES, Configs, is_own, listed
-from torchlint.project.context import forget, read_again
+from torchlint.project.context import read_again
 from torchlint.project.tree import list_tree
 from torchlint.source.source import Source
 
@@ -40,12 +40,6 @@ if __name__ == "__main__":
 """
 WORKERS = TRAIN.format(workers='config["num_workers"]', pinned="True, persistent_workers=False")
 PINNED = TRAIN.format(workers="4", pinned='config["pin_memory"]')
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> None:
-    """Projects of earlier tests are forgotten."""
-    forget()
 
 
 def write(folder: Path, files: Mapping[str, str]) -> None:

@@ -8,7 +8,7 @@ import pytest
 from whole_program import DATA, ENGINE, MAIN, write
 
 from benchmarks.eager import differences, everything_loaded
-from torchlint.project.context import context_around, forget
+from torchlint.project.context import context_around
 
 MAIN = MAIN.format(data="data", engine="engine")
 GLOBAL = """\
@@ -56,12 +56,6 @@ PROGRAMS = {
         "main": "import setup\nfrom config import cfg\n" + MAIN.replace("Photos()", "Photos(), cfg.workers"),
     },
 }
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> None:
-    """Projects of earlier tests are forgotten."""
-    forget()
 
 
 @pytest.mark.parametrize("files", PROGRAMS.values(), ids=PROGRAMS)

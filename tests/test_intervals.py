@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from validation.intervals import (
+from torchlint.measure.intervals import (
     LOOKS,
     PROCESS_PAIRS,
     Interval,

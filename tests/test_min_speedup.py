@@ -15,10 +15,12 @@ from torchlint.commands.arguments import parser
 from torchlint.commands.check import run
 from torchlint.rule import evidence
 from torchlint.rule.evidence import Evidence, gain, nothing_on, reaches
+from torchlint.rule.registry import load_rules
 from torchlint.settings.layers import SettingsError
 from torchlint.settings.settings import Settings
 
 RunTorchlint = Callable[..., "subprocess.CompletedProcess[str]"]
+NAMES = {rule.code: rule.name for rule in load_rules()}
 H200, A100, XEON = "NVIDIA H200", "NVIDIA A100", "Intel Xeon CPU, 2 cores"
 
 
@@ -34,8 +36,8 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Callable[[Mapping[str, Sequence
     """``measured({code: measurements})`` takes the place of the package's own evidence."""
 
     def set_to(table: Mapping[str, Sequence[Evidence]]) -> None:
-        entries = {code: tuple(found) for code, found in table.items()}
-        monkeypatch.setattr(evidence, "_evidence", lambda: entries)
+        entries = {NAMES[code]: tuple(found) for code, found in table.items()}
+        monkeypatch.setattr(evidence, "_shipped", lambda: entries)
 
     return set_to
 
@@ -77,17 +79,17 @@ def test_what_is_no_measured_gain_there_does_not_count(measured: Measured, entry
 
 def test_the_main_size_counts(measured: Measured) -> None:
     measured({"TL101": [one(H200, 1.2, size="main"), one(H200, 9.0, size="large")]})
-    assert not reaches("TL101", 2, "GPU")
-    found = gain("TL101", "GPU")
+    assert not reaches(NAMES["TL101"], 2, "GPU")
+    found = gain(NAMES["TL101"], "GPU")
     assert found is not None and found.size == "main"
 
 
 def test_of_several_devices_the_best_counts_unless_one_is_named(measured: Measured) -> None:
     measured({"TL101": [one(A100, 1.2), one(H200, 3.0), one(XEON, 5.0)]})
-    assert reaches("TL101", 3, "GPU") and not reaches("TL101", 4, "GPU")
-    assert reaches("TL101", 5, "cpu")
-    assert reaches("TL101", 1.2, "a100") and not reaches("TL101", 1.3, "A100")
-    assert reaches("TL101", 3, "nvidia") and not reaches("TL101", 4, "nvidia")
+    assert reaches(NAMES["TL101"], 3, "GPU") and not reaches(NAMES["TL101"], 4, "GPU")
+    assert reaches(NAMES["TL101"], 5, "cpu")
+    assert reaches(NAMES["TL101"], 1.2, "a100") and not reaches(NAMES["TL101"], 1.3, "A100")
+    assert reaches(NAMES["TL101"], 3, "nvidia") and not reaches(NAMES["TL101"], 4, "nvidia")
 
 
 def test_it_filters_what_is_selected_and_0_lets_all_pass(measured: Measured) -> None:
@@ -196,7 +198,7 @@ def test_the_summary_counts_files_as_ever(
 def test_the_command_line(tmp_path: Path, torchlint_in: RunTorchlint) -> None:
     """With the results that come with the package."""
     (tmp_path / "a.py").write_text(PROGRAM)
-    best = gain("TL101", "CPU")
+    best = gain(NAMES["TL101"], "CPU")
     assert best is not None and best.ci_low is not None
     below, above = str(best.ci_low - 0.01), str(best.ci_low + 0.01)
     assert "TL101" in torchlint_in(tmp_path, "--device", "CPU", "--min-speedup", below).stdout

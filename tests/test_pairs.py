@@ -9,8 +9,9 @@ import pytest
 from torch_forks import compute
 
 import torchlint
-from validation.measure import Sides, Task, measure
-from validation.pairs import ROOT, Pair, find_pairs
+from torchlint.measure.measure import Sides, Task, measure
+from torchlint.measure.pairs import Pair
+from validation.pairs import ROOT, find_pairs
 
 SIZE = 0.005
 #: What the fixes of several rules may change together, such as the order of sums.
@@ -54,7 +55,7 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Pair], str]:
     return run
 
 
-@each([*PAIRS, Pair("combined", "program", ROOT / "fixtures" / "combined")])
+@each([*PAIRS, Pair("combined", "program", ROOT / "tests" / "programs" / "combined")])
 def test_both_sides_compute_the_same(pair: Pair, before: Callable[[Pair], str], tmp_path: Path) -> None:
     result = str(tmp_path / "after.pt")
     found = compute(pair.folder, pair.sides[1], small(pair).size, result, before(pair), again=True)

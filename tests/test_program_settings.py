@@ -8,15 +8,6 @@ from pathlib import Path
 import pytest
 from whole_program import DATA, ENGINE, MAIN, codes, found, write
 
-from torchlint.project.context import forget
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> None:
-    """Projects of earlier tests are forgotten."""
-    forget()
-
-
 #: By pattern: what `main.py` begins with, the number of workers that it passes, and further files.
 SETTINGS = {
     "a constant of a module": ("import config", "config.WORKERS", {"config": "WORKERS = 4\n"}),
@@ -46,6 +37,16 @@ SETTINGS = {
         {
             "options": "import argparse\n\n\ndef parse():\n    parser = argparse.ArgumentParser()\n"
             "    parser.add_argument('--workers', type=int, default=4)\n    return parser.parse_args()\n"
+        },
+    ),
+    "an option that another script declares without a default": (
+        "import argparse\nimport report\nparser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--workers', type=int, default=4)\nargs = parser.parse_args()",
+        "args.workers",
+        {
+            "report": "import argparse\n\n\ndef main():\n    parser = argparse.ArgumentParser()\n"
+            "    parser.add_argument('--workers', type=int)\n    print(parser.parse_args().workers)\n\n\n"
+            "if __name__ == '__main__':\n    main()\n"
         },
     ),
     "a dictionary": ("from config import OPTIONS", 'OPTIONS["workers"]', {"config": 'OPTIONS = {"workers": 4}\n'}),

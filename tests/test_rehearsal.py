@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from validation.campaign import likely_seconds
-from validation.expectation import Expectation, expectations
-from validation.measure import Task
-from validation.pairs import ROOT, Pair, find_pairs
+from torchlint.measure.campaign import likely_seconds
+from torchlint.measure.expectation import Expectation, expectations
+from torchlint.measure.measure import Task
+from torchlint.measure.pairs import Pair
+from validation.pairs import ROOT, find_pairs
 from validation.rehearsal import Rehearsal, line, rehearse
 
 PAIRS = [pair for pair in find_pairs() if "cuda" in pair.sizes]

@@ -163,6 +163,34 @@ def test_an_outdated_requirement_silences_no_advice(tmp_path: Path) -> None:
     assert target_of(NEW, Resolver([layer, fixed]).for_folder(str(tmp_path))) == (1, 13)  # said, not guessed
 
 
+LOOP = """\
+import torch
+import torchvision
+
+model = torchvision.models.resnet50().cuda()
+for images, labels in loader:
+    optimizer.zero_grad()
+    loss = criterion(model(images.cuda()), labels.cuda())
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("requirement", "number", "fixed"),
+    [("torch==1.5", 0, False), ("torch==1.6", 1, False), ("torch==1.9", 1, False), ("torch==1.10", 1, True)],
+)
+def test_before_bfloat16_autocast_is_advice_without_a_fix(
+    tmp_path: Path, requirement: str, number: int, fixed: bool
+) -> None:
+    (tmp_path / "requirements.txt").write_text(requirement)
+    settings = torchlint.load_settings(str(tmp_path), {"select": ["TL301"]})
+    found = torchlint.check_text(LOOP, str(tmp_path / "a.py"), settings)
+    assert len(found) == number
+    assert all((one.fix is not None) is fixed for one in found)
+    assert any("GradScaler" in note.message for one in found for note in one.notes) is (found != [] and not fixed)
+
+
 def test_a_pattern_of_files_has_its_own_target(tmp_path: Path) -> None:
     values = {
         "plugins": ["demo_pack"],

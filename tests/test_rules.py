@@ -191,7 +191,8 @@ def test_rule_codes_and_names_are_in_the_contract() -> None:
 
 
 def test_one_run_fixes_the_six_patterns_in_one_script() -> None:
-    before, after = (_pair("combined", side) for side in ("before", "after"))
+    programs = Path(__file__).parent / "programs" / "combined"
+    before, after = ((programs / f"{side}.py").read_text(encoding="utf-8") for side in ("before", "after"))
     codes = {item.code for item in torchlint.check_text(before, "case.py", torchlint.load_settings(None, {}))}
     assert {"TL105", "TL301", "TL401", "TL402", "TL501"} <= codes
     outcome = fix(Source.from_text(before, "case.py"), torchlint.load_settings(None, {"unsafe-fixes": True}))

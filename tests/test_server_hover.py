@@ -35,7 +35,7 @@ async def test_a_finding_and_a_suppression_show_the_page_of_their_rule(folder: P
 @pytest.mark.parametrize("gpu", [True, False])
 def test_the_page_of_a_rule_begins_with_its_benchmark_on_a_gpu(gpu: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     one = Evidence("a device", gpu, "2.11", "2026-01-31", "512 photos", "confirmed", "", 3.4, 3.3, 3.5)
-    monkeypatch.setattr(evidence, "_evidence", lambda: {"TL101": (one,)})
+    monkeypatch.setattr(evidence, "_shipped", lambda: {"single-process-dataloader": (one,)})
     (rule,) = (rule for rule in load_rules() if rule.code == "TL101")
     line = "**Benchmark:** 3.4x in the example program (a device, torch 2.11)\n\n" if gpu else ""
     assert findings._page(rule).startswith(f"# TL101 single-process-dataloader\n\n{line}{rule.page().summary}")

@@ -23,9 +23,9 @@ import pytest
 import tomli
 from rule_cases import read_cases
 
+from torchlint.measure.results import load_all
 from torchlint.output.pages import fix_kind
 from torchlint.rule.registry import load_rules
-from validation.results import load_all
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -8,7 +8,6 @@ import pytest
 from whole_program import write
 
 from torchlint import check_text, load_settings
-from torchlint.project.context import forget
 
 #: What would be reported by names alone: inference, a training loop, gradients that are filled with zeros.
 PROGRAM = """\
@@ -38,12 +37,6 @@ if __name__ == "__main__":
     train(*make())
 """
 OTHER = "from paddle import nn\n"
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> None:
-    """Projects of earlier tests are forgotten."""
-    forget()
 
 
 def codes_of(tmp_path: Path, head: str, helpers: str) -> list[str]:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from torchlint import check_text, load_settings
-from torchlint.project.context import forget
 
 NET = """\
 import torch
@@ -33,12 +32,6 @@ from net import Net
 trainer = Trainer(accelerator="gpu", devices=1, max_epochs=5)
 trainer.fit(Net(), data.train_dataloader())
 """
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> None:
-    """Projects of earlier tests are forgotten."""
-    forget()
 
 
 def rows(folder: Path, files: Mapping[str, str], code: str, name: str) -> list[int]:

@@ -14,12 +14,13 @@ import torch
 from little_pairs import PROGRAM, a_device, result
 from torch_forks import run_without_workers, started
 
+from torchlint.measure import campaign
+from torchlint.measure.intervals import Interval, time_verdict
+from torchlint.measure.measure import Sides, Task
+from torchlint.measure.pairs import CARD
+from torchlint.measure.results import Measurement, load, save
 from validation import __main__ as command_line
-from validation import campaign
-from validation.intervals import Interval, time_verdict
-from validation.measure import Sides, Task
-from validation.pairs import CARD, ROOT, controls, find_pairs
-from validation.results import Measurement, load, save
+from validation.pairs import ROOT, controls, find_pairs
 
 
 @pytest.fixture
@@ -273,9 +274,9 @@ def test_a_program_that_does_not_say_what_to_measure_is_named(
 
 
 def test_it_measures_where_the_linter_is_not_installed(tmp_path: Path) -> None:
-    hide = "import sys; sys.modules['libcst'] = sys.modules['torchlint'] = None"
+    hide = "import sys; sys.modules.update(dict.fromkeys(['libcst', 'torchlint.model', 'torchlint.rule', 'pathspec']))"
     listing = f"sys.argv[1:] = ['--device', 'cpu', '--list', '--output', {str(tmp_path / 'x.json')!r}]"
-    code = f"{hide}; import validation.worker; from validation.__main__ import main; {listing}; sys.exit(main())"
+    code = f"{hide}; import torchlint.measure.worker; from validation.__main__ import main; {listing}; sys.exit(main())"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, encoding="utf-8", check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "missing-eval" in done.stdout

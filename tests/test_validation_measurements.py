@@ -16,12 +16,13 @@ import pytest
 import torch
 from little_pairs import PROGRAM, MakePair
 
-from validation import measure as measuring
-from validation import worker
-from validation.intervals import PROCESS_PAIRS
-from validation.measure import OutOfTimeError, Sides, Task, measure
-from validation.pairs import ROOT, Pair
-from validation.results import Measurement
+from torchlint.measure import measure as measuring
+from torchlint.measure import worker
+from torchlint.measure.intervals import PROCESS_PAIRS
+from torchlint.measure.measure import OutOfTimeError, Sides, Task, measure
+from torchlint.measure.pairs import Pair
+from torchlint.measure.results import Measurement
+from validation.pairs import ROOT
 
 make_pair = little_pairs.make_pair
 
@@ -125,8 +126,8 @@ def test_no_worker_outlives_a_suite_that_is_killed(make_pair: MakePair, tmp_path
     pair = make_pair(prepare=f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))", work="time.sleep(60)")
     code = f"""
 from pathlib import Path
-from validation.measure import Sides, Task, measure
-from validation.pairs import Pair
+from torchlint.measure.measure import Sides, Task, measure
+from torchlint.measure.pairs import Pair
 measure(Sides(Task(Pair("little", "rule", Path({str(pair.folder)!r})), "one", 1.0, "cpu")), limit=40)
 """
     suite = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)

@@ -9,10 +9,11 @@ import little_pairs
 import pytest
 from little_pairs import MakePair, a_device, result
 
+from torchlint.measure.figures import change_of, metric_change, ratio, seconds
+from torchlint.measure.pairs import Pair
+from torchlint.measure.results import Measurement, file_name, load, save
 from validation import report
-from validation.pairs import ROOT, Pair
-from validation.results import Measurement, file_name, load, save
-from validation.table import change_of, metric_change, ratio, seconds
+from validation.pairs import ROOT
 
 make_pair = little_pairs.make_pair
 

@@ -8,14 +8,6 @@ import pytest
 from whole_program import rows, rows_of, write
 
 from torchlint import check_text
-from torchlint.project.context import forget
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> None:
-    """Projects of earlier tests are forgotten."""
-    forget()
-
 
 OPTIONS = """\
 import argparse

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 from whole_program import rows, write
 
-from torchlint.project.context import forget
-
 LOADING = """\
 from transformers import AutoModelForCausalLM
 
@@ -28,12 +26,6 @@ def main():
 if __name__ == "__main__":
     main()
 """
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> None:
-    """Projects of earlier tests are forgotten."""
-    forget()
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,7 @@ import pytest
 from whole_program import rows_of, write
 
 from torchlint.project import choice
-from torchlint.project.context import forget
 from torchlint.project.project import Project
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> None:
-    """Projects of earlier tests are forgotten."""
-    forget()
-
 
 FETCHER = """\
 from photos import Photos

@@ -9,13 +9,6 @@ import pytest
 from whole_program import write
 
 from torchlint import check_text, load_settings
-from torchlint.project.context import forget
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> None:
-    """Projects of earlier tests are forgotten."""
-    forget()
 
 
 def found(folder: Path, files: Mapping[str, str], code: str) -> dict[str, list[str]]:

@@ -13,12 +13,6 @@ from torchlint import check_paths
 from torchlint.project.context import context_around, forget
 
 
-@pytest.fixture(autouse=True)
-def fresh() -> None:
-    """Projects of earlier tests are forgotten."""
-    forget()
-
-
 def test_a_loader_is_followed_to_the_loop_and_the_device_of_other_files(tmp_path: Path) -> None:
     folder = write(tmp_path, data=DATA, engine=ENGINE, main=MAIN.format(data="data", engine="engine"))
     unpinned, respawned = (next(d for d in found(folder / "data.py") if d.code == code) for code in ("TL102", "TL103"))

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from torchlint import check_text
-from torchlint.project.context import forget
 
 TRAIN = """\
 from torch.utils.data import DataLoader
@@ -28,12 +27,6 @@ if __name__ == "__main__":
 """
 PARSER = "import argparse\n\nparser = argparse.ArgumentParser()\n"
 NODE = "from yacs.config import CfgNode as CN\n\n_C = CN()\n"
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> None:
-    """Projects of earlier tests are forgotten."""
-    forget()
 
 
 def has_finding(folder: Path, files: Mapping[str, str], checked: str = "train") -> bool:

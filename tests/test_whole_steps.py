@@ -8,7 +8,6 @@ import pytest
 from whole_program import write
 
 from torchlint import check_text
-from torchlint.project.context import forget
 
 LOOP = """\
 import torch
@@ -39,12 +38,6 @@ def smoothed(average, loss):
     torch.cuda.synchronize()
     return average.lerp_(loss.detach(), 0.1)
 """
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> None:
-    """Projects of earlier tests are forgotten."""
-    forget()
 
 
 @pytest.mark.parametrize(

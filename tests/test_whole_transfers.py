@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 from whole_program import DATA, ENGINE, MAIN, codes, rows, write
 
-from torchlint.project.context import forget
-
 PARALLEL = """\
 import torch
 from torch import nn
@@ -48,12 +46,6 @@ def evaluate(network, images, device):
 
 evaluate(torch.nn.Conv2d(3, 150, 1), [], 0)
 """
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> None:
-    """Projects of earlier tests are forgotten."""
-    forget()
 
 
 @pytest.mark.parametrize(("base", "expected"), [("DataParallel", [4]), ("Module", [])])

@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-#: Folders of which not all texts are revised yet.
-OTHERS = ("torchlint/model/training/", "torchlint/model/data/")
 FILES = sorted(
     path.relative_to(ROOT).as_posix() for folder in ("rules", "torchlint") for path in (ROOT / folder).rglob("*.py")
 )
@@ -35,7 +33,7 @@ def texts_of(code: str) -> list[tuple[int, str]]:
     return strings + [(token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT]
 
 
-@pytest.mark.parametrize("file", [file for file in FILES if not file.startswith(OTHERS)])
+@pytest.mark.parametrize("file", FILES)
 def test_texts_use_standard_terms(file: str) -> None:
     code = (ROOT / file).read_text(encoding="utf-8")
     assert [(row, match[0]) for row, text in texts_of(code) for match in UNUSUAL.finditer(text)] == []

@@ -20,8 +20,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import IO, Any
 
+from torchlint.measure.process import Failure
 from validation.child import IMPORTED, call
-from validation.process import Failure
 
 #: Seconds, less than a test may take: a program that hangs is named, and not the test.
 PATIENCE_S = 240.0
@@ -44,7 +44,7 @@ def compute(
 
 def _compute(side: str, size: float, result: str, compare_with: str, again: bool) -> dict[str, Any]:
     """In the process."""
-    from validation.worker import Worker
+    from torchlint.measure.worker import Worker
 
     one = Worker(importlib.import_module(side))
     one.prepare("cpu", size)
@@ -96,7 +96,7 @@ def started(function: Callable[..., object], *arguments: object) -> BaseProcess:
 
 
 class ForkedWorker:
-    """Stands in for the `subprocess.Popen` of a ``python -m validation.worker``."""
+    """Stands in for the `subprocess.Popen` of a ``python -m torchlint.measure.worker``."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class ForkedWorker:
         encoding: str,
         start_new_session: bool,
     ) -> None:
-        assert list(command[1:3]) == ["-m", "validation.worker"]
+        assert list(command[1:3]) == ["-m", "torchlint.measure.worker"]
         assert (stdin, stdout, start_new_session) == (subprocess.PIPE, subprocess.PIPE, True)
         self.args = command
         requests, writing = os.pipe()
@@ -141,8 +141,8 @@ class ForkedWorker:
 
 
 def _run_worker(ends: Sequence[Connection], arguments: Sequence[str], cwd: Path, environment: dict[str, str]) -> None:
-    """In the process: what ``python -m validation.worker`` does."""
-    from validation import worker
+    """In the process: what ``python -m torchlint.measure.worker`` does."""
+    from torchlint.measure import worker
 
     os.setsid()
     for number, end in enumerate(ends):
@@ -159,10 +159,12 @@ def _run_worker(ends: Sequence[Connection], arguments: Sequence[str], cwd: Path,
 
 def run_without_workers(root: Path, output: Path) -> None:
     """In the process: the command of the validation suite for the pairs of a folder, each measured in no time."""
+    from torchlint.measure import campaign
+    from torchlint.measure.environment import Machine
+    from torchlint.measure.measure import Task
+    from torchlint.measure.results import Measurement
     from validation import __main__ as command_line
-    from validation import campaign, pairs
-    from validation.measure import Task
-    from validation.results import Measurement
+    from validation import pairs
 
     class NoSides:
         def __init__(self, task: Task) -> None:
@@ -176,7 +178,8 @@ def run_without_workers(root: Path, output: Path) -> None:
         runs = (([2.0], [1.0]),)
         return Measurement(sides.task.label, sides.task.size, "confirmed", "", 2.0, 1.9, 2.1, runs=runs)
 
-    vars(command_line)["find_pairs"] = lambda: pairs.find_pairs(root)
+    machine = Machine("cpu", "a CPU", {"type": "cpu", "torch": "2.13.0"})
+    vars(command_line).update(find_pairs=lambda: pairs.find_pairs(root), find_machine=lambda device: machine)
     vars(campaign).update(Sides=NoSides, measure=measure)
     sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     sys.exit(command_line.main(["--device", "cpu", "--output", str(output), "--resume"]))

@@ -9,13 +9,17 @@ from pathlib import Path
 
 from rich.table import Table
 
-from .campaign import Campaign, in_order, likely_seconds
-from .environment import DeviceType, describe, resolve, shortage
-from .expectation import DEVICE
-from .measure import Task
-from .pairs import Pair, choose, controls, find_pairs
-from .results import RESULTS, file_name, load
-from .table import key_of, table, wide_console
+from torchlint.measure.campaign import Campaign, in_order, likely_seconds
+from torchlint.measure.environment import DeviceType, find_machine, shortage
+from torchlint.measure.expectation import DEVICE
+from torchlint.measure.measure import Task
+from torchlint.measure.pairs import Pair, choose
+from torchlint.measure.results import file_name, load
+from torchlint.measure.table import key_of, table, wide_console
+
+from .pairs import ROOT, controls, find_pairs
+
+RESULTS = ROOT / "validation" / "results"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,10 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         if options.sizes and not options.output:
             raise ValueError("--sizes measures other sizes than those of the committed results; add --output FILE")
-        device = resolve(options.device)
         pairs = find_pairs()
         pairs = choose([*pairs, *controls(pairs)], options.rules)
-        name, environment = describe(device)
+        device, name, environment = find_machine(options.device)
         path = Path(options.output) if options.output else RESULTS / file_name(name)
         known = dict(load(path).results) if path.exists() else {}
     except (ValueError, OSError, SyntaxError) as error:
@@ -44,7 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if missing := shortage():
         print(f"validation: {missing}", file=sys.stderr)
     try:
-        return campaign.run(tasks, options.budget, resume=options.resume)
+        if campaign.run(tasks, options.budget, resume=options.resume):
+            return 0
+        print("The time budget is used up; continue with --resume.")
+        return 1
     except KeyboardInterrupt:
         print(f"validation: interrupted; the results so far are in {path}, continue with --resume", file=sys.stderr)
         return 130

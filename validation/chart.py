@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from .table import ratio
+from torchlint.measure.figures import interval, ratio
 
 #: The same axis on every device. A value outside is drawn at the edge, with an arrow and its figure.
 LOW, HIGH = 0.8, 5.0
@@ -130,8 +130,7 @@ def _row(bar: Bar, y: float) -> Iterator[str]:
         verdict = f"{DASH} {bar.verdict}" if bar.verdict not in CLASSES else bar.verdict
         yield f'{right}>{escape(bar.count)} <tspan class="muted">{escape(verdict)}</tspan></text>'
         return
-    ends = f"[{ratio(low)[:-1]}, {ratio(high)[:-1]}]"
-    yield f'{right}>{ratio(speedup)} {ends} <tspan class="muted">{bar.verdict}</tspan></text>'
+    yield f'{right}>{ratio(speedup)} {interval(low, high)} <tspan class="muted">{bar.verdict}</tspan></text>'
     yield f'<use href="#strip" y="{y + 21:.0f}"/>'
     middle = y + 21 + STRIP / 2
     yield _interval(low, high, middle, CLASSES[bar.verdict])

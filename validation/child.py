@@ -14,7 +14,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from .process import Failure
+from torchlint.measure.process import Failure
 
 #: What the server imports: each of the first two takes seconds, and optimizers import the second.
 IMPORTED = ("torch", "torch._dynamo", f"{__package__}.heap")

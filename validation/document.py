@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from torchlint import check_text
+from torchlint.measure.expectation import DEVICE, Expectation
+from torchlint.measure.figures import change_of, interval, mebibytes, metric_change, ratio, release, seconds
+from torchlint.measure.intervals import PROCESS_PAIRS
+from torchlint.measure.pairs import Pair
+from torchlint.measure.results import Measurement, Result, Results, file_name
 from torchlint.rule import Rule
 
 from .chart import Bar, svg
-from .expectation import DEVICE, Expectation
-from .intervals import PROCESS_PAIRS
-from .pairs import Pair
-from .results import Measurement, Result, Results, file_name
-from .table import change_of, interval, mebibytes, metric_change, ratio, release, seconds
 
 INTRODUCTION = f"""\
 # Evidence
@@ -269,7 +269,7 @@ def _wrong(label: str, result: Result, pair: Pair | None, expected: Expected) ->
 
 def _speedup(one: Measurement) -> str:
     """``3.4x [3.3, 3.5]``."""
-    return f"{ratio(one.speedup)} {interval(one)}".strip()
+    return f"{ratio(one.speedup)} {interval(one.ci_low, one.ci_high)}".strip()
 
 
 def _throughput(one: Measurement, unit: str) -> str:

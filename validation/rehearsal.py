@@ -14,10 +14,12 @@ from dataclasses import dataclass
 
 import torch
 
+from torchlint.measure.pairs import Pair, choose
+from torchlint.measure.process import Failure
+
 from .child import call
 from .fake_cuda import LAUNCH_S, Work, fake_cuda
-from .pairs import Pair, choose, find_pairs
-from .process import Failure
+from .pairs import find_pairs
 
 LIMIT_S = 600.0  #: for one side
 

@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
 
+from torchlint.measure.results import load_all
 from torchlint.rule.engine_rules import ENGINE_RULES
-from torchlint.rule.evidence import Evidence
+from torchlint.rule.evidence import Evidence, evidence_of
 from torchlint.rule.registry import load_rules
 
 from .document import chart, document, picture
-from .pairs import ROOT, Pair, find_pairs
-from .results import Results, load_all
+from .pairs import ROOT, find_pairs
 from .site import menu, rule_page, rules_index
-from .table import metric_change, release
 
 
 def main() -> int:
@@ -46,7 +44,7 @@ def files(root: Path = ROOT) -> dict[Path, str]:
     pairs = {pair.name: pair for pair in find_pairs(root)}
     rules = load_rules()
     known = {rule.code: tuple(evidence_of(rule.name, measured, pairs)) for rule in rules}
-    data = {code: [_brief(one) for one in entries] for code, entries in known.items() if entries}
+    data = {rule.name: [_brief(one) for one in known[rule.code]] for rule in rules if known[rule.code]}
     made = {root / "rules" / "evidence.json": json.dumps(data, indent=1, ensure_ascii=False) + "\n"}
     made[root / "docs" / "evidence.md"] = document(rules, measured, pairs)
     for results in measured:
@@ -58,29 +56,6 @@ def files(root: Path = ROOT) -> dict[Path, str]:
     settings = root / "zensical.toml"
     made[settings] = menu(settings.read_text(encoding="utf-8"), listed)
     return made
-
-
-def evidence_of(name: str, measured: Sequence[Results], pairs: Mapping[str, Pair]) -> Iterator[Evidence]:
-    """The measurements of a rule: in the order of the devices, the size of the verdict first."""
-    for results in measured:
-        result = results.results.get(name)
-        if result is None:
-            continue
-        for one in result.measurements:
-            yield Evidence(
-                device=results.device,
-                gpu=results.environment["type"] == "cuda",
-                torch=release(result.torch),
-                date=result.date,
-                size=one.label,
-                verdict=one.verdict,
-                reason=one.reason,
-                speedup=one.speedup,
-                ci_low=one.ci_low,
-                ci_high=one.ci_high,
-                change=metric_change(result.metric, one),
-                stale=result.stale(pairs.get(name)),
-            )
 
 
 def _brief(evidence: Evidence) -> dict[str, object]:

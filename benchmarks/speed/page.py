@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from validation.intervals import ratio_interval
+from torchlint.measure.intervals import ratio_interval
 
 from .charts import bars, lines
 from .uses import COLD, WARM

@@ -72,7 +72,7 @@ class NoGrad:
             return False  # a warm-up, or hooks take the outputs
         if function is not None and self._is_part_of_network(function):
             return function.name.value != "forward" and self._returns_numbers(function)
-        return not self._keeps(body, runs) and not self._returns(function, runs) and not self._goes_on(body, runs)
+        return not self._keeps(body, runs) and not self._returns(function, runs) and not self._feeds_network(body, runs)
 
     def _changes(self, body: cst.CSTNode) -> bool:
         """Whether ``body`` enables gradients again, or changes tensors that outlive it, here or in its callees."""
@@ -112,7 +112,7 @@ class NoGrad:
             for item in self._module.definitions.returns(function)
         )
 
-    def _goes_on(self, body: cst.CSTNode, runs: set[cst.CSTNode]) -> bool:
+    def _feeds_network(self, body: cst.CSTNode, runs: set[cst.CSTNode]) -> bool:
         """Whether a network that records a graph gets one of the outputs after ``body``."""
         module = self._module
         end = module.tree.last(body)

@@ -86,9 +86,9 @@ class MissingNoGrad(Rule):
                 module,
                 site.forward,
                 "inference without `torch.no_grad()` builds an autograd graph",
-                label="no `no_grad()` here, on the function or in its callers"
+                label="not under `no_grad()`: neither here nor in its callers"
                 if site.unguarded is None
-                else "no `no_grad()` here, on the function or in one of its callers",
+                else "not under `no_grad()` here and in one of the callers",
                 notes=(
                     Note.at(module, where, f"this is inference: {what}"),
                     *self._graph_notes(module, site),
@@ -101,7 +101,7 @@ class MissingNoGrad(Rule):
     def _graph_notes(self, module: Module, site: InferenceSite) -> tuple[Note, ...]:
         if site.phase is not None:
             return (Note("only the calls that train need gradients"),)
-        unused = Note("no output reaches a backward pass in this file")
+        unused = Note("no known `backward()` uses the outputs")
         if site.unguarded is None:
             return (unused,)
         return (Note.at(module, site.unguarded, "this call records gradients, other calls disable them"), unused)
@@ -133,4 +133,4 @@ class MissingNoGrad(Rule):
             )
         if changed is None:
             return None
-        return Fix(message, (*imported, *changed), Applicability.UNSAFE, "removes the gradients of the outputs")
+        return Fix(message, (*imported, *changed), Applicability.UNSAFE, "the outputs no longer have gradients")

@@ -44,7 +44,7 @@ class Epochs:
 
     def repetition(self, loader: Call) -> cst.CSTNode | None:
         """What iterates over ``loader`` repeatedly: a loop around the one over its batches, or a trainer."""
-        found = map(self._repetition, self._module.fact(Loaders).makers(loader))
+        found = map(self._repetition, self._module.fact(Loaders).creating_calls(loader))
         return next((node for node in found if node is not None), None)
 
     def _repetition(self, loader: Call) -> cst.CSTNode | None:
@@ -63,7 +63,7 @@ class Epochs:
 
     def change(self, loader: Call) -> cst.CSTNode | None:
         """A place that changes the dataset after ``loader`` is created; persistent workers would not see the change."""
-        found = map(self._change, self._module.fact(Loaders).makers(loader))
+        found = map(self._change, self._module.fact(Loaders).creating_calls(loader))
         return next((node for node in found if node is not None), None)
 
     def _change(self, loader: Call) -> cst.CSTNode | None:
@@ -341,7 +341,12 @@ class Epochs:
         function = self._module.function_of(node)
         if function is self._module.function_of(loader.node):
             return self._tree.index(node) > self._tree.index(loader.node)
-        return function is None or not self._makes_dataset(function, loader)
+        return function is None or not (self._constructs_dataset(function) or self._makes_dataset(function, loader))
+
+    def _constructs_dataset(self, function: cst.FunctionDef) -> bool:
+        """Whether a function is the constructor of a dataset, which changes the dataset that it wraps."""
+        owner = self._tree.class_of(function) if function.name.value == "__init__" else None
+        return owner is not None and self._module.values.instance(owner).kind is Kind.DATASET
 
     def _makes_dataset(self, function: cst.FunctionDef, loader: Call) -> bool:
         """Whether a function creates the dataset of ``loader`` and returns it: what it changes, it changes before."""

@@ -112,6 +112,9 @@ class SampleSizes(ForestFact):
                     return None
                 found += size
             return found or None
+        if isinstance(node, cst.Tuple):  # the sample, and where it is in the result
+            sizes = (self._size_of(item.value, function, depth - 1) for item in node.elements)
+            return next((size for size in sizes if size is not None), None)
         if not isinstance(node, cst.Call):
             return None
         name = self._module.name_of(node.func)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from torchlint.rule.loop_words import is_repeated
 
 LOOP = re.compile(r"^[ \t]*(async )?for\b", re.MULTILINE)
 #: A batch of size 1, inference, and functions that give samples the same size.
-_SINGLES = ("unsqueeze(0", "unsqueeze(dim=0", "torch.unsqueeze(", "[None", "expand_dims(")
+_SINGLE = re.compile(
+    r"unsqueeze_?\((?:dim=)?0|torch\.unsqueeze\(|\[None\b|newaxis|expand_dims\(|(?:stack|array)\(\[\w{1,40}\]"
+    r"|\[(\w{1,40}) ?: ?\1 ?\+ ?1\b"
+)
 _INFERENCE = ("no_grad", "inference_mode", ".eval(")
 _SIZES = ("esize(", "Crop(", "crop(", "etterbox(", "Image.new(", "DataLoader")
+#: What takes rows of a tensor or array.
+_ROWS = re.compile(r"\.size\(0\)|\.shape\[0\]|\w\[\w{1,40}, ?[\w:]|\[(\w{1,40}) ?: ?\1 ?\+ ?1\b")
 #: Functions that read an image, which may be passed to a function of another file.
 _READING = ("Image.open(", "imread(")
+_GENERATE = re.compile(r"\.generate\(")
 #: `pipeline` of transformers
 _PIPELINE = re.compile(
     r"transformers\.pipeline\(|import transformers +as\b"
@@ -25,8 +30,12 @@ def runs_on_images(text: str) -> bool:
     """Whether a text may run a network on one image, and give all images the same size."""
     return (
         any(word in text for word in _INFERENCE)
-        and any(word in text for word in _SINGLES)
-        and (any(word in text for word in _SIZES) or ("torch.stack(" in text and ".eval(" in text))
+        and _SINGLE.search(text) is not None
+        and (
+            any(word in text for word in _SIZES)
+            or ("torch.stack(" in text and ".eval(" in text)
+            or _ROWS.search(text) is not None
+        )
     )
 
 
@@ -39,15 +48,8 @@ def runs_repeatedly(text: str) -> bool:
     """Whether a text makes batches of size 1 or generates text in a loop, or in a function that a loop calls."""
     if _PIPELINE.search(text) is not None:
         return True
-    words = [*(_SINGLES if runs_on_images(text) else ()), *((".generate(",) if runs_on_texts(text) else ())]
-    return any(is_repeated(text, at) for word in words for at in _places(text, word))
-
-
-def _places(text: str, word: str) -> Iterator[int]:
-    at = text.find(word)
-    while at >= 0:
-        yield at
-        at = text.find(word, at + 1)
+    patterns = [*((_SINGLE,) if runs_on_images(text) else ()), *((_GENERATE,) if runs_on_texts(text) else ())]
+    return any(is_repeated(text, found.start()) for pattern in patterns for found in pattern.finditer(text))
 
 
 def reads_images(text: str) -> bool:

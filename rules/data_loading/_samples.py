@@ -21,16 +21,8 @@ from torchlint.model.training.networks import Networks
 
 from ._sample_sizes import SampleSizes
 from ._sample_words import runs_on_images, runs_on_texts
+from ._singles import Singles
 
-#: Methods and functions that return the same sample, on another device or in another form.
-_SAME = frozenset(
-    "to cuda cpu float half double bfloat16 type contiguous detach clone requires_grad_ pin_memory permute transpose "
-    "div div_ sub sub_ mul mul_ add add_ clamp clamp_".split()
-)
-_SAME_FUNCTIONS = frozenset(
-    {"torch.autograd.Variable", "torch.from_numpy", "torch.tensor", "torch.as_tensor", "torch.FloatTensor"}
-)
-_INSERTING = frozenset({"torch.unsqueeze", "numpy.expand_dims"})
 #: Methods that keep something for later iterations ...
 _KEEPING = frozenset("append extend insert update add copy_ put push appendleft".split())
 #: ... and calls that show that samples arrive one by one, or that single samples are measured or shown.
@@ -41,8 +33,6 @@ _ONE_BY_ONE = re.compile(
 #: Methods that pass one text, or one conversation, to a tokenizer.
 _ENCODING = frozenset({"encode", "encode_plus", "apply_chat_template"})
 _BATCH = re.compile(r"batch|chunk|group|loader", re.IGNORECASE)
-#: Functions and methods that cut a tensor into parts of many rows each.
-_CUTTING = frozenset({"split", "chunk", "tensor_split", "split_with_sizes"})
 #: The maximum number of expressions that a sample is followed through.
 _LIMIT = 60
 
@@ -75,6 +65,7 @@ class Samples(ForestFact):
         self._module = module
         self._tree = module.tree
         self._sizes = module.fact(SampleSizes)
+        self._singles = Singles(module)
         self._has_images, self._has_texts = runs_on_images(module.text), runs_on_texts(module.text)
         self._callers: dict[cst.CSTNode, list[tuple[cst.Call, cst.For]]] = {}
 
@@ -141,7 +132,7 @@ class Samples(ForestFact):
                 return None
             return SampleLoop(caller, loop, found.single, found.reason, found.evidence)
         for given in fed:
-            single = self._single(given, loop.body)
+            single = self._singles.single(given, loop.body)
             evidence = self._same_size(single, given, loop.body) if single is not None else None
             if evidence is not None and self._is_free(caller, given, loop, fed):
                 return SampleLoop(caller, loop, single, *evidence)
@@ -187,9 +178,12 @@ class Samples(ForestFact):
             return _Run(text, None, "the tokenizer can pad several texts to one length", None) if text else None
         if not self._has_images or not self._runs_inference(call):
             return None
-        single = self._single(given, body)
-        evidence = self._same_size(single, given, body) if single is not None else None
-        return _Run(given, single, *evidence) if evidence is not None else None
+        for item in call.args:
+            single = self._singles.single(item.value, body)
+            evidence = self._same_size(single, item.value, body) if single is not None else None
+            if evidence is not None:
+                return _Run(item.value, single, *evidence)
+        return None
 
     def _runs_inference(self, call: cst.Call) -> bool:
         if not self._module.fact(Networks).runs_network(call):
@@ -251,7 +245,7 @@ class Samples(ForestFact):
             for name in self._tree.nodes_in(part):
                 if not isinstance(name, cst.Name) or len(found) > _LIMIT:
                     continue
-                for binding in self._module.names.bindings(name):
+                for binding in self._module.values.reaching.of(name):
                     value = binding.value
                     if value is not None and value not in found and self._tree.within(binding.node, body):
                         found.append(value)
@@ -303,41 +297,6 @@ class Samples(ForestFact):
         names = (last_name(call.func) for call in self._tree.calls_in(body))
         return any(_ONE_BY_ONE.match(name) for name in names)
 
-    # -- a batch of size 1
-
-    def _single(self, node: cst.CSTNode | None, body: cst.CSTNode, depth: int = 12) -> cst.CSTNode | None:
-        """The ``x.unsqueeze(0)`` or ``x[None]`` behind an argument."""
-        if node is None or depth <= 0:
-            return None
-        if isinstance(node, cst.Name):
-            reached = self._module.values.reaching.of(node)
-            inside = [item for item in reached if self._tree.within(item.node, body)]
-            found = [self._single(item.value, body, depth - 1) for item in inside if not item.path]
-            return next((item for item in found if item is not None), None)
-        if isinstance(node, cst.IfExp):
-            return self._single(node.body, body, depth - 1)
-        if isinstance(node, cst.BinaryOperation):
-            return self._single(node.left, body, depth - 1)
-        if isinstance(node, cst.Subscript):
-            return node if self._adds_axis(node) else None
-        if not isinstance(node, cst.Call):
-            return None
-        name = self._module.name_of(node.func)
-        if name in _INSERTING:
-            return node if len(node.args) > 1 and self._module.value(node.args[1].value).constant == 0 else None
-        if name in _SAME_FUNCTIONS and node.args:
-            return self._single(node.args[0].value, body, depth - 1)
-        if name is None and isinstance(node.func, cst.Attribute):
-            if node.func.attr.value == "unsqueeze":
-                return node if node.args and self._module.value(node.args[0].value).constant == 0 else None
-            if node.func.attr.value in _SAME:
-                return self._single(node.func.value, body, depth - 1)
-        return None
-
-    def _adds_axis(self, node: cst.Subscript) -> bool:
-        index = node.slice[0].slice
-        return isinstance(index, cst.Index) and isinstance(index.value, cst.Name) and index.value.value == "None"
-
     def _same_size(
         self, single: cst.CSTNode, given: cst.CSTNode, body: cst.CSTNode
     ) -> tuple[str, cst.CSTNode | None] | None:
@@ -346,37 +305,5 @@ class Samples(ForestFact):
             for call in self._tree.calls_in(source):
                 for resize in self._sizes.fixed_by(call, body):
                     return "all samples get the same size", resize
-        rows = self._rows(single)
-        if rows is None or self._are_cut(rows):
-            return None
-        value = self._module.value(rows)
-        if value.kind is Kind.TENSOR and (value.sure or value.role is Role.BATCH):
-            return "the samples are rows of a tensor", rows
-        return None
-
-    def _are_cut(self, rows: cst.CSTNode) -> bool:
-        """Whether a loop goes over parts of a tensor, of many rows each: ``for part in torch.split(points, 4096)``."""
-        made = self._module.values.reaching.of(rows) if isinstance(rows, cst.Name) else []
-        return any(
-            isinstance(item, cst.Call) and last_name(item.func) in _CUTTING
-            for item in (rows, *(binding.value for binding in made))
-        )
-
-    def _rows(self, node: cst.CSTNode | None) -> cst.CSTNode | None:
-        """``xs`` of ``xs[i].unsqueeze(0)``, or of ``x[None]`` in ``for x in xs``."""
-        while isinstance(node, (cst.Call, cst.Subscript)):
-            if isinstance(node, cst.Subscript):
-                if not self._adds_axis(node):
-                    return node.value
-                node = node.value
-            elif isinstance(node.func, cst.Attribute) and self._module.name_of(node.func) is None:
-                node = node.func.value
-            else:
-                node = node.args[0].value if node.args else None
-        if not isinstance(node, cst.Name):
-            return None
-        looped = [item.value for item in self._module.names.bindings(node) if item.kind == "for"]
-        rows = looped[0] if len(looped) == 1 else None
-        while isinstance(rows, cst.Call) and rows.args and last_name(rows.func) not in _CUTTING:  # enumerate(tqdm(xs))
-            rows = rows.args[0].value
-        return rows
+        rows = self._singles.rows(single)
+        return None if rows is None else ("the samples are rows of a tensor or array", rows)

@@ -65,6 +65,7 @@ class RowByRowTensorDataset(Rule):
     words = ("DataLoader",)
     project_words = ("TensorDataset(",)
     since = (1, 2)
+    events = "enumerate(DataLoader)#"
     demo = ("CPU", "GPU")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

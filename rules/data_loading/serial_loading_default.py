@@ -60,6 +60,7 @@ class SerialLoadingDefault(Rule):
     code = "TL113"
     name = "serial-loading-default"
     default = Default.INFO
+    events = "enumerate(DataLoader)#"
     words = (("orkers", "ORKERS", "n_cpu", "nThreads"), "0")
     project_words = ("DataLoader", ("cuda", "ightning", "ccelerat", "Fabric", ".spawn("))
     options = {"num-workers": _VALUE}

@@ -51,6 +51,7 @@ class ShallowPrefetch(Rule):
     default = Default.OPT_IN
     words = ("DataLoader", "prefetch_factor")
     since = (1, 7)
+    events = "enumerate(DataLoader)#"
     demo = ("CPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

@@ -71,6 +71,7 @@ class SingleProcessDataloader(Rule):
     name = "single-process-dataloader"
     words = ("DataLoader",)
     project_words = (("cuda", "ightning", "ccelerat", "Fabric", ".spawn("),)
+    events = "enumerate(DataLoader)#"
     demo = ("GPU", "CPU")
     options = {"num-workers": "min(8, os.cpu_count() or 1)"}
 

@@ -68,6 +68,7 @@ class UnpinnedDataloader(Rule):
 
     code = "TL102"
     name = "unpinned-dataloader"
+    events = "Memcpy HtoD (Pageable"
     words = ("DataLoader",)
     project_words = (("cuda", "gpu", "accelerator", ".spawn("),)
     demo = ("GPU",)

@@ -136,8 +136,8 @@ def _only_loads(module: Module, call: cst.Call) -> bool:
         for load in loads
     ):
         return False
-    if any(item.value is not None and module.code(item.value) == f"{name}.module" for item in bound):
-        return True
+    if any(item.value is not None and f"{module.code(item.value)}.".startswith(f"{name}.module.") for item in bound):
+        return True  # ``model = model.module``, or ``model.module.cuda()``
     if _is_trained_elsewhere(module, call, name):
         return False
     return "optim" not in module.own_text and not any(map(module.is_own, module.methods("backward", "train")))

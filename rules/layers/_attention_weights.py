@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.semantics.objects import ObjectFlow
 
 _LAYER = "torch.nn.MultiheadAttention"
 #: Parameters that ask for weights, or that depend on whether they are computed.
@@ -29,10 +30,19 @@ class AttentionWeights:
         for call in self._tree.calls_in(self._module.root):
             if not isinstance(call.func, (cst.Attribute, cst.Name, cst.Subscript)) or len(call.args) < 3:
                 continue
-            layer = self._module.value(call.func)
-            if layer.name != _LAYER or self._may_ask(call) or not self._takes_first(call):
+            if self._may_ask(call) or not self._takes_first(call):
                 continue
-            yield call, next(iter(sorted(layer.origins, key=self._tree.index)), None)
+            layer = self._module.value(call.func)
+            if layer.name == _LAYER:
+                yield call, next(iter(sorted(layer.origins, key=self._tree.index)), None)
+            elif created := self._contained(call.func):
+                yield call, created
+
+    def _contained(self, layer: cst.BaseExpression) -> cst.CSTNode | None:
+        """Where the layers are created of a container of which ``layer`` is one; None if it may contain others."""
+        created = self._module.fact(ObjectFlow).of(layer) if isinstance(layer, (cst.Name, cst.Subscript)) else ()
+        calls = [item for item in created if isinstance(item, cst.Call) and self._module.name_of(item.func) == _LAYER]
+        return min(calls, key=self._tree.index) if calls and len(calls) == len(created) else None
 
     def _may_ask(self, call: cst.Call) -> bool:
         """Whether a call may say something about the weights."""

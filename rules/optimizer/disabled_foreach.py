@@ -68,6 +68,7 @@ class DisabledForeach(Rule):
     code = "TL801"
     name = "disabled-foreach"
     default = Default.OPT_IN
+    events = "Optimizer.step#"
     words = (
         ("foreach", "fused"),
         re.compile(r"(?<!\w)(?:foreach|fused)['\"]?\s?[=:]\s?False"),

@@ -72,6 +72,7 @@ class LegacyOptimizer(Rule):
     code = "TL804"
     name = "legacy-optimizer"
     default = Default.OPT_IN
+    events = "Optimizer.step#"
     words = (
         ("AdamW(", "BertAdam(", "OpenAIAdam(", "FusedAdam(", "FusedSGD("),
         ("transformers", "apex", "bert"),

@@ -68,6 +68,7 @@ class UnfusedOptimizer(Rule):
     code = "TL802"
     name = "unfused-optimizer"
     default = Default.OPT_IN
+    events = "Optimizer.step#"
     words = (("Adam", "SGD"), "torch")
     project_words = (("cuda", "accelerator"), (".backward(", ".fit("))
     since = (2, 0)

@@ -63,7 +63,7 @@ class AutocastInInnerLoop(Rule):
     name = "autocast-in-inner-loop"
     default = Default.INFO
     words = (re.compile(r"with [^\n]{0,200}autocast"), re.compile(r"(?m)^[ \t]*(?:for|while)\b"))
-    since = (1, 10)
+    since = (1, 6)
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

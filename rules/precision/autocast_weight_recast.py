@@ -75,7 +75,7 @@ class AutocastWeightRecast(Rule):
     code = "TL308"
     name = "autocast-weight-recast"
     words = ("autocast", ("Linear", "Attention", "Transformer", "dot_product_attention"))
-    since = (1, 10)
+    since = (1, 6)
     demo = ("GPU", "CPU")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

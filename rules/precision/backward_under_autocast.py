@@ -59,7 +59,7 @@ class BackwardUnderAutocast(Rule):
     name = "backward-under-autocast"
     default = Default.OPT_IN
     words = ("autocast", ".backward(")
-    since = (1, 10)
+    since = (1, 6)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.numerics.autocasts import Autocasts

@@ -56,7 +56,7 @@ class EvaluationOutsideAutocast(Rule):
     default = Default.INFO
     words = ("torch", ("no_grad", "inference_mode", "set_grad_enabled"))
     project_words = ("autocast", ".backward(")
-    since = (1, 10)
+    since = (1, 6)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._outside_autocast import OutsideAutocast

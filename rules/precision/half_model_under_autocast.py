@@ -69,7 +69,7 @@ class HalfModelUnderAutocast(Rule):
         ("optim", "Adam", "SGD"),
     )
     project_words = ("autocast", ".backward(")
-    since = (1, 10)
+    since = (1, 6)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._half_weights import HalfWeights

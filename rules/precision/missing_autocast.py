@@ -12,10 +12,13 @@ if TYPE_CHECKING:
 
 #: The note on a loss that does not work under autocast.
 _PROBABILITIES = (
-    "no fix: `binary_cross_entropy` raises an error under autocast; use `BCEWithLogitsLoss` on logits first",
+    "no fix: `binary_cross_entropy` raises an error under autocast; use `BCEWithLogitsLoss` on logits first"
 )
 #: The note on assignments by index.
 _MIXED = "no fix: this assignment raises an error under autocast unless its value is cast with `.to(out.dtype)`"
+#: The note where `torch.autocast` and bfloat16 do not exist yet.
+_OLD_TORCH = "no fix: the torch of this project is older than 1.10; use `torch.cuda.amp.autocast` with a `GradScaler`"
+_WITH_BFLOAT16 = (1, 10)
 _HEADER = '{torch}.autocast(device_type="cuda", dtype={torch}.bfloat16)'
 
 
@@ -66,6 +69,8 @@ class MissingAutocast(Rule):
 
     - in a file that uses `nn.DataParallel`: its threads inherit autocast without the dtype;
     - if the device comes from `torch.accelerator`;
+    - if the project requires a torch before 1.10, which has only float16 autocast (`torch.cuda.amp.autocast`). It needs
+      a `GradScaler`;
     - if binary cross entropy is computed on probabilities, which raises an error under autocast. Move the sigmoid into
       the loss (`BCEWithLogitsLoss`) first;
     - if the program writes the output of a layer into a float32 tensor by index (`out[mask] = layer(x)`, `index_add_`,
@@ -85,11 +90,10 @@ class MissingAutocast(Rule):
     name = "missing-autocast"
     words = ("torch", "backward(")
     project_words = (("cuda", "accelerator", ".spawn(", "cudnn", "CUDA_VISIBLE_DEVICES"),)
-    since = (1, 10)
+    since = (1, 6)
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.numerics.mixed_writes import MixedWrites
         from torchlint.model.numerics.precision import Precision
 
         steps = {step.place: step for step in reversed(module.fact(Precision).float32_training)}
@@ -101,23 +105,31 @@ class MissingAutocast(Rule):
                 label="the forward pass runs without autocast"
                 if step.place is step.backward
                 else "runs without autocast",
-                notes=(
-                    *((Note.at(module, step.forward, "the forward pass"),) if step.place is not step.forward else ()),
-                    *(
-                        (Note.at(module, step.backward, "the backward pass"),)
-                        if step.place is not step.backward
-                        else ()
-                    ),
-                    Note("nothing in this program sets autocast, TF32 or a 16-bit dtype"),
-                    *(Note(text) for text in _PROBABILITIES if module.fact(Precision).loses_on_probabilities),
-                    *(
-                        Note.at(module, write, _MIXED)
-                        for write in (module.fact(MixedWrites).first,)
-                        if write is not None
-                    ),
-                ),
+                notes=self._notes(module, step),
                 fix=self._fix(module, step),
             )
+
+    def _notes(self, module: Module, step: TrainingLoop) -> tuple[Note, ...]:
+        from torchlint.model.numerics.mixed_writes import MixedWrites
+        from torchlint.model.numerics.precision import Precision
+
+        notes = []
+        if step.place is not step.forward:
+            notes.append(Note.at(module, step.forward, "the forward pass"))
+        if step.place is not step.backward:
+            notes.append(Note.at(module, step.backward, "the backward pass"))
+        notes.append(Note("nothing in this program sets autocast, TF32 or a 16-bit dtype"))
+        if module.fact(Precision).loses_on_probabilities:
+            notes.append(Note(_PROBABILITIES))
+        write = module.fact(MixedWrites).first
+        if write is not None:
+            notes.append(Note.at(module, write, _MIXED))
+        if self._is_old(module):
+            notes.append(Note(_OLD_TORCH))
+        return tuple(notes)
+
+    def _is_old(self, module: Module) -> bool:
+        return module.target_torch is not None and module.target_torch < _WITH_BFLOAT16
 
     def _fix(self, module: Module, step: TrainingLoop) -> Fix | None:
         from torchlint.model.data.devices import Devices
@@ -126,6 +138,8 @@ class MissingAutocast(Rule):
 
         from ._autocast_region import forward_and_loss
 
+        if self._is_old(module):
+            return None
         if module.fact(Precision).loses_on_probabilities or module.fact(Precision).may_break_autocast:
             return None
         if module.fact(Devices).uses_accelerator:
@@ -146,5 +160,5 @@ class MissingAutocast(Rule):
             "wrap forward pass and loss in `torch.autocast` with bfloat16",
             (*imported, *wrapped),
             Applicability.UNSAFE,
-            "rounds activations and loss to bfloat16",
+            "rounds activations to bfloat16",
         )

@@ -200,7 +200,10 @@ class HostReads:
         if self._module.name_of(func) in ("builtins.float", "builtins.int") and len(call.args) == 1:
             given = call.args[0]
             if given.keyword is None and not given.star:
-                return self._bare(given.value)
+                value = given.value
+                if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute) and not value.args:
+                    value = value.func.value if value.func.attr.value == "numpy" else value  # an array of one number
+                return self._bare(value)
         return None
 
     def _bare(self, node: cst.BaseExpression) -> cst.BaseExpression:

@@ -71,7 +71,7 @@ class Pinning:
 
     def _is_passed_to_library(self, loader: Call) -> bool:
         """Whether the loader is passed to a library that copies the batches itself: ``accelerator.prepare``."""
-        made = {maker.node for maker in self._module.fact(Loaders).makers(loader)}
+        made = {maker.node for maker in self._module.fact(Loaders).creating_calls(loader)}
         return any(
             value.kind is Kind.LOADER and not made.isdisjoint(value.origins)
             for call in self._module.methods(*_HANDING_OVER)

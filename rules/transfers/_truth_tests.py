@@ -120,6 +120,8 @@ class TruthTests:
             return False
         if self._module.name_of(func) is not None or self._module.definitions.called(node, self._module.values):
             return False
+        if isinstance(func.value, cst.Comparison):
+            return bool(compared(func.value))  # ``(mask != 0).any()``: a bool has no such method
         return self._module.value(func.value).kind in (Kind.UNKNOWN, Kind.TENSOR, Kind.BATCH)
 
     def _is_known(self, name: cst.Name) -> bool:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.edits import Edits
-    from torchlint.model.data.placement import Fresh, Move
+    from torchlint.model.data.placement import Move, NewTensor
     from torchlint.model.module import Module
 
 
@@ -94,25 +94,25 @@ class AllocateThenMove(Rule):
         return super().may_concern(text) and moves_created_tensors(text)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.data.placement import DEFAULT_SETTERS, Placement
+        from torchlint.model.data.placement import Placement
         from torchlint.model.semantics.value import Device
         from torchlint.model.training.purpose import Purposes
 
         from ._indirect import IndirectMoves
 
         purposes, placement = module.fact(Purposes), module.fact(Placement)
-        if any(map(placement.sets_default_device, module.calls(*DEFAULT_SETTERS))):
+        if placement.is_gpu_default:
             return
         for move in (*placement.moves, *module.fact(IndirectMoves).all()):
             function = module.function_of(move.call)
             once = purposes.runs_once(move.call)
             if move.device is Device.CPU or (once and (function is None or purposes.is_constructor(function))):
                 continue
-            fresh = placement.fresh(move.source)
-            if fresh is None or purposes.is_self_test(move.call):
+            created = placement.new_on_host(move.source)
+            if created is None or purposes.is_self_test(move.call):
                 continue
-            factory = "torch.empty" if fresh.legacy else module.code(fresh.factory.node.func)
-            fix = None if fresh.named or fresh.legacy or fresh.scattered else self._fix(module, move, fresh)
+            factory = "torch.empty" if created.legacy else module.code(created.factory.node.func)
+            fix = None if created.named or created.legacy or created.scattered else self._fix(module, move, created)
             yield self.diagnostic(
                 module,
                 move.call,
@@ -129,27 +129,27 @@ class AllocateThenMove(Rule):
         trust = None if fix is None else fix.applicability
         return Cause((key, trust, once), "also created on the CPU", "create all of them on the device")
 
-    def _fix(self, module: Module, move: Move, fresh: Fresh) -> Fix | None:
+    def _fix(self, module: Module, move: Move, created: NewTensor) -> Fix | None:
         device = self._device(module, move)
         if device is None:
             return None
-        added = edits.add_keyword(module, fresh.factory.node, "device", device)
+        added = edits.add_keyword(module, created.factory.node, "device", device)
         removed = self._without_move(module, move)
         if added is None or removed is None:
             return None
-        message = f"pass `device={device}` to `{module.code(fresh.factory.node.func)}`"
-        cautions = list(self._cautions(module, move, fresh))
+        message = f"pass `device={device}` to `{module.code(created.factory.node.func)}`"
+        cautions = list(self._cautions(module, move, created))
         if not cautions:
             return Fix(message, (*added, *removed), Applicability.SAFE)
         return Fix(message, (*added, *removed), Applicability.UNSAFE, "; ".join(cautions))
 
-    def _cautions(self, module: Module, move: Move, fresh: Fresh) -> Iterator[str]:
+    def _cautions(self, module: Module, move: Move, created: NewTensor) -> Iterator[str]:
         """What the fix may change."""
         from ._known_devices import goes_to_device
 
-        if not fresh.exact:
-            yield "draws different random numbers" if fresh.drawn else "may round the last digits differently"
-        if fresh.expanded:
+        if not created.exact:
+            yield "draws different random numbers" if created.drawn else "may round the last digits differently"
+        if created.expanded:
             yield "the elements of the tensor share memory, so that in-place writes or `view` may raise an error"
         if move.method == "to" and move.target is not None and not goes_to_device(module, move):
             yield f"raises an error if `{module.code(move.target.value)}` is a dtype or a tensor"

@@ -32,6 +32,8 @@ COMMANDS = {
     "rules": "rules",
     "families": "families",
     "config": "config",
+    "measure": "measure",
+    "profile": "profile",
     "server": "server",
     "clean": "clean",
     "generate-shell-completion": "completion",
@@ -45,6 +47,8 @@ SUMMARIES = {
     "rules": "list the rules",
     "families": "list the families of rules",
     "config": "explain settings, check a settings file, show the settings in effect",
+    "measure": "time the example programs of rules on this machine",
+    "profile": "record some steps of a script for `check --profile`",
     "server": "run the language server",
     "clean": "delete caches",
     "generate-shell-completion": "print a completion script for bash, zsh or fish",
@@ -179,3 +183,24 @@ def known_rules() -> list[Rule]:
     from torchlint.settings.settings import all_rules
 
     return list(all_rules(settings_for(Resolver(), "").plugins))
+
+
+def rule_named(word: str, rules: Sequence[Rule]) -> Rule:
+    """The rule with that code or name. Raises UsageError."""
+    from torchlint.rule.registry import find_rule
+
+    rule = find_rule(rules, word)
+    if rule is None:
+        names = {name.lower(): name for rule in rules for name in (rule.code, rule.name)}
+        close = difflib.get_close_matches(word.lower(), names, n=1)
+        hint = f"did you mean `{names[close[0]]}`?" if close else "`torchlint rules` lists them"
+        raise UsageError(f"unknown rule `{word}`; {hint}")
+    return rule
+
+
+def report_evidence_problems() -> None:
+    """Print a warning for each file of the user's own measurements that this run could not read."""
+    from torchlint.rule.evidence import problems
+
+    for problem in problems():
+        report_warning(problem)

@@ -110,6 +110,9 @@ def parser() -> Parser:
     report.add_argument(
         "--sort", choices=("location", "speedup"), default="location", help="the order of findings (default: location)"
     )
+    report.add_argument(
+        "--profile", metavar="TRACE", help="show and sort by the share that each finding has of a torch.profiler trace"
+    )
     report.add_argument("--timing", action="store_true", help="print the CPU time of phases, rules and files")
     amount = report.add_mutually_exclusive_group()
     amount.add_argument("-v", "--verbose", action="store_true", help="also print settings files, versions and times")

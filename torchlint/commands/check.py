@@ -17,6 +17,7 @@ from torchlint.commands import (
     UsageError,
     environment,
     report_error,
+    report_evidence_problems,
     report_warning,
     settings_for,
     silence,
@@ -51,6 +52,10 @@ def run(arguments: Sequence[str]) -> int:
         report_warning(warning)
     if options.sort == "speedup":
         _check_device(options, settings, resolver)
+    if options.profile is not None:
+        from torchlint.commands.profiled import read
+
+        read(options, settings)
     if options.watch:
         from torchlint.commands.watch import watch
 
@@ -125,6 +130,7 @@ def check_paths(options: argparse.Namespace, resolver: Resolver, out: TextIO) ->
             print(f"fixed before the interruption: {display_path(path)}", file=sys.stderr)
         raise
     status = conclude(options, settings, found, results, out)
+    report_evidence_problems()
     if options.verbose:
         from torchlint.commands.verbose import describe
 

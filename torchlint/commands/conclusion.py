@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
 from torchlint.commands import CLEAN, FAULT, FINDINGS, UsageError, report_error, report_warning
+from torchlint.settings.formats import FOR_PEOPLE
 
 if TYPE_CHECKING:
     from torchlint.engine.results import Mode, Result
+    from torchlint.findings.diagnostic import Diagnostic
     from torchlint.settings.files import Found
     from torchlint.settings.settings import Settings
 
@@ -31,11 +34,19 @@ def conclude(
     results = adopt.adopt(options, settings, found, results, out)
     failed = report_errors(results) or bool(found.errors)
     mode = mode_of(options, settings)
+    profile = None
+    if options.profile is not None:
+        from torchlint.commands import profiled
+
+        profile = profiled.profile_of(options, settings, results)
+        results = profile.with_shares()
     if options.diff and options.add_noqa is not None:
         mode = Mode.DIFF
     else:
         report(options, settings, mode, results, out)
         adopt.report_outdated_entries(options, settings, found, results, out)
+    if profile is not None and not options.quiet and settings.output_format in FOR_PEOPLE:
+        profiled.write_hot_places(profile, out)
     return FAULT if failed else status(options, settings, mode, results)
 
 
@@ -69,8 +80,8 @@ def report(options: argparse.Namespace, settings: Settings, mode: Mode, results:
     if options.statistics:
         output.write_statistics(settings.output_format, shown, out, unsafe=settings.unsafe_fixes)
     else:
-        if options.sort == "speedup" and settings.output_format not in formats.BY_FILE:
-            shown = _by_gain(shown, settings)
+        if settings.output_format not in formats.BY_FILE and (options.profile or options.sort == "speedup"):
+            shown = _largest_first(shown, _share if options.profile else partial(_speedup, device=settings.device))
         output.write(settings.output_format, shown, out, unsafe=settings.unsafe_fixes)
     if options.quiet or settings.output_format not in formats.FOR_PEOPLE or not results:
         return
@@ -89,19 +100,26 @@ def check_statistics(options: argparse.Namespace, settings: Settings) -> None:
         raise UsageError(f"--statistics cannot be shown as {settings.output_format}; it can as {known}")
 
 
-def _by_gain(results: Sequence[Result], settings: Settings) -> list[Result]:
-    """One result per finding: those with the largest measured speed-up first, those without a figure last."""
+def _largest_first(results: Sequence[Result], measure: Callable[[Diagnostic], float]) -> list[Result]:
+    """One result per finding, those of the largest measure first."""
     from dataclasses import replace
-
-    from torchlint.rule.evidence import gain
-
-    def speedup(result: Result) -> float:
-        measured = gain(result.diagnostics[0].code, settings.device) if result.diagnostics else None
-        return (measured.speedup or 0) if measured is not None else 0
 
     single = [replace(result, diagnostics=(one,)) for result in results for one in result.diagnostics]
     clean = [result for result in results if not result.diagnostics]
-    return sorted(single, key=speedup, reverse=True) + clean
+    return sorted(single, key=lambda result: measure(result.diagnostics[0]), reverse=True) + clean
+
+
+def _share(finding: Diagnostic) -> float:
+    """What a finding takes of a profile; what is not in it comes last."""
+    return finding.share.fraction if finding.share is not None else 0
+
+
+def _speedup(finding: Diagnostic, device: str) -> float:
+    """The measured speed-up of a finding's rule, 0 without a figure."""
+    from torchlint.rule.evidence import gain
+
+    measured = gain(finding.name, device)
+    return (measured.speedup or 0) if measured is not None else 0
 
 
 def _without_findings(result: Result) -> Result:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Sequence
 
-from torchlint.commands import CLEAN, Parser, UsageError, known_rules
-from torchlint.rule.registry import find_rule
-from torchlint.rule.rule import Rule
+from torchlint.commands import CLEAN, Parser, UsageError, known_rules, report_evidence_problems, rule_named
 
 
 def parser() -> Parser:
@@ -27,17 +24,7 @@ def run(arguments: Sequence[str]) -> int:
     rules = known_rules()
     if not options.all and not options.rule:
         raise UsageError("no rule is given: `torchlint explain TL101`, or `torchlint explain --all`")
-    shown = rules if options.all else list(dict.fromkeys(_find(word, rules) for word in options.rule))
+    shown = rules if options.all else list(dict.fromkeys(rule_named(word, rules) for word in options.rule))
     write_pages(shown, sys.stdout)
+    report_evidence_problems()
     return CLEAN
-
-
-def _find(word: str, rules: Sequence[Rule]) -> Rule:
-    """The rule with that code or name. Raises UsageError."""
-    rule = find_rule(rules, word)
-    if rule is None:
-        names = {name.lower(): name for rule in rules for name in (rule.code, rule.name)}
-        close = difflib.get_close_matches(word.lower(), names, n=1)
-        hint = f"did you mean `{names[close[0]]}`?" if close else "`torchlint rules` lists them"
-        raise UsageError(f"unknown rule `{word}`; {hint}")
-    return rule

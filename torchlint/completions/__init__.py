@@ -109,7 +109,9 @@ def _modules() -> list[tuple[str, str]]:
 def _say_how_to_complete(parser: argparse.ArgumentParser) -> None:
     import shtab
 
-    files = dict.fromkeys(("check", "show", "config", "output_file", "baseline", "stdin_filename"), shtab.FILE)
+    files = dict.fromkeys(
+        ("check", "show", "config", "output_file", "baseline", "stdin_filename", "profile"), shtab.FILE
+    )
     paths = {**shtab.FILE, "bash": "_torchlint_paths"}  # shtab knows no place for either a command or a path in bash
     lists = dict.fromkeys(
         ("select", "extend_select", "ignore", "extend_ignore", "fixable", "extend_fixable", "unfixable"), _RULES

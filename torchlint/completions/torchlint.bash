@@ -5,19 +5,21 @@
 #    source ~/.local/share/bash_completion/torchlint
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
-_shtab_torchlint_subparsers=(check explain rules families config server clean generate-shell-completion version help)
+_shtab_torchlint_subparsers=(check explain rules families config measure profile server clean generate-shell-completion version help)
 
-_shtab_torchlint_check_option_strings=(-h --help --color -V --version -w --watch --fix --no-fix --unsafe-fixes --no-unsafe-fixes --show-fixes --no-show-fixes --diff --fix-only --fixable --extend-fixable --unfixable --select --extend-select --ignore --extend-ignore --per-file-ignores --extend-per-file-ignores --preview --no-preview --target-torch --min-speedup --device --ignore-noqa --add-noqa --baseline --update-baseline --exclude --extend-exclude --respect-gitignore --no-respect-gitignore --force-exclude --no-force-exclude --stdin-filename --timeout --show-files --output-format -o --output-file --statistics --sort --timing -v --verbose -q --quiet -s --silent --fail-on -e --exit-zero --exit-non-zero-on-fix -n --no-cache --cache-dir --config --show-settings --isolated --allow-plugins --isolated-files)
+_shtab_torchlint_check_option_strings=(-h --help --color -V --version -w --watch --fix --no-fix --unsafe-fixes --no-unsafe-fixes --show-fixes --no-show-fixes --diff --fix-only --fixable --extend-fixable --unfixable --select --extend-select --ignore --extend-ignore --per-file-ignores --extend-per-file-ignores --preview --no-preview --target-torch --min-speedup --device --ignore-noqa --add-noqa --baseline --update-baseline --exclude --extend-exclude --respect-gitignore --no-respect-gitignore --force-exclude --no-force-exclude --stdin-filename --timeout --show-files --output-format -o --output-file --statistics --sort --profile --timing -v --verbose -q --quiet -s --silent --fail-on -e --exit-zero --exit-non-zero-on-fix -n --no-cache --cache-dir --config --show-settings --isolated --allow-plugins --isolated-files)
 _shtab_torchlint_explain_option_strings=(-h --help --color --all)
 _shtab_torchlint_rules_option_strings=(-h --help --color --output-format)
 _shtab_torchlint_families_option_strings=(-h --help --color --output-format)
 _shtab_torchlint_config_option_strings=(-h --help --color --check --show --output-format)
+_shtab_torchlint_measure_option_strings=(-h --help --color --device --budget --again)
+_shtab_torchlint_profile_option_strings=(-h --help --color --steps --wait --unit -o --output-file)
 _shtab_torchlint_server_option_strings=(-h --help --color)
 _shtab_torchlint_clean_option_strings=(-h --help --color -q --quiet)
 _shtab_torchlint_generate_shell_completion_option_strings=(-h --help --color)
 _shtab_torchlint_version_option_strings=(-h --help --color --output-format)
 _shtab_torchlint_help_option_strings=(-h --help --color)
-_shtab_torchlint_option_strings=(-h --help --color -V --version -w --watch --fix --no-fix --unsafe-fixes --no-unsafe-fixes --show-fixes --no-show-fixes --diff --fix-only --fixable --extend-fixable --unfixable --select --extend-select --ignore --extend-ignore --per-file-ignores --extend-per-file-ignores --preview --no-preview --target-torch --min-speedup --device --ignore-noqa --add-noqa --baseline --update-baseline --exclude --extend-exclude --respect-gitignore --no-respect-gitignore --force-exclude --no-force-exclude --stdin-filename --timeout --show-files --output-format -o --output-file --statistics --sort --timing -v --verbose -q --quiet -s --silent --fail-on -e --exit-zero --exit-non-zero-on-fix -n --no-cache --cache-dir --config --show-settings --isolated --allow-plugins --isolated-files)
+_shtab_torchlint_option_strings=(-h --help --color -V --version -w --watch --fix --no-fix --unsafe-fixes --no-unsafe-fixes --show-fixes --no-show-fixes --diff --fix-only --fixable --extend-fixable --unfixable --select --extend-select --ignore --extend-ignore --per-file-ignores --extend-per-file-ignores --preview --no-preview --target-torch --min-speedup --device --ignore-noqa --add-noqa --baseline --update-baseline --exclude --extend-exclude --respect-gitignore --no-respect-gitignore --force-exclude --no-force-exclude --stdin-filename --timeout --show-files --output-format -o --output-file --statistics --sort --profile --timing -v --verbose -q --quiet -s --silent --fail-on -e --exit-zero --exit-non-zero-on-fix -n --no-cache --cache-dir --config --show-settings --isolated --allow-plugins --isolated-files)
 
 _shtab_torchlint_pos_0_COMPGEN=_torchlint_paths
 _shtab_torchlint_check_pos_0_COMPGEN=_torchlint_paths
@@ -32,10 +34,14 @@ _shtab_torchlint_check___baseline_COMPGEN=_shtab_compgen_files
 _shtab_torchlint_check___stdin_filename_COMPGEN=_shtab_compgen_files
 _shtab_torchlint_check__o_COMPGEN=_shtab_compgen_files
 _shtab_torchlint_check___output_file_COMPGEN=_shtab_compgen_files
+_shtab_torchlint_check___profile_COMPGEN=_shtab_compgen_files
 _shtab_torchlint_check___config_COMPGEN=_shtab_compgen_files
 _shtab_torchlint_explain_pos_0_COMPGEN=_torchlint_rule
 _shtab_torchlint_config___check_COMPGEN=_shtab_compgen_files
 _shtab_torchlint_config___show_COMPGEN=_shtab_compgen_files
+_shtab_torchlint_measure_pos_0_COMPGEN=_torchlint_rule
+_shtab_torchlint_profile__o_COMPGEN=_shtab_compgen_files
+_shtab_torchlint_profile___output_file_COMPGEN=_shtab_compgen_files
 _shtab_torchlint_clean_pos_0_COMPGEN=_torchlint_paths
 _shtab_torchlint___fixable_COMPGEN=_torchlint_rules
 _shtab_torchlint___extend_fixable_COMPGEN=_torchlint_rules
@@ -48,6 +54,7 @@ _shtab_torchlint___baseline_COMPGEN=_shtab_compgen_files
 _shtab_torchlint___stdin_filename_COMPGEN=_shtab_compgen_files
 _shtab_torchlint__o_COMPGEN=_shtab_compgen_files
 _shtab_torchlint___output_file_COMPGEN=_shtab_compgen_files
+_shtab_torchlint___profile_COMPGEN=_shtab_compgen_files
 _shtab_torchlint___config_COMPGEN=_shtab_compgen_files
 
 _shtab_torchlint_check___color_choices=(auto always never)
@@ -63,6 +70,10 @@ _shtab_torchlint_families___output_format_choices=(text json)
 _shtab_torchlint_config_pos_0_choices=(baseline cache-dir device exclude extend extend-exclude extend-fixable extend-per-file-ignores extend-safe-fixes extend-select extend-unsafe-fixes fail-on fix fixable force-exclude ignore min-speedup output-format per-file-ignores per-file-target-torch plugins preview respect-gitignore rules select show-fixes src target-torch timeout unfixable unsafe-fixes)
 _shtab_torchlint_config___color_choices=(auto always never)
 _shtab_torchlint_config___output_format_choices=(text json markdown json-schema)
+_shtab_torchlint_measure___color_choices=(auto always never)
+_shtab_torchlint_measure___device_choices=(auto cuda cpu)
+_shtab_torchlint_profile___color_choices=(auto always never)
+_shtab_torchlint_profile___unit_choices=(optimizer forward)
 _shtab_torchlint_server___color_choices=(auto always never)
 _shtab_torchlint_clean___color_choices=(auto always never)
 _shtab_torchlint_generate_shell_completion_pos_0_choices=(bash zsh fish)
@@ -70,7 +81,7 @@ _shtab_torchlint_generate_shell_completion___color_choices=(auto always never)
 _shtab_torchlint_version___color_choices=(auto always never)
 _shtab_torchlint_version___output_format_choices=(text json)
 _shtab_torchlint_help___color_choices=(auto always never)
-_shtab_torchlint_pos_1_choices=(check explain rules families config server clean generate-shell-completion version help)
+_shtab_torchlint_pos_1_choices=(check explain rules families config measure profile server clean generate-shell-completion version help)
 _shtab_torchlint___color_choices=(auto always never)
 _shtab_torchlint___device_choices=(GPU CPU)
 _shtab_torchlint___output_format_choices=(full concise grouped json json-lines sarif github gitlab junit pylint rdjson azure)
@@ -132,6 +143,12 @@ _shtab_torchlint_config__h_nargs=0
 _shtab_torchlint_config___help_nargs=0
 _shtab_torchlint_config___check_nargs='?'
 _shtab_torchlint_config___show_nargs='?'
+_shtab_torchlint_measure_pos_0_nargs='*'
+_shtab_torchlint_measure__h_nargs=0
+_shtab_torchlint_measure___help_nargs=0
+_shtab_torchlint_measure___again_nargs=0
+_shtab_torchlint_profile__h_nargs=0
+_shtab_torchlint_profile___help_nargs=0
 _shtab_torchlint_server__h_nargs=0
 _shtab_torchlint_server___help_nargs=0
 _shtab_torchlint_clean_pos_0_nargs='*'
@@ -197,7 +214,7 @@ _torchlint_rules() {
   compgen -P "$before" -W "ALL TORCHLINT-RULES" -- "${1##*,}"
 }
 _torchlint_paths() {
-  [ "$COMP_CWORD" -eq 1 ] && compgen -W "check explain rules families config server clean generate-shell-completion version help" -- "$1"
+  [ "$COMP_CWORD" -eq 1 ] && compgen -W "check explain rules families config measure profile server clean generate-shell-completion version help" -- "$1"
   _shtab_compgen_files "$1"
 }
 

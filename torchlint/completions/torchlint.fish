@@ -63,8 +63,8 @@ function _shtab_torchlint_using
   test "$_shtab_torchlint_cmdpath" = "$argv"
 end
 
-set -g _shtab_torchlint_commands check explain rules families config server clean generate-shell-completion version help
-set -g _shtab_torchlint_opts_with_value --add-noqa --baseline --cache-dir --check --color --config --device --exclude --extend-exclude --extend-fixable --extend-ignore --extend-per-file-ignores --extend-select --fail-on --fixable --ignore --min-speedup --output-file --output-format --per-file-ignores --select --show --sort --stdin-filename --target-torch --timeout --unfixable -o
+set -g _shtab_torchlint_commands check explain rules families config measure profile server clean generate-shell-completion version help
+set -g _shtab_torchlint_opts_with_value --add-noqa --baseline --budget --cache-dir --check --color --config --device --exclude --extend-exclude --extend-fixable --extend-ignore --extend-per-file-ignores --extend-select --fail-on --fixable --ignore --min-speedup --output-file --output-format --per-file-ignores --profile --select --show --sort --stdin-filename --steps --target-torch --timeout --unfixable --unit --wait -o
 
 complete -c torchlint -e
 complete -c torchlint -f
@@ -106,6 +106,7 @@ complete -c torchlint -n _shtab_torchlint_using -l output-format -xka "full\t co
 complete -c torchlint -n _shtab_torchlint_using -s o -l output-file -xka "(_torchlint_file)" -d 'write the report to a file [env: TORCHLINT_OUTPUT_FILE]'
 complete -c torchlint -n _shtab_torchlint_using -l statistics -d 'print the number of findings of each rule instead'
 complete -c torchlint -n _shtab_torchlint_using -l sort -xka "location\t speedup\t" -d 'the order of findings (default: location)'
+complete -c torchlint -n _shtab_torchlint_using -l profile -xka "(_torchlint_file)" -d 'show and sort by the share that each finding has of a torch.profiler trace'
 complete -c torchlint -n _shtab_torchlint_using -l timing -d 'print the CPU time of phases, rules and files'
 complete -c torchlint -n _shtab_torchlint_using -s v -l verbose -d 'also print settings files, versions and times'
 complete -c torchlint -n _shtab_torchlint_using -s q -l quiet -d 'print findings only, no summary'
@@ -159,6 +160,7 @@ complete -c torchlint -n '_shtab_torchlint_using check' -l output-format -xka "f
 complete -c torchlint -n '_shtab_torchlint_using check' -s o -l output-file -xka "(_torchlint_file)" -d 'write the report to a file [env: TORCHLINT_OUTPUT_FILE]'
 complete -c torchlint -n '_shtab_torchlint_using check' -l statistics -d 'print the number of findings of each rule instead'
 complete -c torchlint -n '_shtab_torchlint_using check' -l sort -xka "location\t speedup\t" -d 'the order of findings (default: location)'
+complete -c torchlint -n '_shtab_torchlint_using check' -l profile -xka "(_torchlint_file)" -d 'show and sort by the share that each finding has of a torch.profiler trace'
 complete -c torchlint -n '_shtab_torchlint_using check' -l timing -d 'print the CPU time of phases, rules and files'
 complete -c torchlint -n '_shtab_torchlint_using check' -s v -l verbose -d 'also print settings files, versions and times'
 complete -c torchlint -n '_shtab_torchlint_using check' -s q -l quiet -d 'print findings only, no summary'
@@ -194,6 +196,20 @@ complete -c torchlint -n '_shtab_torchlint_using config' -l check -xka "(_torchl
 complete -c torchlint -n '_shtab_torchlint_using config' -l show -xka "(_torchlint_file)" -d 'show the settings for PATH (default: .) and their files'
 complete -c torchlint -n '_shtab_torchlint_using config' -l output-format -xka "text\t json\t markdown\t json-schema\t" -d 'json-schema: of torchlint.toml, for all settings only (default: text)'
 complete -c torchlint -n '_shtab_torchlint_using config; and test $_shtab_torchlint_npos -eq 0' -ka "baseline cache-dir device exclude extend extend-exclude extend-fixable extend-per-file-ignores extend-safe-fixes extend-select extend-unsafe-fixes fail-on fix fixable force-exclude ignore min-speedup output-format per-file-ignores per-file-target-torch plugins preview respect-gitignore rules select show-fixes src target-torch timeout unfixable unsafe-fixes" -d 'a setting, such as select or rules.<name>.<option>'
+complete -c torchlint -n '_shtab_torchlint_using; and test $_shtab_torchlint_npos -ge 0' -a measure -d 'Time the example programs of rules, before and after the fix, on this machine. The results come first wherever torchlint shows or uses a speed-up.'
+complete -c torchlint -n '_shtab_torchlint_using measure' -s h -l help -d 'show this help message and exit'
+complete -c torchlint -n '_shtab_torchlint_using measure' -l color -xka "auto\t always\t never\t" -d 'when to colour output (default: auto)'
+complete -c torchlint -n '_shtab_torchlint_using measure' -l device -xka "auto\t cuda\t cpu\t" -d 'the device to measure on (default: the GPU if there is one)'
+complete -c torchlint -n '_shtab_torchlint_using measure' -l budget -x -d 'stop after this time; run again to continue'
+complete -c torchlint -n '_shtab_torchlint_using measure' -l again -d 'measure what has been measured once more'
+complete -c torchlint -n '_shtab_torchlint_using measure; and test $_shtab_torchlint_npos -ge 0' -ka "(_torchlint_rule)" -d 'rules, such as TL101 or missing-eval (default: all)'
+complete -c torchlint -n '_shtab_torchlint_using; and test $_shtab_torchlint_npos -ge 0' -a profile -d 'Run a training script, record some of its steps with torch.profiler, and stop it. The script needs no changes; torch must be installed where it runs.'
+complete -c torchlint -n '_shtab_torchlint_using profile' -s h -l help -d 'show this help message and exit'
+complete -c torchlint -n '_shtab_torchlint_using profile' -l color -xka "auto\t always\t never\t" -d 'when to colour output (default: auto)'
+complete -c torchlint -n '_shtab_torchlint_using profile' -l steps -x -d 'how many steps to record (default: 5)'
+complete -c torchlint -n '_shtab_torchlint_using profile' -l wait -x -d 'how many steps to leave out first (default: 10)'
+complete -c torchlint -n '_shtab_torchlint_using profile' -l unit -xka "optimizer\t forward\t" -d 'what ends a step: `step()` of an optimizer, or an outermost call of a network, for inference (default: optimizer)'
+complete -c torchlint -n '_shtab_torchlint_using profile' -s o -l output-file -xka "(_torchlint_file)" -d 'default: trace.json.gz'
 complete -c torchlint -n '_shtab_torchlint_using; and test $_shtab_torchlint_npos -ge 0' -a server -d 'Run the language server, which editors start: LSP over standard input and output.'
 complete -c torchlint -n '_shtab_torchlint_using server' -s h -l help -d 'show this help message and exit'
 complete -c torchlint -n '_shtab_torchlint_using server' -l color -xka "auto\t always\t never\t" -d 'when to colour output (default: auto)'

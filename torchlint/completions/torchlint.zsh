@@ -17,6 +17,8 @@ _shtab_torchlint_commands() {
     families:'List the families of rules.'
     generate-shell-completion:'Print a script that completes the arguments of torchlint.'
     help:'Print the help of torchlint or of a command.'
+    measure:'Time the example programs of rules, before and after the fix, on this machine. The results come first wherever torchlint shows or uses a speed-up.'
+    profile:'Run a training script, record some of its steps with torch.profiler, and stop it. The script needs no changes; torch must be installed where it runs.'
     rules:'List the rules.'
     server:'Run the language server, which editors start: LSP over standard input and output.'
     version:'Print the version of torchlint.'
@@ -69,6 +71,7 @@ _shtab_torchlint_check_options=(
   {-o,--output-file}"[write the report to a file \[env\: TORCHLINT_OUTPUT_FILE\]]:FILE:_files"
   "--statistics[print the number of findings of each rule instead]"
   "--sort[the order of findings (default\: location)]:sort:(location speedup)"
+  "--profile[show and sort by the share that each finding has of a torch.profiler trace]:TRACE:_files"
   "--timing[print the CPU time of phases, rules and files]"
   {-v,--verbose}"[also print settings files, versions and times]"
   {-q,--quiet}"[print findings only, no summary]"
@@ -142,11 +145,35 @@ _shtab_torchlint_generate_shell_completion_defaults_added=0
 _shtab_torchlint_help_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--color[when to colour output (default\: auto)]:color:(auto always never)"
-  ":check, explain, rules, families, config, server, clean, generate-shell-completion, version, help:"
+  ":check, explain, rules, families, config, measure, profile, server, clean, generate-shell-completion, version, help:"
 )
 
 # guard to ensure default positional specs are added only once per session
 _shtab_torchlint_help_defaults_added=0
+
+_shtab_torchlint_measure_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--color[when to colour output (default\: auto)]:color:(auto always never)"
+  "--device[the device to measure on (default\: the GPU if there is one)]:device:(auto cuda cpu)"
+  "--budget[stop after this time\; run again to continue]:SECONDS:"
+  "--again[measure what has been measured once more]"
+  "*:rules, such as TL101 or missing-eval (default\: all):_torchlint_rule"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_torchlint_measure_defaults_added=0
+
+_shtab_torchlint_profile_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--color[when to colour output (default\: auto)]:color:(auto always never)"
+  "--steps[how many steps to record (default\: 5)]:N:"
+  "--wait[how many steps to leave out first (default\: 10)]:N:"
+  "--unit[what ends a step\: \`step()\` of an optimizer, or an outermost call of a network, for inference (default\: optimizer)]:unit:(optimizer forward)"
+  {-o,--output-file}"[default\: trace.json.gz]:FILE:_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_torchlint_profile_defaults_added=0
 
 _shtab_torchlint_rules_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -200,6 +227,8 @@ _shtab_torchlint() {
         families) _arguments -C -s $_shtab_torchlint_families_options ;;
         generate-shell-completion) _arguments -C -s $_shtab_torchlint_generate_shell_completion_options ;;
         help) _arguments -C -s $_shtab_torchlint_help_options ;;
+        measure) _arguments -C -s $_shtab_torchlint_measure_options ;;
+        profile) _arguments -C -s $_shtab_torchlint_profile_options ;;
         rules) _arguments -C -s $_shtab_torchlint_rules_options ;;
         server) _arguments -C -s $_shtab_torchlint_server_options ;;
         version) _arguments -C -s $_shtab_torchlint_version_options ;;
@@ -212,7 +241,7 @@ _torchlint_rule() { compadd TORCHLINT-RULES }
 _torchlint_rules() { _values -s , rule ALL TORCHLINT-RULES }
 functions[_torchlint_commands]=$functions[_shtab_torchlint]
 _shtab_torchlint() {
-  local -a commands=(check explain rules families config server clean generate-shell-completion version help)
+  local -a commands=(check explain rules families config measure profile server clean generate-shell-completion version help)
   if (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then
     _alternative "commands:command:_shtab_torchlint_commands" "files:path:_files"
     return

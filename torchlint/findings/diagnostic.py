@@ -73,6 +73,17 @@ class Cause:
 
 
 @dataclass(frozen=True)
+class Share:
+    """What a finding takes of the steps of a profile; nothing if its code does not run in them."""
+
+    fraction: float = 0.0  #: of the steps; at most 1
+    microseconds: float = 0.0  #: per step
+    where: str = ""  #: what was timed: "statement", "block", "function", or the name of the events
+    parts: tuple[tuple[str, float], ...] = ()  #: of that time: what it is spent on, and microseconds per step
+    kernels: float = 0.0  #: started on a GPU per step
+
+
+@dataclass(frozen=True)
 class Diagnostic:
     """One finding of one rule at one place of one file, or at several places for one cause."""
 
@@ -89,3 +100,4 @@ class Diagnostic:
     rows: tuple[int, int] = (0, 0)
     cause: Cause | None = None  #: what it shares with other places; None once they are joined
     others: tuple[Diagnostic, ...] = ()  #: the other places of a joined finding
+    share: Share | None = None  #: of the profile that is given; None if there is none

@@ -10,7 +10,7 @@ from typing import TextIO
 from torchlint.engine.results import Result
 from torchlint.findings.diagnostic import Diagnostic, Severity
 from torchlint.output.colour import console, is_coloured, terminal_width
-from torchlint.output.text import location, marks, printable, remarks
+from torchlint.output.text import location, marks, printable, remarks, share_in_words
 from torchlint.source.source import Source
 
 #: Where there is no terminal to fit: wider than code should be, narrow enough to read.
@@ -74,7 +74,8 @@ def render(source: Source, diagnostic: Diagnostic, width: int) -> Iterator[Line]
     margin = len(str(min(last + 1, bottom) - top + 1))
     if source.text:
         yield from _frame(source, diagnostic, (first, last), width, margin, colour)
-    for remark, style in remarks(source, diagnostic):
+    profile = [] if diagnostic.share is None else [(f"profile: {share_in_words(diagnostic.share)}", "magenta")]
+    for remark, style in (*profile, *remarks(source, diagnostic)):
         room = max(width - margin - 3, 30)
         wrapped = textwrap.wrap(printable(remark), room, break_long_words=False, break_on_hyphens=False) or [""]
         yield [(f"{' ' * margin} = ", _GUTTER), (wrapped[0], style)]

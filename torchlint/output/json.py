@@ -1,4 +1,4 @@
-"""``--output-format json``: a list in ruff's shape, with name, severity, notes and evidence in addition."""
+"""``--output-format json``: a list in ruff's shape, with name, severity, notes, evidence and profile in addition."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, TextIO
 
 from torchlint.engine.results import Result
-from torchlint.findings.diagnostic import Diagnostic, Fix, Note
+from torchlint.findings.diagnostic import Diagnostic, Fix, Note, Share
 from torchlint.output.places import absolute
 from torchlint.output.text import statistics
 from torchlint.rule.evidence import evidence_for
@@ -38,7 +38,8 @@ def statistics_items(results: Sequence[Result], unsafe: bool) -> list[dict[str, 
 
 def item(source: Source, diagnostic: Diagnostic) -> dict[str, Any]:
     """One finding."""
-    evidence = evidence_for(diagnostic.code)
+    evidence = evidence_for(diagnostic.name)
+    profile = {} if diagnostic.share is None else {"profile": _share(diagnostic.share)}
     return {
         "cell": source.position(diagnostic.start).cell,
         "code": diagnostic.code,
@@ -59,8 +60,22 @@ def item(source: Source, diagnostic: Diagnostic) -> dict[str, Any]:
         "name": diagnostic.name,
         "notes": [_note(source, note) for note in diagnostic.notes],
         "noqa_row": source.position(source.offset(diagnostic.rows[1], 1)).row,
+        **profile,
         "severity": diagnostic.severity.value,
         "url": None,
+    }
+
+
+def _share(share: Share) -> dict[str, Any] | None:
+    """What a finding takes of a profile; None if its code does not run in it."""
+    if not share.where:
+        return None
+    return {
+        "kernels_per_step": round(share.kernels, 2),
+        "parts": {label: round(time, 3) for label, time in share.parts},
+        "share": round(share.fraction, 4),
+        "us_per_step": round(share.microseconds, 3),
+        "where": share.where,
     }
 
 

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from difflib import Differ
 from typing import TextIO
 
+from torchlint.measure.figures import ratio
 from torchlint.output.colour import console
-from torchlint.rule.evidence import Evidence, measurements, ratio
+from torchlint.rule.evidence import Evidence, measurements
 from torchlint.rule.rule import HEADINGS, Rule
 
 #: The sections of a page: those of the docstring, and what torchlint adds.
@@ -28,7 +29,7 @@ def fix_kind(rule: Rule) -> str:
 def page(rule: Rule, measured: Sequence[Evidence] | None = None) -> str:
     """A rule's page in Markdown, with what was measured for it (by default, what the package knows)."""
     content = rule.page()
-    measured = measurements(rule.code) if measured is None else measured
+    measured = measurements(rule.name) if measured is None else measured
     parts = [f"# {rule.code} {rule.name}", content.summary, _facts(rule, measured)]
     sections = {heading: content.sections[heading] for heading in HEADINGS if heading in content.sections}
     change = _change(sections.get("Example", ""), sections.get("Use instead", ""))
@@ -82,7 +83,7 @@ def _measured(evidence: Evidence) -> str:
     verdict = ": ".join(filter(None, (evidence.verdict, evidence.reason)))
     if evidence.stale:
         verdict = f"stale, the programs have changed since ({verdict})"
-    cells = (evidence.size, verdict, evidence.figure, evidence.device, evidence.torch, evidence.date)
+    cells = (evidence.size, verdict, evidence.figure, evidence.where, evidence.torch, evidence.date)
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
@@ -130,10 +131,10 @@ def _shortened(text: str, width: int) -> str:
 
 def speedup(rule: Rule, measured: Sequence[Evidence] | None = None) -> str:
     """``3.4x, GPU``, or a dash: what the first measurement gave (by default, of those that the package knows)."""
-    first = next(iter(measurements(rule.code) if measured is None else measured), None)
+    first = next(iter(measurements(rule.name) if measured is None else measured), None)
     if first is None or first.speedup is None or not first.figure or not rule.demo:
         return "-"
-    return f"{ratio(first.speedup)}x, {'stale' if first.stale else 'GPU' if first.gpu else 'CPU'}"
+    return f"{ratio(first.speedup)}, {'stale' if first.stale else 'GPU' if first.gpu else 'CPU'}"
 
 
 def table_json(rules: Sequence[Rule]) -> str:

@@ -71,7 +71,7 @@ def _rule(code: str, name: str, kind: type[Rule] | None) -> dict[str, Any]:
         "tags": ["performance", "pytorch"],
         "problem.severity": "warning" if rule.severity() is Severity.WARNING else "recommendation",
     }
-    evidence = evidence_for(code)
+    evidence = evidence_for(name)
     if evidence is not None and not evidence.stale:
         properties["speedup"] = {
             "factor": evidence.speedup,

@@ -10,7 +10,7 @@ from typing import TextIO
 
 from torchlint.engine.results import Result
 from torchlint.findings.conflicts import applicable
-from torchlint.findings.diagnostic import Applicability, Diagnostic, Fix, Note, Severity
+from torchlint.findings.diagnostic import Applicability, Diagnostic, Fix, Note, Severity, Share
 from torchlint.rule import evidence
 from torchlint.source import reading
 from torchlint.source.ranges import Place
@@ -92,9 +92,33 @@ def closing_remarks(diagnostic: Diagnostic) -> Iterator[tuple[str, str]]:
     """The lines below the notes of a finding, each with its colour: help, benchmark."""
     if diagnostic.fix is not None:
         yield offer(diagnostic.fix), "green"
-    benchmark = evidence.benchmark(diagnostic.code)
+    benchmark = evidence.benchmark(diagnostic.name)
     if benchmark:
         yield f"benchmark: {benchmark}", "magenta"
+
+
+def share_in_words(share: Share) -> str:
+    """A share of a profile in one line: "41 % of the step, 38 ms; copies 12 ms"."""
+    if not share.where:
+        return "not in the profiled steps"
+    kernels = f"{share.kernels:.0f} kernels and copies" if share.kernels else ""
+    parts = [f"{label} {duration(time)}" for label, time in share.parts]
+    where = "" if share.where in ("statement", "block", "function") else f" in `{share.where}`"
+    head = f"{percent(share.fraction)} of the step, {duration(share.microseconds)}{where}"
+    return "; ".join(filter(None, (head, *parts, kernels)))
+
+
+def percent(fraction: float) -> str:
+    """ "41 %", "3.2 %", "< 0.1 %" """
+    value = 100 * fraction
+    return f"{value:.0f} %" if value >= 10 else f"{value:.1f} %" if value >= 0.1 else "< 0.1 %"
+
+
+def duration(microseconds: float) -> str:
+    """ "1.24 s", "38.2 ms", "650 us" """
+    if microseconds >= 1e6:
+        return f"{microseconds / 1e6:.2f} s"
+    return f"{microseconds / 1e3:.1f} ms" if microseconds >= 1e3 else f"{microseconds:.0f} us"
 
 
 def marks(diagnostic: Diagnostic, *, fixable: bool) -> str:

@@ -46,6 +46,9 @@ class Files(Protocol):
     def vocabulary(self, file: str) -> frozenset[str]:
         """The words in a file, known without its pieces."""
 
+    def exported(self, file: str) -> frozenset[str] | None:
+        """The names that a file lists in ``__all__``, known without its pieces; None if it does not list them."""
+
     def find_module(self, module: str, importer: str) -> str | None:
         """The file of a module, with leading dots if it is relative."""
 
@@ -63,7 +66,7 @@ class Choice:
         self._files = files
         self._mains = frozenset(mains)
         self._known_facts: dict[str, Facts] = {}
-        self._unmentioning: set[str] = set()  #: files that contain none of the names that they might use
+        self._glanced_at: set[str] = set()  #: files that were only searched for names
         self._find_module = cache(files.find_module)
         self._chosen: dict[str, set[int]] = {}
         self._added: set[tuple[str, int]] = set()  #: those that are chosen, or wait for it
@@ -103,7 +106,7 @@ class Choice:
     @property
     def looked_at(self) -> frozenset[str]:
         """The files whose texts the choice depends on."""
-        return self._mains | self._unmentioning | self._known_facts.keys()
+        return self._mains | self._glanced_at | self._known_facts.keys()
 
     def _facts(self, file: str) -> Facts:
         known = self._known_facts.get(file)
@@ -172,9 +175,15 @@ class Choice:
             target = self._find_module(star.module, file)
             if target is None or target == file:
                 continue
-            asked = {name for name in words if (target, f"*{file}:{name}") not in self._seen}
-            if asked:
-                self._seen.update((target, f"*{file}:{name}") for name in asked)
+            asked = set(words).difference(facts.bindings)
+            exported = self._files.exported(target)
+            if exported is not None:
+                asked &= exported
+                self._glanced_at.add(target)
+            known = self._asked.setdefault((file, star), set())
+            if not known.issuperset(asked):
+                asked -= known
+                known |= asked
                 self._add_imports(file, ())
                 self._needs(target, asked)
 
@@ -267,7 +276,7 @@ class Choice:
             if importer == file:
                 continue
             if self._files.vocabulary(importer).isdisjoint(names):
-                self._unmentioning.add(importer)
+                self._glanced_at.add(importer)
                 continue
             bound, modules = self._bound(importer, file, names)
             for index in range(len(self._facts(importer).pieces.starts)):

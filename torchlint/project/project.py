@@ -201,6 +201,10 @@ class Project:
         """The words in a file, given relative to the root."""
         return self._entries[file].vocabulary
 
+    def exported(self, file: str) -> frozenset[str] | None:
+        """The names that a file, given relative to the root, lists in ``__all__``; None if it does not list them."""
+        return self._entries[file].exported
+
     def is_in_program(self, file: str) -> bool:
         """Whether a script imports a file, directly or not, or the file is one; it is given relative to the root."""
         return bool(self._graph.programs(file))

@@ -16,6 +16,11 @@ from torchlint.source.reading import is_notebook
 from torchlint.source.source import SourceError
 
 _WORD = re.compile(r"[^\W\d]\w*")
+#: A list of the names that a star import takes: ``__all__ = ["a", "b"]``.
+_EXPORTED = re.compile(
+    r"^__all__(?:[ \t]*:[^=\r\n]*)?[ \t]*=[ \t]*[\[(]((?:[^\[\]()#]|#[^\r\n]*)*)[\])][ \t]*(?:#[^\r\n]*)?\r?$",
+    re.MULTILINE,
+)
 #: Larger files contain data.
 MAX_BYTES = 2_000_000
 #: Notebooks contain the pictures that their cells drew.
@@ -70,6 +75,13 @@ class Entry:
     def vocabulary(self) -> frozenset[str]:
         """The words in it, comments and strings included."""
         return frozenset(_WORD.findall(self.text or ""))
+
+    @cached_property
+    def exported(self) -> frozenset[str] | None:
+        """The names that it lists in ``__all__``; None if there is no such list, or more is done with it."""
+        text = self.text or ""
+        found = _EXPORTED.search(text) if text.count("__all__") == 1 else None
+        return frozenset(_WORD.findall(found[1])) if found is not None else None
 
     @cached_property
     def added(self) -> tuple[str, ...]:

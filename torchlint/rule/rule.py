@@ -97,6 +97,9 @@ class Rule:
     since: ClassVar[tuple[int, int] | None] = None
     #: The first release of torchlint (of the plugin) that has the rule.
     added: ClassVar[str] = "0.1.0"
+    #: Where a finding is in code that runs before the steps, how the names of the events of torch.profiler begin whose
+    #: time it is about: `enumerate(DataLoader)#`.
+    events: ClassVar[str] = ""
     #: Where its effect can be shown by the before/after pair: "GPU", "CPU".
     demo: ClassVar[tuple[str, ...]] = ()
     #: Whether it is new and may still change: it runs only where `preview` is set.

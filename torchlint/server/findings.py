@@ -75,6 +75,6 @@ def hover(checked: Checked, uri: str, position: types.Position, markdown: bool) 
 
 def _page(rule: Rule) -> str:
     """A rule's page, with its benchmark on a GPU below the title."""
-    line = benchmark(rule.code)
+    line = benchmark(rule.name)
     title, _, rest = page(rule).partition("\n\n")
     return f"{title}\n\n**Benchmark:** {line}\n\n{rest}" if line else page(rule)

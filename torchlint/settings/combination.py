@@ -57,7 +57,7 @@ def combine(
     options = _options(layers, rules, errors)
     raise_all(errors)
     return Settings(
-        codes=_fast_enough(codes, layers, device, warnings),
+        codes=_fast_enough(codes, rules, layers, device, warnings),
         plugins=plugins,
         per_file_ignores=per_file_ignores,
         exclude=_excluded(layers, root),
@@ -201,7 +201,9 @@ def _device(layers: Sequence[Layer]) -> str:
     return "CPU" if nothing_on("GPU") and not nothing_on("CPU") else "GPU"
 
 
-def _fast_enough(codes: frozenset[str], layers: Sequence[Layer], device: str, warnings: list[str]) -> frozenset[str]:
+def _fast_enough(
+    codes: frozenset[str], rules: Sequence[Rule], layers: Sequence[Layer], device: str, warnings: list[str]
+) -> frozenset[str]:
     """Those of ``codes`` that ``min-speedup`` lets pass. What the engine itself reports does not count."""
     set_by = {key: layer for layer in layers for key in ("min-speedup", "device") if key in layer.values}
     factor = set_by["min-speedup"].values["min-speedup"] if "min-speedup" in set_by else 0
@@ -213,8 +215,8 @@ def _fast_enough(codes: frozenset[str], layers: Sequence[Layer], device: str, wa
     if missing:
         where = (set_by.get("device") or set_by["min-speedup"]).where
         raise SettingsError(f"{where}: {missing}")
-    engine = {rule.code for rule in ENGINE_RULES}
-    return frozenset(code for code in codes if not factor or code in engine or reaches(code, factor, device))
+    slow = {rule.code for rule in rules if factor and not reaches(rule.name, factor, device)}
+    return codes - (slow - {rule.code for rule in ENGINE_RULES})
 
 
 #: How specific a selector is, and the codes that it selects.

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from torchlint.cache.folder import CacheFolder
+from torchlint.rule.evidence import own_stamp
 from torchlint.settings.combination import check_baseline, combine
 from torchlint.settings.kept import cache_folder, cached_or_combined
 from torchlint.settings.layers import Layer, SettingsError, chain, parse_toml, table_in
@@ -87,7 +88,9 @@ class Resolver:
 
         if not self._caches:
             return combined()
-        return cached_or_combined(combined, layers, cache_folder(layers, root), (requirements, self._ignore_noqa, root))
+        return cached_or_combined(
+            combined, layers, cache_folder(layers, root), (requirements, self._ignore_noqa, root, own_stamp())
+        )
 
     def cache(self, folder: str) -> CacheFolder:
         """The cache of a run that begins in ``folder``. Raises SettingsError."""

@@ -1,4 +1,4 @@
-"""What a dataset holds and what it does per item: is it in memory, what does it put on a CUDA device."""
+"""Whether a dataset is in memory, reads files per item, or creates CUDA tensors."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Datasets(ForestFact):
         return [dataset] if isinstance(dataset, cst.Call) else []
 
     def collates(self, collate: cst.BaseExpression | None) -> list[cst.FunctionDef | cst.Lambda]:
-        """The functions of the file that an expression passed as ``collate_fn`` stands for."""
+        """The functions of the file that an expression passed as ``collate_fn`` refers to."""
         return list(self._callables(collate)) if collate is not None else []
 
     def _callables(self, node: cst.BaseExpression, depth: int = 3) -> Iterator[cst.FunctionDef | cst.Lambda]:
@@ -279,7 +279,7 @@ class Datasets(ForestFact):
         return False
 
     def _is_loaded_whole(self, dataset: cst.BaseExpression | None) -> bool:
-        """Whether the dataset is what one file holds: ``torch.load("items.pt")``."""
+        """Whether the dataset is the content of one file: ``torch.load("items.pt")``."""
         made = [self._module.name_of(call.func) for call in self._constructions(dataset)]
         return bool(made) and all(name in ("torch.load", "numpy.load", "pickle.load", "joblib.load") for name in made)
 
@@ -323,7 +323,7 @@ class Datasets(ForestFact):
         return isinstance(call.func, cst.Attribute) and call.func.attr.value in _CONVERSIONS
 
     def on_cuda(self, dataset: cst.BaseExpression | None) -> bool:
-        """Whether the dataset holds or makes CUDA tensors, or is handed a device to do so."""
+        """Whether the dataset contains or creates CUDA tensors, or gets a device for that."""
         value = self._module.value(dataset)
         for origin in self._constructions(dataset):
             for argument in origin.args:

@@ -7,7 +7,7 @@ import sys
 import libcst as cst
 
 from torchlint.model.data.datasets import Datasets
-from torchlint.model.data.placement import DEFAULT_SETTERS, Placement
+from torchlint.model.data.placement import Placement
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Value
@@ -44,7 +44,12 @@ class HostData(ForestFact):
         """Whether the file shows that the dataset yields host tensors and nothing else."""
         value: Value = self._module.value(dataset)
         datasets = self._module.fact(Datasets)
-        if value.kind is not Kind.DATASET or not value.sure or datasets.on_cuda(dataset) or self._is_default_cuda():
+        if (
+            value.kind is not Kind.DATASET
+            or not value.sure
+            or datasets.on_cuda(dataset)
+            or self._module.fact(Placement).is_gpu_default
+        ):
             return False
         if value.definition is None:
             if value.name.startswith("torchvision.datasets."):
@@ -61,9 +66,6 @@ class HostData(ForestFact):
     def is_plain(self, function: cst.FunctionDef | cst.Lambda, depth: int = 3) -> bool:
         """Whether all calls in a function are seen, and give no CUDA tensor unless they are given one."""
         return depth > 0 and all(self._is_seen(call, depth) for call in self._tree.calls_in(function.body))
-
-    def _is_default_cuda(self) -> bool:
-        return any(map(self._module.fact(Placement).sets_default_device, self._module.calls(*DEFAULT_SETTERS)))
 
     def _is_seen(self, call: cst.Call, depth: int) -> bool:
         """Whether a call surely gives no CUDA tensor: everything but a callable that is handed in or imported."""
@@ -125,7 +127,7 @@ class HostData(ForestFact):
             if not isinstance(call.func, cst.Attribute) or call.func.attr.value in _MOVING:
                 return False
             if self._module.value(call.func).name.startswith("torchvision.transforms."):
-                return True  # a transform that `self` holds
+                return True  # a transform that is an attribute of `self`
             return self._is_on_host(call.func.value, depth)
         if any(item.keyword is not None and item.keyword.value == "device" for item in call.args):
             return False

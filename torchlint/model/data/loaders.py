@@ -44,7 +44,7 @@ class Loaders(ForestFact):
                 found.setdefault(loader, []).append(made.node)
         return found
 
-    def makers(self, loader: Call) -> list[Call]:
+    def creating_calls(self, loader: Call) -> list[Call]:
         """The calls that create the objects of ``loader``: itself, or those of the class whose constructor it is in."""
         made = self.made_by.get(loader)
         if made is None:

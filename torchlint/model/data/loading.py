@@ -65,7 +65,7 @@ class Loading(ForestFact):
 
     def _find_consumers(self, loader: Call) -> Iterator[Consumer]:
         if not self._module.fact(Purposes).is_test(loader.node):
-            for node in self._taken.get(loader.node, ()):
+            for node in self._consuming_places.get(loader.node, ()):
                 if not self._is_preview(node):
                     yield self._consumer(loader.node, node)
 
@@ -123,7 +123,7 @@ class Loading(ForestFact):
         return loops.is_backward(call) or loops.is_step(call) or self._module.fact(Networks).is_forward(call)
 
     @cached_property
-    def _taken(self) -> dict[cst.CSTNode, list[cst.CSTNode]]:
+    def _consuming_places(self) -> dict[cst.CSTNode, list[cst.CSTNode]]:
         """For each loader the loops, comprehensions, ``next`` calls and trainers that take its batches."""
         found: dict[cst.CSTNode, list[cst.CSTNode]] = defaultdict(list)
         for loop in self._module.fact(Loops).all():

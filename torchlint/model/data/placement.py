@@ -18,8 +18,8 @@ from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.syntax.scopes import Binding
 
 #: Calls that set the device of all tensors that are made without one.
-DEFAULT_SETTERS = ("torch.set_default_device", "torch.set_default_tensor_type")
-#: What a variable that holds a device is called, where its value is out of sight.
+_DEFAULT_SETTERS = ("torch.set_default_device", "torch.set_default_tensor_type")
+#: Names of variables that are devices, if their value is unknown.
 _DEVICE_NAMES = re.compile(r"device|^dev\d*$|_dev$|gpu|cuda|(^|_)rank(_id)?$", re.IGNORECASE)
 
 #: ``torch.<name>(...)`` that makes a tensor of a size, out of nothing that lies on the host.
@@ -80,7 +80,7 @@ class Move:
 
 
 @dataclass(frozen=True, eq=False)
-class Fresh:
+class NewTensor:
     """A tensor that a factory such as ``torch.zeros`` makes on the host."""
 
     factory: Call
@@ -138,20 +138,24 @@ class Placement(ForestFact):
 
     # -- made on the host
 
-    def sets_default_device(self, call: Call) -> bool:
-        """Whether ``call`` makes a GPU the device of all tensors that are made without one."""
-        if not call.node.args or call.name not in DEFAULT_SETTERS:
+    @cached_property
+    def is_gpu_default(self) -> bool:
+        """Whether a GPU is set as the device of all tensors that are created without one."""
+        return any(map(self._sets_gpu_default, self._module.calls(*_DEFAULT_SETTERS)))
+
+    def _sets_gpu_default(self, call: Call) -> bool:
+        if not call.node.args:
             return False
         given = self._module.value(call.node.args[0].value)
         if call.name == "torch.set_default_device":
             return named_device(given) is not Device.CPU
         return (given.constant if isinstance(given.constant, str) else given.name).startswith("torch.cuda.")
 
-    def fresh(self, node: cst.BaseExpression) -> Fresh | None:
-        """The tensor that ``node`` makes on the host out of nothing; None if it is something else, or may be.
+    def new_on_host(self, node: cst.BaseExpression) -> NewTensor | None:
+        """The tensor that ``node`` creates on the host from no other tensor; None if it is or may be something else.
 
         Casts, changes of shape, fills and arithmetic with numbers may be in between: ``torch.ones(n).long() * 3``.
-        So may a name that is used for nothing else. Left out are tensors with options of their own: a device, a
+        So may a name without another use. Left out are tensors with options of their own: a device, a
         generator, pinned memory, gradients. ``torch.FloatTensor(rows, columns).zero_()`` is one as well: of sizes, and
         filled at once; and ``torch.zeros(n, classes).scatter_(1, labels, 1)``, labels of which one is set.
         """
@@ -180,7 +184,7 @@ class Placement(ForestFact):
             if name.startswith("torch."):
                 call = self._module.call(node, name)
                 if filled and name[6:] in _LEGACY:
-                    return Fresh(call, False, drawn, named, legacy=True) if self._is_sized(call) else None
+                    return NewTensor(call, False, drawn, named, legacy=True) if self._is_sized(call) else None
                 made = self._made_by(call, drawn)
                 if made is None:
                     return None
@@ -311,13 +315,13 @@ class Placement(ForestFact):
         return False
 
     def _is_traced(self, node: cst.CSTNode) -> bool:
-        """Whether ``node`` stands in what is given to ``torch.jit.trace``, which records the copy on purpose."""
+        """Whether ``node`` is in an argument of ``torch.jit.trace``, which records the copy on purpose."""
         return any(
             isinstance(above, cst.Call) and (self._module.name_of(above.func) or "").startswith("torch.jit.")
             for above in self._module.tree.ancestors(node)
         )
 
-    def _made_by(self, call: Call, drawn: bool) -> Fresh | None:
+    def _made_by(self, call: Call, drawn: bool) -> NewTensor | None:
         last = call.name.removeprefix("torch.")
         if last not in _EXACT | _ROUNDED | _DRAWN:
             return None
@@ -333,7 +337,7 @@ class Placement(ForestFact):
             ):
                 return None
         drawn = drawn or last in _DRAWN
-        return Fresh(call, not drawn and (last in _EXACT or self._counts(call)), drawn)
+        return NewTensor(call, not drawn and (last in _EXACT or self._counts(call)), drawn)
 
     def _is_sized(self, call: Call) -> bool:
         """Whether a type is given sizes and no data: several arguments, a number, or the shape of a tensor."""

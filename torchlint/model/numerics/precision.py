@@ -8,6 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.data.devices import Devices
+from torchlint.model.data.placement import Placement
 from torchlint.model.module import Module
 from torchlint.model.numerics.autocasts import Autocasts
 from torchlint.model.numerics.layers import NetworkLayers
@@ -101,8 +102,15 @@ class Precision:
             step
             for step in module.fact(Steps).loops
             if not any(module.fact(Autocasts).is_on(call) for call in (step.forward, step.call))
+            and not self._runs_on_host(step)
             and not all(module.fact(Sizes).is_tiny(network) for network in module.fact(Steps).networks(step))
         ]
+
+    def _runs_on_host(self, step: TrainingLoop) -> bool:
+        """Whether the network gets a new host tensor, ``net(torch.randn(2, 3))``: on CUDA, it would raise an error."""
+        placement = self._module.fact(Placement)
+        created = any(placement.new_on_host(argument.value) is not None for argument in step.forward.args)
+        return created and not placement.is_gpu_default
 
     @cached_property
     def float32_product(self) -> tuple[cst.Call, Call] | None:

@@ -50,6 +50,10 @@ _HOLDERS = frozenset(
         "collections.OrderedDict",
     }
 )
+#: Modules that consist of other modules.
+_CONTAINERS = frozenset(
+    f"torch.nn.{name}" for name in "Sequential ModuleList ModuleDict TransformerEncoder TransformerDecoder".split()
+)
 _OPAQUE = (
     "torch.compiler.disable",
     "torch._dynamo.disable",
@@ -211,7 +215,7 @@ class ObjectFlow(ForestFact):
         return inside or frozenset(part_of(item, "*") for item in holders)
 
     def _holds(self, call: cst.Call) -> bool:
-        return (self._names.resolve(call.func) or "").startswith("torch.nn.")
+        return self._names.resolve(call.func) in _CONTAINERS
 
     def _name(self, node: cst.Name, path: tuple[int, ...]) -> Objects:
         scope = self._names.home_of(node)
@@ -325,7 +329,7 @@ class ObjectFlow(ForestFact):
                 text = given[1].evaluated_value
                 return self.attribute(self.of(given[0]), text) if isinstance(text, str) else _NOTHING
             if name.startswith("torch.nn.") and last_part(name)[:1].isupper():
-                return frozenset({node}) | self._all(given)
+                return frozenset({node}) | (self._all(given) if self._holds(node) else _NOTHING)
             if name.startswith(("builtins.", "torch.nn.functional.", "copy.")):
                 return frozenset({node}) if name.startswith("copy.") else _NOTHING
         if isinstance(node.func, cst.Call) and self._names.resolve(node.func.func) == "torch.compile":

@@ -17,6 +17,7 @@ class Options(ForestFact):
 
     def __init__(self, module: Forest) -> None:
         self._module = module
+        self._parsers = module.values.parsers
 
     def default(self, node: cst.CSTNode | None) -> cst.BaseExpression | None:
         """The default of the option that ``node``, such as ``args.workers``, reads; None if unknown.
@@ -32,11 +33,13 @@ class Options(ForestFact):
         In ``args.workers = args.workers // 2`` the right side still reads the option.
         """
         name = self._option_of(node)
-        if node is None or name is None or name not in self._defaults:
+        if node is None or name is None or not self.is_declared(name):
             return []
         within = self._module.tree.within
         stored = self._stored.get(name, ())
-        return [] if any(value is None or not within(node, value) for value in stored) else self._defaults[name]
+        if any(value is None or not within(node, value) for value in stored):
+            return []
+        return self._parsers.defaults(name, node)
 
     def declared(self, node: cst.CSTNode) -> list[cst.BaseExpression | None]:
         """The defaults of the options, of any parser, that ``node`` may read, whatever the program sets it to."""
@@ -45,11 +48,11 @@ class Options(ForestFact):
             return []  # `config.workers` of a module
         if isinstance(node, cst.Attribute) and self._is_of_class(node.value):
             return []
-        return self._defaults.get(name, [])
+        return self._parsers.defaults(name, node)
 
     def is_declared(self, name: str) -> bool:
         """Whether a parser has an option of this name."""
-        return name in self._defaults
+        return self._parsers.is_declared(name)
 
     @cached_property
     def _stored(self) -> dict[str, list[cst.BaseExpression | None]]:
@@ -57,7 +60,7 @@ class Options(ForestFact):
         found: dict[str, list[cst.BaseExpression | None]] = {}
         for target, value, _ in self._module.tree.stores:
             name = self._option_of(target)
-            if name is not None and name in self._defaults:
+            if name is not None and self.is_declared(name):
                 if not (isinstance(target, cst.Attribute) and self._is_of_class(target.value)):
                     found.setdefault(name, []).append(value)
         return found
@@ -79,7 +82,3 @@ class Options(ForestFact):
             isinstance(value, cst.Call) and self._module.name_of(value.func) == "builtins.vars" for value in made
         )
         return key if isinstance(key, str) and is_options else None
-
-    @property
-    def _defaults(self) -> dict[str, list[cst.BaseExpression | None]]:
-        return self._module.values.parsers.defaults

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import libcst as cst
@@ -18,6 +19,14 @@ from torchlint.model.syntax.tree import Tree
 _FLAGS = frozenset(f"DEFINE_{kind}" for kind in ("bool", "boolean", "enum", "float", "integer", "string"))
 
 
+@dataclass(frozen=True, eq=False)
+class _Option:
+    """An option of a parser."""
+
+    call: cst.Call  #: that declares it
+    default: cst.BaseExpression | None
+
+
 class Parsers:
     """Answers for one forest."""
 
@@ -26,34 +35,49 @@ class Parsers:
         self._names = names
         self._values = values
 
+    def is_declared(self, name: str) -> bool:
+        """Whether a parser has an option of this name."""
+        return name in self._options
+
+    def defaults(self, name: str, node: cst.CSTNode) -> list[cst.BaseExpression | None]:
+        """The defaults of the options called ``name`` that ``node`` may read; None where one declares none.
+
+        They are those of the parsers in the file of ``node`` if it has some, else those of all parsers.
+        """
+        found = self._options.get(name, [])
+        near = [option for option in found if self._tree.root_of(option.call) is self._tree.root_of(node)]
+        return [option.default for option in near or found]
+
     @cached_property
-    def defaults(self) -> dict[str, list[cst.BaseExpression | None]]:
-        """By option its defaults, of all parsers; None where one declares none."""
-        found: dict[str, list[cst.BaseExpression | None]] = {}
+    def _options(self) -> dict[str, list[_Option]]:
+        found: dict[str, list[_Option]] = {}
         for call in self._calls("add_argument"):
             keywords = {item.keyword.value: item.value for item in call.args if item.keyword is not None}
             name = self._destination(call, keywords.get("dest"))
             if name is not None:
-                found.setdefault(name, []).append(keywords.get("default"))
+                found.setdefault(name, []).append(_Option(call, keywords.get("default")))
         for call in self._calls(*_FLAGS):
             if (self._names.resolve(call.func) or "").startswith("absl.flags.") and len(call.args) > 1:
                 flag = self._values.of(call.args[0].value).constant
                 named = (item for item in call.args if item.keyword is not None and item.keyword.value == "default")
                 given = next(named, call.args[1])
                 if isinstance(flag, str) and not given.star:
-                    found.setdefault(flag, []).append(given.value)
+                    found.setdefault(flag, []).append(_Option(call, given.value))
         for call in self._calls("set_defaults"):
             for item in call.args:
                 if item.keyword is not None and item.keyword.value in found:
-                    before = [value for value in found[item.keyword.value] if value is not None]
-                    found[item.keyword.value] = [*before, item.value]
+                    before = [option for option in found[item.keyword.value] if option.default is not None]
+                    found[item.keyword.value] = [*before, _Option(call, item.value)]
         return found
 
     def device(self, node: cst.Attribute) -> Value:
         """The CUDA device that ``args.device`` is by default; unknown for anything else."""
         if last_name(node.value).lower().lstrip("_") not in SETTINGS:
             return UNKNOWN
-        given = [self._values.of(value) for value in self.defaults.get(node.attr.value, ()) if value is not None]
+        name = node.attr.value
+        if not self.is_declared(name):
+            return UNKNOWN
+        given = [self._values.of(value) for value in self.defaults(name, node) if value is not None]
         if given and all(named_device(value) is Device.CUDA for value in given):
             return Value(Kind.DEVICE, device=Device.CUDA, sure=False)
         return UNKNOWN

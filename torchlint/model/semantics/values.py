@@ -202,6 +202,8 @@ class Values:
         if not values:
             return UNKNOWN
         found = join(values)
+        if found.kind is Kind.MODULE and not (found.sure or found.definition) and self._guesses.instance(name):
+            return self._guesses.of(name)  # ``model_class = config.model``
         augmented = [item.node for item in reached if item.kind == "augment" and isinstance(item.node, cst.AugAssign)]
         if found.kind is Kind.NONE and augmented:
             return UNKNOWN

@@ -48,7 +48,7 @@ class Evaluation(ForestFact):
         if near is not None and near.evaluation and (text is None or near.target != "self"):
             return near.call
         for switch in self._switches.all if text else ():
-            if switch.evaluation and self._lasts(switch, text or "", function):
+            if switch.evaluation and self._is_permanent(switch, text or "", function):
                 return switch.call
         outer = self._tree.function_of(function)
         if outer is not None:
@@ -57,7 +57,7 @@ class Evaluation(ForestFact):
                 return found
         return self._evaluated_by_callers(function, model, depth)
 
-    def _lasts(self, switch: ModeSwitch, text: str, function: cst.FunctionDef) -> bool:
+    def _is_permanent(self, switch: ModeSwitch, text: str, function: cst.FunctionDef) -> bool:
         """Whether ``switch``, made by the constructor or at module level, is never undone."""
         if not same_object(switch.target, text):
             return False

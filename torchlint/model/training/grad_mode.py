@@ -11,11 +11,14 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 
-#: How many callers up a property is looked for.
-_CALLER_DEPTH = 4
+#: How many callers up the grad mode is looked for.
+_CALLER_DEPTH = 12
+#: How many callers up the call is looked for that records gradients where others turn them off.
+_UNGUARDED_DEPTH = 4
 
 #: Lightning hooks that the trainer runs without gradients and in evaluation mode.
 LIGHTNING_INFERENCE_HOOKS = frozenset(
@@ -62,25 +65,21 @@ class GradModes(ForestFact):
         self._names = module.names
         self._definitions = module.definitions
         self._values = module.values
-        self._grad: dict[cst.CSTNode, GradMode] = {}
-        self._running: set[cst.CSTNode] = set()
+        self._functions: CyclicMemo[cst.FunctionDef, GradMode] = CyclicMemo(GradMode.UNKNOWN, _CALLER_DEPTH)
 
     # -- grad mode
 
     def of(self, node: cst.CSTNode) -> GradMode:
         """The grad mode at ``node``, by its surroundings, its function's decorators and its callers in the file."""
-        return self._grad_mode(node, _CALLER_DEPTH)
-
-    def _grad_mode(self, node: cst.CSTNode, depth: int) -> GradMode:
         for above, child in climb(self._tree, node):
             if isinstance(above, cst.With) and child is above.body:
                 mode = self._with_mode(above)
                 if mode is not None:
                     return mode
             elif isinstance(above, cst.FunctionDef) and child is above.body:
-                return self._statement_mode(node, above) or self._function_mode(above, depth)
+                return self._statement_mode(node, above) or self._functions.get(above, self._function_mode)
             elif isinstance(above, cst.Lambda) and child is above.body:
-                recording = self._is_called_plainly(above) and self._grad_mode(above, depth) is GradMode.RECORDING
+                recording = self._is_called_plainly(above) and self.of(above) is GradMode.RECORDING
                 return GradMode.RECORDING if recording else GradMode.UNKNOWN
         return self._statement_mode(node, None) or GradMode.RECORDING
 
@@ -101,10 +100,10 @@ class GradModes(ForestFact):
         return self._statement_mode(node, function)
 
     def is_turned_on(self, node: cst.CSTNode) -> bool:
-        """Whether the function around ``node``, or the script, turns gradients on there, whoever calls it."""
+        """Whether the function around ``node``, or the script, enables gradients there, regardless of its callers."""
         return self.within(node, self._tree.function_of(node)) is GradMode.RECORDING
 
-    def unguarded_call(self, node: cst.CSTNode, depth: int = _CALLER_DEPTH) -> cst.Call | None:
+    def unguarded_call(self, node: cst.CSTNode, depth: int = _UNGUARDED_DEPTH) -> cst.Call | None:
         """The call under which ``node`` records gradients, where other calls of its function turn them off."""
         function = self._tree.function_of(node)
         if not isinstance(function, cst.FunctionDef) or depth <= 0 or self.within(node, function) is not None:
@@ -150,40 +149,21 @@ class GradModes(ForestFact):
             and isinstance(self._tree.parent(call), cst.Expr)
         ]
 
-    def _function_mode(self, function: cst.FunctionDef, depth: int) -> GradMode:
-        known = self._grad.get(function)
-        if known is not None:
-            return known
+    def _function_mode(self, function: cst.FunctionDef) -> GradMode:
         for decorator in function.decorators:
             mode = self.manager_mode(decorator.decorator)
             if mode is not None:
                 return mode
         if self.is_inference_hook(function):
             return GradMode.NO_GRAD
-        if function in self._running or depth <= 0:
-            return GradMode.UNKNOWN
-        self._running.add(function)
-        try:
-            mode = self._callers_mode(function, depth)
-        finally:
-            self._running.discard(function)
-        if not self._running:
-            self._grad[function] = mode
-        return mode
-
-    def _callers_mode(self, function: cst.FunctionDef, depth: int) -> GradMode:
-        outer = self._tree.function_of(function)
-        if isinstance(outer, cst.FunctionDef):
-            around = self._grad_mode(function, depth - 1)
+        if isinstance(self._tree.function_of(function), cst.FunctionDef):
+            around = self.of(function)
             if around.is_off:
                 return around
-        callers = self._definitions.callers(function, self._values)
-        modes = {self._grad_mode(call, depth - 1) for call in callers.calls}
+        modes = {self.of(call) for call in self._definitions.callers(function, self._values).calls}
         if not modes:
             return GradMode.RECORDING
-        if len(modes) == 1:
-            return modes.pop()
-        return GradMode.UNKNOWN
+        return modes.pop() if len(modes) == 1 else GradMode.UNKNOWN
 
     def manager_mode(self, node: cst.CSTNode) -> GradMode | None:
         """The grad mode that a context manager or decorator sets; None if it leaves it alone."""

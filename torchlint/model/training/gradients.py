@@ -15,7 +15,7 @@ from torchlint.model.training.loops import is_backward, is_step
 #: How many calls deep a backward pass is looked for.
 _CALL_DEPTH = 3
 
-#: Methods that give numbers and arrays, which no gradient goes through.
+#: Methods that return numbers or arrays, which have no gradient.
 LEAVING = frozenset({"item", "tolist", "numpy"})
 #: ... and those whose result has no graph.
 _DETACHING = LEAVING | {"detach"}

@@ -76,7 +76,7 @@ class Inference:
         """GradModes whose forwards record an autograd graph that nothing uses."""
         if self._is_out_of_reach:
             return []
-        return self._judged(self._recorded, self._indirect)
+        return self._sites(self._recorded, self._indirect)
 
     @cached_property
     def in_training_mode(self) -> list[InferenceSite]:
@@ -89,7 +89,7 @@ class Inference:
             or self._is_adversarial
         ):
             return []
-        return self._judged(self._in_training_mode)
+        return self._sites(self._in_training_mode)
 
     def runs_once(self, site: InferenceSite) -> bool:
         """Whether all forwards of ``site`` run once when the program runs."""
@@ -98,15 +98,17 @@ class Inference:
         ]
         return all(map(self._module.fact(Purposes).runs_once, forwards or [site.forward]))
 
-    def _judged(
-        self, judge: Callable[[cst.Call, cst.FunctionDef | None], InferenceSite | None], more: Iterable[cst.Call] = ()
+    def _sites(
+        self,
+        recognize: Callable[[cst.Call, cst.FunctionDef | None], InferenceSite | None],
+        more: Iterable[cst.Call] = (),
     ) -> list[InferenceSite]:
-        """The regions that ``judge`` sees at the forwards of the file, and at ``more`` calls, each place once."""
+        """The sites that ``recognize`` returns for the forwards of the file and for ``more`` calls, each place once."""
         found: dict[cst.CSTNode, InferenceSite] = {}
         forwards = [(function, call) for function, calls in self._forwards.items() for call in calls]
         for function, call in (*forwards, *((self._module.function_of(call), call) for call in more)):
             if function is None or not self._exclusions.has(function):
-                site = judge(call, function)
+                site = recognize(call, function)
                 if site is not None:
                     found.setdefault(self._place(site), site)
         return list(found.values())
@@ -153,7 +155,7 @@ class Inference:
         if module.fact(GradModes).is_turned_on(call):
             return None
         run = module.fact(Dispatch).run(call)
-        if run and all(module.fact(GradModes).is_decorated(item) for item in run):
+        if run and all(map(module.fact(Networks).runs_without_gradients, run)):
             return None  # a part that switches gradients off by itself, such as a filter
         model = self._indirect.get(call) or module.fact(Networks).network_of(call)
         phases = self._evaluating_phases(call, function)
@@ -194,7 +196,7 @@ class Inference:
             return None  # detached, but in training mode: maybe one side of a game
         if function is None or trains or function.name.value == "main":
             return self._recorded_statement(call, model, evaluated)
-        if self._uses.already_refused_by_numpy(call, function):
+        if self._uses.converts_without_detach(call, function):
             return None
         if isinstance(call.func, cst.Attribute) and model is call.func.value and evaluated is None:
             if call.func.attr.value != "forward" and not module.definitions.called(call, module.values):

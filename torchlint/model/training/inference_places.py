@@ -46,11 +46,11 @@ def statements_to_wrap(module: Module, site: InferenceSite) -> list[cst.CSTNode]
             continue
         if module.tree.within(site.node, statement):
             following = block.body[position + 1 :]  # type: ignore[attr-defined]
-            return [statement, *takewhile(lambda item: _goes_on(module, site, item), following)]
+            return [statement, *takewhile(lambda item: _runs_again(module, site, item), following)]
     return []
 
 
-def _goes_on(module: Module, site: InferenceSite, statement: cst.CSTNode) -> bool:
+def _runs_again(module: Module, site: InferenceSite, statement: cst.CSTNode) -> bool:
     """Whether a simple statement only runs the same network again, without a use for its gradients."""
     if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
         return False
@@ -87,7 +87,7 @@ def constructing_statement(module: Module, site: InferenceSite) -> cst.CSTNode |
 
 
 def first_statement(module: Module, site: InferenceSite) -> cst.CSTNode | None:
-    """The outermost statement of the site that holds the forward and sees the network bound before it."""
+    """The outermost statement of the site that contains the forward, with the network bound before it."""
     tree = module.tree
     bound = _bound_at(module, site)
     found: cst.CSTNode | None = None

@@ -13,6 +13,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.value import UNKNOWN, Role, Value, iterated
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.syntax.exits import ends_with
 
 
 class LoopKind(str, Enum):
@@ -38,7 +39,7 @@ class Loop:
 
 
 def batch_origins(value: Value) -> frozenset[cst.CSTNode]:
-    """The loaders whose batches ``value`` is, or holds."""
+    """The loaders whose batches ``value`` is or contains."""
     if value.role is Role.BATCH:
         return value.origins
     found: frozenset[cst.CSTNode] = frozenset()
@@ -48,7 +49,7 @@ def batch_origins(value: Value) -> frozenset[cst.CSTNode]:
 
 
 def is_batch(value: Value) -> bool:
-    """Whether ``value`` is a batch of a loader, or holds one (the pair that ``enumerate`` gives)."""
+    """Whether ``value`` is a batch of a loader, or contains one (the pair that ``enumerate`` gives)."""
     if value.role is Role.BATCH:
         return True
     return any(is_batch(part) for part in (*value.elements, *((value.each,) if value.each is not None else ())))
@@ -82,13 +83,13 @@ class Loops(ForestFact):
         return known
 
     def around(self, node: cst.CSTNode) -> list[Loop]:
-        """The loops around ``node`` within its function, innermost first."""
+        """The loops around ``node`` within its function that may repeat it, innermost first."""
         found: list[Loop] = []
         for above, child in climb(self._tree, node):
             kind = type(above)
             if kind is cst.For or kind is cst.While:
                 assert isinstance(above, (cst.For, cst.While))
-                if child is above.body:
+                if child is above.body and not self._ends_at_once(above):
                     found.append(self.of(above))
             elif kind is cst.FunctionDef or kind is cst.Lambda or kind is cst.ClassDef:
                 break
@@ -102,6 +103,12 @@ class Loops(ForestFact):
             loops = self.around(function)
             function = self._tree.function_of(function)
         return loops
+
+    def _ends_at_once(self, node: cst.For | cst.While) -> bool:
+        """Whether a loop leaves its body at the end of the first iteration, as one that takes a sample batch does."""
+        return ends_with(node.body, cst.Break, cst.Return) and not any(
+            isinstance(inner, cst.Continue) for inner in self._tree.nodes_in(node.body)
+        )
 
     def _classify(self, node: cst.For | cst.While, over: Value) -> LoopKind:
         if is_batch(over):

@@ -60,6 +60,16 @@ class Networks(ForestFact):
             for item in self._module.definitions.called(node, self._module.values)
         )
 
+    def runs_without_gradients(self, function: cst.FunctionDef) -> bool:
+        """Whether ``function`` disables gradients itself, by a decorator or wherever it runs a network."""
+        modes = self._module.fact(GradModes)
+        if modes.is_decorated(function):
+            return True
+        forwards = [call for call in self._module.tree.calls_in(function.body) if self.is_forward(call)]
+        return bool(forwards) and all(
+            (mode := modes.within(call, function)) is not None and mode.is_off for call in forwards
+        )
+
     def is_of_library(self, call: cst.Call) -> bool:
         """Whether ``call`` is of a function or class of torch, NumPy or Python; quicker than its value."""
         name = self._module.name_of(call.func)

@@ -24,7 +24,7 @@ class OutputUses:
 
     def __init__(self, module: Module) -> None:
         self._module = module
-        self._taken: dict[cst.CSTNode, list[cst.CSTNode]] = {}
+        self._detached: dict[cst.CSTNode, list[cst.CSTNode]] = {}
 
     def reads(self, node: cst.CSTNode) -> bool:
         """Whether outputs are visibly taken off the graph, here or by a helper such as ``to_numpy``, or only shown."""
@@ -40,14 +40,14 @@ class OutputUses:
 
     def leaves_graph(self, call: cst.Call, within: cst.CSTNode) -> bool:
         """Whether the output is detached ``within`` a function or file, which shows that it was recorded, or drawn."""
-        taken = self._taken_off(within)
-        return any(self._module.fact(Outputs).carries(item, {call}, frozenset()) for item in taken)
+        detached = self._detached_in(within)
+        return any(self._module.fact(Outputs).carries(item, {call}, frozenset()) for item in detached)
 
-    def _taken_off(self, within: cst.CSTNode) -> list[cst.CSTNode]:
+    def _detached_in(self, within: cst.CSTNode) -> list[cst.CSTNode]:
         """What is detached or drawn ``within`` a function or file."""
-        found = self._taken.get(within)
+        found = self._detached.get(within)
         if found is None:
-            found = self._taken[within] = []
+            found = self._detached[within] = []
             for part in self._module.tree.nodes_in(within):
                 if isinstance(part, cst.Attribute) and part.attr.value in _DETACHED:
                     found.append(part.value)
@@ -133,7 +133,7 @@ class OutputUses:
         function = self._module.function_of(call)
         return function is None or self.is_consumed(call, function, depth)
 
-    def already_refused_by_numpy(self, call: cst.Call, function: cst.FunctionDef) -> bool:
+    def converts_without_detach(self, call: cst.Call, function: cst.FunctionDef) -> bool:
         """Whether the output becomes an array without ``detach()``: that raises, unless gradients are off already."""
         for other in self._module.methods("numpy"):
             if isinstance(other.func, cst.Attribute) and self._module.tree.within(other, function):

@@ -239,7 +239,7 @@ class Purposes(ForestFact):
         )
 
     def _may_mean(self, use: cst.Name, function: cst.FunctionDef) -> bool:
-        """Whether a name may stand for ``function``: any of the file does; in another one, what is imported."""
+        """Whether a name may refer to ``function``: any name in its file; in another file, an imported one."""
         if self._tree.root_of(use) is self._tree.root_of(function):
             return use is not function.name
         return any(binding.node is function or binding.kind == "import" for binding in self._forest.names.bindings(use))

@@ -32,11 +32,11 @@ class Sampling(ForestFact):
         """The forwards that are repeated on the same input, with the outputs collected: Monte Carlo dropout."""
         loops = [node for node in self._tree.loops if isinstance(node, cst.For) and self._counts(node.iter)]
         inner = [node for node in self._tree.scopes if isinstance(node, COMPREHENSIONS)]
-        rounds = [*loops, *(node for node in inner if self._counts(node.for_in.iter))]
-        repeated = dict.fromkeys(call for node in rounds for call in self._tree.calls_in(node))
-        return [call for call in repeated if self._round_of(call) is not None]
+        repeating = [*loops, *(node for node in inner if self._counts(node.for_in.iter))]
+        repeated = dict.fromkeys(call for node in repeating for call in self._tree.calls_in(node))
+        return [call for call in repeated if self._repetition_of(call) is not None]
 
-    def _round_of(self, call: cst.Call) -> cst.CSTNode | None:
+    def _repetition_of(self, call: cst.Call) -> cst.CSTNode | None:
         """The comprehension or loop over a ``range`` that repeats a forward on the same input."""
         for above, child in climb(self._tree, call):
             if isinstance(above, COMPREHENSIONS):
@@ -57,7 +57,7 @@ class Sampling(ForestFact):
         return not names.isdisjoint({"builtins.range", "tqdm.trange", "tqdm.auto.trange"})
 
     def _is_constant_in(self, around: cst.CSTNode, call: cst.Call) -> bool:
-        """Whether network and input are the same in all rounds: nothing in ``around`` binds or changes their names."""
+        """Whether network and input stay the same: nothing in ``around`` binds or changes their names."""
         used: set[str] = set()
         for part in self._tree.nodes_in(call):
             if isinstance(part, cst.Call) and part is not call and not _keeps_values(part):

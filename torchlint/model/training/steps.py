@@ -47,7 +47,7 @@ class TrainingLoop:
     call: cst.Call  #: in ``body``: the forward, or the call of the function that runs it
     backward: cst.Call  #: the first backward pass, in ``body`` or in a function that it calls
     backwards: tuple[cst.Call, ...]  #: the backward passes in ``body``
-    place: cst.Call  #: what of it stands in a file with a backward pass: the forward, its call, or the backward pass
+    place: cst.Call  #: where it is reported, in a file with a backward pass: forward, its call, or backward pass
 
 
 class Steps(ForestFact):

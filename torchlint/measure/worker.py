@@ -1,4 +1,4 @@
-"""The process in which one side of a pair runs: ``python -m validation.worker FOLDER SIDE``.
+"""The process in which one side of a pair runs: ``python -m torchlint.measure.worker FOLDER SIDE``.
 
 It reads one JSON object a line and answers each with one. What the program itself prints goes to stderr.
 """
@@ -69,7 +69,7 @@ class Worker:
         """Make the state; seconds until it is on the device."""
         self.device = device
         if device == "cpu":
-            # One core stands in for the device; the others are left to the loaders, as they are beside a GPU.
+            # One core takes the place of the device; the others are left to the loaders, as they are with a GPU.
             torch.set_num_threads(1)
         start = perf_counter()
         self.state = self.module.prepare(device, size)

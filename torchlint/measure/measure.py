@@ -10,7 +10,7 @@ from statistics import median
 from time import monotonic
 from typing import Any, NamedTuple
 
-from .intervals import (
+from torchlint.measure.intervals import (
     LOOKS,
     Interval,
     Verdict,
@@ -21,9 +21,9 @@ from .intervals import (
     settled,
     time_verdict,
 )
-from .pairs import Pair
-from .process import Failure, Process
-from .results import Measurement, Run
+from torchlint.measure.pairs import Pair
+from torchlint.measure.process import Failure, Process
+from torchlint.measure.results import Measurement, Run
 
 HANG_S = 180.0  #: no program needs longer to start, or for one run; `torch.compile` included
 LEAST_SAMPLES = 5

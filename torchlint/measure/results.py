@@ -1,19 +1,18 @@
-"""The measurements: ``validation/results/<device>.json``, one file per device, always written completely."""
+"""The measurements: ``<device>.json``, one file per device, always written completely."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
-from .intervals import Verdict
-from .pairs import ROOT, Metric, Pair
-
-RESULTS = ROOT / "validation" / "results"
+from torchlint.measure.intervals import Verdict
+from torchlint.measure.pairs import Metric, Pair
+from torchlint.source.replacing import replace_file
 
 Run = tuple[list[float], list[float]]  #: of one pair of processes: seconds per run, before and after, sample by sample
 
@@ -105,7 +104,9 @@ def load(path: Path) -> Results:
         results = {}
         for entry in data["results"]:
             measurements = tuple(_measurement(measurement) for measurement in entry.pop("measurements"))
-            results[entry["name"]] = Result(**entry, measurements=measurements)
+            result = results[entry["name"]] = Result(**entry, measurements=measurements)
+            _check(bool(measurements), result.metric, result.torch, result.date, result.digest)
+        _check(True, data["device"], data["environment"]["type"])
         return Results(data["device"], data["environment"], results)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} is not a file of results: {error}") from None
@@ -113,10 +114,19 @@ def load(path: Path) -> Results:
 
 def _measurement(entry: dict[str, Any]) -> Measurement:
     runs = tuple((list(before), list(after)) for before, after in entry.pop("runs"))
-    return Measurement(**entry, runs=runs)
+    one = Measurement(**entry, runs=runs)
+    figures = (one.speedup, one.ci_low, one.ci_high, *one.before.values(), *one.after.values())
+    _check(all(isinstance(value, (int, float, NoneType)) for value in figures), one.label, one.verdict, one.reason)
+    return one
 
 
-def load_all(folder: Path = RESULTS) -> list[Results]:
+def _check(is_sound: bool, *texts: object) -> None:
+    """Anyone can write such a file: raise ValueError for what would fail where it is shown."""
+    if not is_sound or not all(isinstance(text, str) for text in texts):
+        raise ValueError("a value is missing or of another type")
+
+
+def load_all(folder: Path) -> list[Results]:
     """The results of all devices: GPUs first, then by name."""
     loaded = [load(path) for path in sorted(folder.glob("*.json"))]
     return sorted(loaded, key=lambda results: (results.environment["type"] != "cuda", results.device))
@@ -125,9 +135,4 @@ def load_all(folder: Path = RESULTS) -> list[Results]:
 def save(results: Results, path: Path) -> None:
     """Write a file of results completely, or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.new")
-    with open(temporary, "w", encoding="utf-8") as file:
-        file.write(results.to_json())
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    replace_file(str(path), results.to_json().encode(), 0o644)

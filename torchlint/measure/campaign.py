@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 
-from .environment import cpu_count, harness
-from .intervals import LOOKS, Interval, Verdict, pairs_needed
-from .measure import LEAST_SAMPLES, SHORTEST_SAMPLE_S, OutOfTimeError, Sides, Task, measure
-from .pairs import CARD
-from .results import Measurement, Result, Results, save
-from .table import Key, key_of, table, verdict_of, wide_console
+from torchlint.measure.environment import cpu_count, harness
+from torchlint.measure.intervals import LOOKS, Interval, Verdict, pairs_needed
+from torchlint.measure.measure import LEAST_SAMPLES, SHORTEST_SAMPLE_S, OutOfTimeError, Sides, Task, measure
+from torchlint.measure.pairs import CARD
+from torchlint.measure.results import Measurement, Result, Results, save
+from torchlint.measure.table import Key, key_of, progress_on, table, verdict_of, wide_console
 
 SAMPLING_S = {"cuda": 12.0, "cpu": 15.0}  #: at most, for one pair of processes
 COUNTED_S = 4.0  #: for a pair whose metric is a count: the time is additional information
@@ -37,18 +37,25 @@ class Campaign:
         self.path = path
         self.harness = harness()
 
-    def run(self, tasks: Sequence[Task], budget: float | None = None, *, resume: bool = False) -> int:
-        """Measure tasks, the most important first; 0 if all are done, 1 if the budget (seconds) ended before.
+    def run(self, tasks: Sequence[Task], budget: float | None = None, *, resume: bool = False) -> bool:
+        """Measure tasks, the most important first; whether all were before the budget (seconds) was used up.
 
         With `resume`, only unfinished tasks; otherwise each task from the beginning.
         """
         console = wide_console()
+        progress = progress_on(console)
+        shown = progress.add_task("", total=len(tasks))
         start = monotonic()
         deadline = start + (math.inf if budget is None else budget)
         ahead = cpu_count() >= CORES_TO_START_AHEAD
         started: dict[Key, Sides] = {}
         again = set() if resume else {key_of(task) for task in tasks}
         tried: set[Key] = set()
+
+        def left() -> int:
+            return sum(key_of(task) in again or not self.is_done(task) for task in tasks)
+
+        progress.start()
         try:
             while following := list(self._following(tasks, again, tried)):
                 fits = [task for task in following if monotonic() + self._estimate(task, ahead) <= deadline]
@@ -59,6 +66,7 @@ class Campaign:
                         started[key_of(task)] = Sides(task)
                 task = fits[0]
                 key, begin = key_of(task), monotonic()
+                progress.update(shown, description=f"{task.pair.name} ({task.label})", completed=len(tasks) - left())
                 earlier = None if key in again else self.known(task)
                 try:
                     measured = measure(started.pop(key), _sampling_limit(task), earlier, deadline)
@@ -69,18 +77,15 @@ class Campaign:
                 self._record(task, measured)
                 # Immediately, so that an interrupted command has reported its progress.
                 line = f"{begin - start:5.0f} s  {task.pair.name} ({task.label}): {verdict_of(task.pair, measured)}"
-                print(f"{line}; took {monotonic() - begin:.0f} s", flush=True)
+                console.out(f"{line}; took {monotonic() - begin:.0f} s", highlight=False)
         finally:
+            progress.stop()
             for sides in started.values():
                 sides.stop()
         found = {key_of(task): one for task in tasks if key_of(task) not in again and (one := self.known(task))}
         console.print(table(f"{self.device}, torch {self.environment['torch']}", tasks, found, {}))
-        left = sum(key_of(task) in again or not self.is_done(task) for task in tasks)
-        unfinished = left - sum(key in tried for key in map(key_of, tasks))
-        console.print(f"{len(tasks) - left} of {len(tasks)} done, written to {self.path}.", soft_wrap=True)
-        if unfinished > 0:
-            console.print("The time budget is used up; continue with --resume.")
-        return 1 if unfinished > 0 else 0
+        console.print(f"{len(tasks) - left()} of {len(tasks)} done, written to {self.path}.", soft_wrap=True)
+        return left() <= sum(key in tried for key in map(key_of, tasks))
 
     def known(self, task: Task) -> Measurement | None:
         """The measurement of a task for these programs and this torch version."""

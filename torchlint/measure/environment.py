@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
+import json
 import os
 import platform
 import re
 import shutil
 import subprocess
+import sys
+from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
+
+from torchlint.measure.process import ROOT
 
 DeviceType = Literal["cuda", "cpu"]
 
@@ -19,33 +25,47 @@ HARNESS = ("intervals.py", "measure.py", "process.py", "worker.py")
 SHARED_MEMORY = 2 << 30  #: bytes of shared memory that loader workers need for their batches
 
 
-def resolve(device: str) -> DeviceType:
-    """``auto`` -> the GPU if torch can use one. Raises ValueError for ``cuda`` without a CUDA device."""
-    import torch
+class Machine(NamedTuple):
+    """What measures: the type and the name of the device, and what else is stored with the figures."""
 
-    if device == "cpu":
-        return "cpu"
-    if torch.cuda.is_available():
-        return "cuda"
-    if device == "cuda":
-        raise ValueError(f"torch {torch.__version__} sees no CUDA device; run with --device cpu")
-    return "cpu"
+    type: DeviceType
+    name: str
+    environment: dict[str, str]  #: device type, versions, CPU, cores, limits of the GPU
 
 
-def describe(device: DeviceType) -> tuple[str, dict[str, str]]:
-    """The device's name, and the environment: device type, versions, CPU, cores, limits of the GPU."""
+@cache
+def find_machine(device: str) -> Machine:
+    """The machine with one of its devices: ``cuda``, ``cpu``, or ``auto`` for the GPU if torch can use one.
+
+    A process of its own imports torch. Raises ValueError if torch is not installed, or finds no device for ``cuda``.
+    """
+    if importlib.util.find_spec("torch") is None:
+        raise ValueError("torch is not installed; install it with `pip install torch`")
+    command = [sys.executable, "-m", "torchlint.measure.environment", device]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", errors="replace", check=False)
+    if done.returncode:
+        raise ValueError((done.stderr.strip().splitlines() or ["torch cannot be imported"])[-1])
+    return Machine(*json.loads(done.stdout.splitlines()[-1]))
+
+
+def describe(device: str) -> Machine:
+    """The machine, in the process that imports torch. Exits with a message without a CUDA device for ``cuda``."""
     import torch
 
     cpu, cores = _cpu(), str(cpu_count())
-    environment = {"type": device, "torch": torch.__version__, "cpu": cpu, "cores": cores}
+    has_gpu = device != "cpu" and torch.cuda.is_available()
+    if device == "cuda" and not has_gpu:
+        sys.exit(f"torch {torch.__version__} sees no CUDA device; run with --device cpu")
+    kind: DeviceType = "cuda" if has_gpu else "cpu"
+    environment = {"type": kind, "torch": torch.__version__, "cpu": cpu, "cores": cores}
     environment |= {"python": platform.python_version(), "system": platform.system()}
     environment["kernel"] = platform.release()
-    if device == "cpu":
-        return f"{cpu}, {cores} cores", environment
+    if kind == "cpu":
+        return Machine(kind, f"{cpu}, {cores} cores", environment)
     driver, power, clock = _nvidia_smi("driver_version", "power.limit", "clocks.max.sm")
     environment |= {"cuda": str(torch.version.cuda), "driver": driver, "power limit": power, "highest clock": clock}
     environment |= {"cudnn": _version("nvidia-cudnn-cu13"), "triton": _version("triton")}
-    return torch.cuda.get_device_name(), environment
+    return Machine(kind, torch.cuda.get_device_name(), environment)
 
 
 def harness() -> str:
@@ -98,3 +118,7 @@ def _nvidia_smi(*fields: str) -> list[str]:
         return ["unknown"] * len(fields)
     values = [value.strip() for value in done.stdout.split("\n")[0].split(",")]
     return values if len(values) == len(fields) else ["unknown"] * len(fields)
+
+
+if __name__ == "__main__":
+    print(json.dumps(describe(sys.argv[1])))

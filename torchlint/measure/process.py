@@ -1,4 +1,4 @@
-"""A worker process as the suite sees it: questions with a time limit, and an end that nothing outlives."""
+"""A worker process as its parent sees it: questions with a time limit, and an end that nothing outlives."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from time import monotonic
 from types import TracebackType
 from typing import Any
 
-from .pairs import ROOT
+#: The folder that contains the package, from which the worker is imported.
+ROOT = Path(__file__).resolve().parents[2]
 
 EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(Error|Exception)\b")
 
@@ -36,7 +37,7 @@ class Process:
         own = {f"{tool}_CACHE_DIR": tempfile.mkdtemp(dir=scratch) for tool in ("TORCHINDUCTOR", "TRITON")}
         own["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "validation.worker", str(folder), side, str(os.getpid())],
+            [sys.executable, "-m", "torchlint.measure.worker", str(folder), side, str(os.getpid())],
             cwd=ROOT,
             env={**os.environ, **own, **(environment or {})},
             stdin=subprocess.PIPE,

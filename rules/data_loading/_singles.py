@@ -1,0 +1,187 @@
+"""Batches of size 1: where one is created, and the rows of a tensor or array that its sample is one of."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torchlint.model.forest import Forest
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.value import Role
+from torchlint.model.syntax.dotted import last_name
+
+#: Methods and functions that return the same sample, on another device or in another form.
+_SAME = frozenset(
+    "to cuda cpu float half double bfloat16 type contiguous detach clone requires_grad_ pin_memory permute transpose "
+    "div div_ sub sub_ mul mul_ add add_ clamp clamp_ astype copy".split()
+)
+_SAME_FUNCTIONS = frozenset(
+    {
+        "torch.autograd.Variable",
+        "torch.from_numpy",
+        "torch.tensor",
+        "torch.as_tensor",
+        "torch.FloatTensor",
+        "numpy.transpose",
+        "numpy.ascontiguousarray",
+    }
+)
+_INSERTING = frozenset({"torch.unsqueeze", "numpy.expand_dims"})
+#: Functions that make a batch of a list of samples.
+_STACKING = frozenset(
+    {"torch.stack", "numpy.stack", "numpy.array", "numpy.asarray", "torch.tensor", "torch.FloatTensor"}
+)
+#: Functions and methods that cut a tensor into parts of many rows each.
+_CUTTING = frozenset({"split", "chunk", "tensor_split", "split_with_sizes"})
+#: Functions that give samples of one size another one.
+_RESAMPLING = frozenset({"zoom", "resize", "rescale", "interpolate"})
+#: Attributes and methods of tensors and arrays that lists do not have.
+_OF_SHAPES = frozenset({"shape", "size", "dim", "ndim"})
+_DEPTH = 12
+
+
+class Singles:
+    """Answers for one forest."""
+
+    def __init__(self, module: Forest) -> None:
+        self._module = module
+        self._tree = module.tree
+
+    def single(self, node: cst.CSTNode | None, body: cst.CSTNode, depth: int = _DEPTH) -> cst.CSTNode | None:
+        """The ``x.unsqueeze(0)``, ``x[None]`` or ``xs[i : i + 1]`` behind an argument of a network."""
+        if node is None or depth <= 0:
+            return None
+        if isinstance(node, cst.Name):
+            reached = self._module.values.reaching.of(node)
+            inside = [item for item in reached if self._tree.within(item.node, body)]
+            found = [self.single(item.value, body, depth - 1) for item in inside if not item.path]
+            return next((item for item in found if item is not None), None)
+        if isinstance(node, cst.IfExp):
+            return self.single(node.body, body, depth - 1)
+        if isinstance(node, cst.BinaryOperation):
+            return self.single(node.left, body, depth - 1)
+        if isinstance(node, cst.Subscript):
+            return node if self._adds_axis(node) or self._takes_one(node) else None
+        if not isinstance(node, cst.Call):
+            return None
+        return node if self._makes_single(node) else self.single(self._changed(node), body, depth - 1)
+
+    def _makes_single(self, call: cst.Call) -> bool:
+        """``torch.unsqueeze(x, 0)``, ``np.stack([x])``, ``x.unsqueeze(0)``."""
+        name = self._module.name_of(call.func)
+        if name in _INSERTING:
+            return len(call.args) > 1 and self._module.value(call.args[1].value).constant == 0
+        if name in _STACKING:
+            return bool(call.args) and self._only_element(call.args[0].value) is not None
+        inserts = isinstance(call.func, cst.Attribute) and call.func.attr.value in ("unsqueeze", "unsqueeze_")
+        return inserts and name is None and bool(call.args) and self._module.value(call.args[0].value).constant == 0
+
+    def _changed(self, call: cst.Call) -> cst.BaseExpression | None:
+        """What ``call`` returns on another device or in another form."""
+        name = self._module.name_of(call.func)
+        if name in _SAME_FUNCTIONS:
+            return call.args[0].value if call.args else None
+        is_method = name is None and isinstance(call.func, cst.Attribute) and call.func.attr.value in _SAME
+        return call.func.value if is_method and isinstance(call.func, cst.Attribute) else None
+
+    def rows(self, single: cst.CSTNode | None) -> cst.CSTNode | None:
+        """``xs`` of ``xs[i].unsqueeze(0)``, or of ``x[None]`` in ``for x in xs``, if all its rows are of one size."""
+        found = self._rows(single)
+        if found is None or self._are_cut(found):
+            return None
+        value = self._module.value(found)
+        if value.kind is Kind.TENSOR and (value.sure or value.role is Role.BATCH):
+            return found
+        above = self._tree.parent(found)
+        if isinstance(above, cst.Subscript) and above.value is found and self._takes_whole_rows(above):
+            return found
+        return found if self._has_shape(found) else None
+
+    def _has_shape(self, rows: cst.CSTNode) -> bool:
+        """Whether the function takes a shape of ``rows``, which a list does not have: ``range(xs.size(0))``."""
+        code, function = self._module.code(rows), self._tree.function_of(rows)
+        return any(
+            node.attr.value in _OF_SHAPES
+            and self._tree.function_of(node) is function
+            and self._module.code(node.value) == code
+            for node in self._tree.attributes
+        )
+
+    def _adds_axis(self, node: cst.Subscript) -> bool:
+        """``x[None]``, ``x[np.newaxis, ...]``."""
+        index = node.slice[0].slice
+        if not isinstance(index, cst.Index):
+            return False
+        is_none = isinstance(index.value, cst.Name) and index.value.value == "None"
+        return is_none or self._module.name_of(index.value) == "numpy.newaxis"
+
+    def _takes_one(self, node: cst.Subscript) -> bool:
+        """``xs[i : i + 1]``."""
+        part = node.slice[0].slice
+        return (
+            isinstance(part, cst.Slice)
+            and isinstance(part.lower, cst.Name)
+            and isinstance(part.upper, cst.BinaryOperation)
+            and isinstance(part.upper.operator, cst.Add)
+            and self._module.code(part.upper.left) == part.lower.value
+            and self._module.code(part.upper.right) == "1"
+        )
+
+    def _only_element(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        if isinstance(node, (cst.List, cst.Tuple)) and len(node.elements) == 1:
+            element = node.elements[0]
+            return element.value if isinstance(element, cst.Element) else None
+        return None
+
+    def _takes_whole_rows(self, node: cst.Subscript) -> bool:
+        """Whether an index is one of an array or tensor, not of a list: ``volume[i, :, :]``, ``pairs[i, k]``."""
+        parts = [item.slice for item in node.slice]
+        return len(parts) > 1 and all(
+            isinstance(part, cst.Index)
+            if not isinstance(part, cst.Slice)
+            else part.lower is None and part.upper is None and part.step is None
+            for part in parts
+        )
+
+    def _rows(self, node: cst.CSTNode | None, depth: int = _DEPTH) -> cst.CSTNode | None:
+        while isinstance(node, (cst.Call, cst.Subscript)):
+            if isinstance(node, cst.Subscript):
+                if not self._adds_axis(node):
+                    return node.value
+                node = node.value
+            elif isinstance(node.func, cst.Attribute) and self._module.name_of(node.func) is None:
+                node = node.func.value
+            else:
+                first = node.args[0].value if node.args else None
+                node = (self._only_element(first) or first) if first is not None else None
+        if not isinstance(node, cst.Name) or depth <= 0:
+            return None
+        bindings = self._module.names.bindings(node)
+        looped = [item.value for item in bindings if item.kind == "for"]
+        if not looped:
+            reached = self._module.values.reaching.of(node)
+            made = [item.value for item in reached if item.kind == "assign" and not item.path]
+            first_made = [value for value in made if not self._is_resampled(value, node.value)]
+            if len(first_made) == 1 and len(made) == len(reached):
+                return self._rows(first_made[0], depth - 1)
+            return None
+        rows = looped[0] if len(looped) == 1 else None
+        while isinstance(rows, cst.Call) and rows.args and last_name(rows.func) not in _CUTTING:  # enumerate(tqdm(xs))
+            rows = rows.args[0].value
+        return rows
+
+    def _is_resampled(self, value: cst.CSTNode | None, name: str) -> bool:
+        """``x = zoom(x, factors)``: of samples of one size, the results are of one size too."""
+        return (
+            isinstance(value, cst.Call)
+            and last_name(value.func) in _RESAMPLING
+            and bool(value.args)
+            and self._module.code(value.args[0].value) == name
+        )
+
+    def _are_cut(self, rows: cst.CSTNode) -> bool:
+        """Whether a loop goes over parts of a tensor, of many rows each: ``for part in torch.split(points, 4096)``."""
+        made = self._module.values.reaching.of(rows) if isinstance(rows, cst.Name) else []
+        return any(
+            isinstance(item, cst.Call) and last_name(item.func) in _CUTTING
+            for item in (rows, *(binding.value for binding in made))
+        )

@@ -1,0 +1,94 @@
+"""``torchlint measure [RULE...]``: times the example programs of rules on the user's own device."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from torchlint.commands import CLEAN, Parser, UsageError, known_rules, report_warning, rule_named
+
+if TYPE_CHECKING:
+    from torchlint.measure.environment import Machine
+    from torchlint.measure.measure import Task
+    from torchlint.measure.pairs import Pair
+
+
+def parser() -> Parser:
+    """Its arguments."""
+    parser = Parser(
+        prog="torchlint measure",
+        description="Time the example programs of rules, before and after the fix, on this machine. "
+        "The results come first wherever torchlint shows or uses a speed-up.",
+    )
+    parser.add_argument("rule", nargs="*", metavar="RULE", help="rules, such as TL101 or missing-eval (default: all)")
+    parser.add_argument(
+        "--device",
+        choices=("auto", "cuda", "cpu"),
+        default="auto",
+        help="the device to measure on (default: the GPU if there is one)",
+    )
+    parser.add_argument("--budget", type=float, metavar="SECONDS", help="stop after this time; run again to continue")
+    parser.add_argument("--again", action="store_true", help="measure what has been measured once more")
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Measure the example programs of some rules, or of all."""
+    options = parser().parse_args(arguments)
+    if importlib.util.find_spec("torch") is None:
+        raise UsageError("`torchlint measure` needs torch, which is not installed: pip install 'torchlint[measure]'")
+    return _measure_pairs(options)
+
+
+def _measure_pairs(options: argparse.Namespace) -> int:
+    from torchlint.measure.campaign import Campaign
+    from torchlint.measure.environment import find_machine, shortage
+    from torchlint.measure.pairs import pairs_in, rule_folder
+    from torchlint.measure.results import file_name, load
+    from torchlint.rule.evidence import own_folder
+
+    pairs = {pair.name: pair for pair in pairs_in(rule_folder(), "rule")}
+    chosen = {name: pairs[name] for name in (_name_of(word, pairs) for word in options.rule)} or pairs
+    try:
+        machine = find_machine(options.device)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    tasks = _tasks(list(chosen.values()), machine)
+    path = own_folder() / file_name(machine.name)
+    known = {}
+    if path.exists():
+        try:
+            known = dict(load(path).results)
+        except ValueError as error:
+            report_warning(f"{error}; it is replaced")
+    if missing := shortage():
+        report_warning(missing)
+    campaign = Campaign(machine.name, machine.environment, known, path)
+    if not campaign.run(tasks, options.budget, resume=not options.again):
+        report_warning("the budget is used up; the same command without --again measures the rest")
+    return CLEAN
+
+
+def _name_of(word: str, pairs: Mapping[str, Pair]) -> str:
+    """The name of a rule that has a pair. Raises UsageError."""
+    rule = rule_named(word, known_rules())
+    if rule.name not in pairs:
+        raise UsageError(f"{rule.code} has no example program to measure")
+    return rule.name
+
+
+def _tasks(pairs: Sequence[Pair], machine: Machine) -> list[Task]:
+    """The pairs at their main sizes. Raises UsageError if none has an effect on the device."""
+    from torchlint.measure.measure import Task
+
+    tasks = []
+    for pair in pairs:
+        if machine.type in pair.sizes:
+            label, size = next(iter(pair.sizes[machine.type].items()))
+            tasks.append(Task(pair, label, size, machine.type))
+    if not tasks:
+        names = ", ".join(pair.name for pair in pairs)
+        raise UsageError(f"no effect to measure on {machine.name}: {names}")
+    return tasks
