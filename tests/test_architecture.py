@@ -26,7 +26,7 @@ LAYERS = (
     ("profile",),
     ("torchlint",),
     ("output",),
-    ("server", "flake8_plugin"),
+    ("server", "flake8_plugin", "trial"),
     ("commands",),
     ("cli", "completions"),
     ("__main__",),

@@ -162,7 +162,7 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Path:
     temporary = tmp_path_factory.mktemp("runner temp")
     checkout = temporary / "action"
     checkout.mkdir()
-    for name in ("torchlint", "rules"):
+    for name in ("torchlint", "rules", "fixtures"):
         shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "CHANGELOG.md"):
         shutil.copy(ROOT / name, checkout)

@@ -108,7 +108,10 @@ def test_json_says_what_was_timed(folder: Path, capsys: pytest.CaptureFixture[st
     assert all("profile" not in one for one in check(capsys, "."))
 
 
-def test_people_see_shares_and_hot_places(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_people_see_shares_and_hot_places(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     write(folder / "trace.json", [*steps(1000), *python(STEP), LOADING, READ])
     assert main(["-n", "--isolated", "--profile", "trace.json", "."]) == 1
     report = capsys.readouterr().out
@@ -208,6 +211,31 @@ def test_the_lines_of_calls_tell_two_lines_apart(twice: Path, capsys: pytest.Cap
 def test_lines_that_are_not_in_the_function_do_not_count(twice: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = write(twice / "trace.json", [*steps(1000), *python(reads())], torchlintCallers=[0, 1, -5])
     assert only_first(capsys, trace) is None
+
+
+GUARD = """\
+import torch
+
+def train(model, batches, limit):
+    model.cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for batch in batches:
+        loss = model(batch.cuda()).sum()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if loss > limit:
+            print("diverges")
+
+train(torch.nn.Linear(3, 4), [], 7)
+"""
+
+
+def test_operators_of_pythons_notation(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "train.py").write_text(GUARD)
+    frame = python([("train.py(3): train", 0, 1000)])
+    operators = [event("cpu_op", ("aten::gt", 500, 510)), event("cpu_op", ("aten::is_nonzero", 510, 600))]
+    assert shares(capsys, write(folder / "trace.json", [*steps(1000), *frame, *operators]))["TL203"] == 0.1
 
 
 STACK = "/opt/lib/python3.8/site-packages/torch/nn/functional.py(9): relu;/home/me/work/train.py(17): train;x.py(1): f"

@@ -19,11 +19,12 @@ import torchlint
 from torchlint.engine.fixer import fix
 from torchlint.rule import HEADINGS, Applicability, Default, Diagnostic, Rule
 from torchlint.rule.registry import load_rules
-from torchlint.rule.rule import Word
+from torchlint.rule.rule import REPORTED, Word
 from torchlint.settings.settings import Settings
 from torchlint.source.source import Source
 
 RULES = load_rules()
+REPORTING = [rule for rule in RULES if REPORTED in rule.page().sections]
 CASES = [case for rule in RULES for case in read_cases(rule.name)]
 FIRING = [case for case in CASES if case.fires]
 
@@ -148,7 +149,7 @@ def test_every_rule_is_documented_and_shown(rule: Rule) -> None:
     page = rule.page()
     assert page.summary.endswith(".")
     assert len(page.summary) <= 120
-    assert tuple(page.sections) == HEADINGS
+    assert tuple(heading for heading in page.sections if heading != REPORTED) == HEADINGS
     assert all(page.sections.values())
     assert "```python" in page.sections["Example"]
     assert "```python" in page.sections["Use instead"]
@@ -156,6 +157,14 @@ def test_every_rule_is_documented_and_shown(rule: Rule) -> None:
     assert isinstance(rule.default, Default)
     module = type(rule).__module__.rpartition(".")[2]
     assert module == rule.name.replace("-", "_"), "the file is named for the rule"
+
+
+@pytest.mark.parametrize(
+    "rule", [rule for rule in RULES if REPORTED in rule.page().sections], ids=lambda rule: rule.code
+)
+def test_figures_of_others_have_device_year_and_source(rule: Rule) -> None:
+    for figure in re.split(r"\n(?=- )", rule.page().sections[REPORTED]):
+        assert re.fullmatch(r"- .*\d.* \([^()]+, 20\d\d\): \[[^]]+\]\(https://\S+\)", " ".join(figure.split()))
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)

@@ -18,6 +18,7 @@ from little_pairs import PROGRAM, MakePair
 
 from torchlint.measure import measure as measuring
 from torchlint.measure import worker
+from torchlint.measure.counters import counting_warnings
 from torchlint.measure.intervals import PROCESS_PAIRS
 from torchlint.measure.measure import OutOfTimeError, Sides, Task, measure
 from torchlint.measure.pairs import Pair
@@ -173,7 +174,7 @@ def test_on_cuda_synchronizations_are_counted_in_one_run(tmp_path: Path) -> None
 
 
 def test_a_warning_is_counted_each_time() -> None:
-    with worker.counting_warnings() as caught:
+    with counting_warnings() as caught:
         for _ in range(3):
             warnings.warn("old", FutureWarning, stacklevel=1)
     assert len(caught) == 3

@@ -54,6 +54,10 @@ class MissingCompile(Rule):
     ## When to ignore
     Ignore it if training takes less than a few minutes, or if the model changes during training.
 
+    ## Reported elsewhere
+    - 43 % faster training on average of 163 models; 21 % in float32, 51 % with autocast (NVIDIA A100, 2022):
+      [the announcement of PyTorch 2.0](https://pytorch.org/get-started/pytorch-2-x/)
+
     ## References
     - [torch.nn.Module.compile](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.compile)
     - [torch.compile](https://docs.pytorch.org/docs/stable/generated/torch.compile.html)

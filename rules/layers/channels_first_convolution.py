@@ -56,6 +56,10 @@ class ChannelsFirstConvolution(Rule):
     Ignore it if the network consists of few convolutions among other layers, or if a measurement shows no gain. The
     gain depends on the GPU and on the layers.
 
+    ## Reported elsewhere
+    - 8 % to 35 % faster training of image networks with mixed precision (NVIDIA Volta, 2020):
+      [Channels last memory format](https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html)
+
     ## References
     - [Channels last memory format](https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html)
     """

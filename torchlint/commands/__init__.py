@@ -47,7 +47,7 @@ SUMMARIES = {
     "rules": "list the rules",
     "families": "list the families of rules",
     "config": "explain settings, check a settings file, show the settings in effect",
-    "measure": "time the example programs of rules on this machine",
+    "measure": "time the example programs of rules, or fixes in a script",
     "profile": "record some steps of a script for `check --profile`",
     "server": "run the language server",
     "clean": "delete caches",

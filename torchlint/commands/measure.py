@@ -1,4 +1,4 @@
-"""``torchlint measure [RULE...]``: times the example programs of rules on the user's own device."""
+"""``torchlint measure``: times the example programs of rules on the user's device, or fixes in the user's script."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ def parser() -> Parser:
     """Its arguments."""
     parser = Parser(
         prog="torchlint measure",
-        description="Time the example programs of rules, before and after the fix, on this machine. "
-        "The results come first wherever torchlint shows or uses a speed-up.",
+        usage="torchlint measure [OPTIONS] [RULE...]\n       torchlint measure [OPTIONS] -- python SCRIPT ...",
+        description="Time the example programs of rules, before and after the fix, on this machine: "
+        "the results come first wherever torchlint shows or uses a speed-up. With a command, time the script that it "
+        "runs, as it is and with fixes, in copies of its project.",
     )
     parser.add_argument("rule", nargs="*", metavar="RULE", help="rules, such as TL101 or missing-eval (default: all)")
     parser.add_argument(
@@ -29,14 +31,39 @@ def parser() -> Parser:
         default="auto",
         help="the device to measure on (default: the GPU if there is one)",
     )
-    parser.add_argument("--budget", type=float, metavar="SECONDS", help="stop after this time; run again to continue")
+    parser.add_argument("--budget", type=float, metavar="SECONDS", help="stop after this time (script: 600)")
     parser.add_argument("--again", action="store_true", help="measure what has been measured once more")
+    script = parser.add_argument_group("a script")
+    script.add_argument("--unsafe-fixes", action="store_true", help="include fixes that may change results")
+    for name, what in (
+        ("--select", "rules whose fixes are measured: codes, prefixes, names or ALL"),
+        ("--extend-select", "rules in addition to the selected ones"),
+        ("--ignore", "rules whose fixes are not measured"),
+    ):
+        script.add_argument(name, action="append", metavar="RULES", help=f"{what} (comma-separated)")
+    script.add_argument("--steps", type=_count, default=200, help="steps to compare (default: 200)")
+    script.add_argument("--warmup", type=_count, default=20, help="steps before these (default: 20)")
+    script.add_argument("--apply", action="store_true", help="apply the fixes that pay without asking")
     return parser
 
 
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"a number of steps, not `{text}`")
+    return int(text)
+
+
 def run(arguments: Sequence[str]) -> int:
-    """Measure the example programs of some rules, or of all."""
-    options = parser().parse_args(arguments)
+    """Measure the example programs of some rules, or of all, or a script."""
+    words = list(arguments)
+    end = words.index("--") if "--" in words else len(words)
+    options, command = parser().parse_args(words[:end]), words[end + 1 :]
+    if command:
+        from torchlint.commands.measure_script import measure_script
+
+        if options.rule:
+            raise UsageError("rules are chosen with --select when a script is measured")
+        return measure_script(options, command)
     if importlib.util.find_spec("torch") is None:
         raise UsageError("`torchlint measure` needs torch, which is not installed: pip install 'torchlint[measure]'")
     return _measure_pairs(options)

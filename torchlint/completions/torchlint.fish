@@ -64,7 +64,7 @@ function _shtab_torchlint_using
 end
 
 set -g _shtab_torchlint_commands check explain rules families config measure profile server clean generate-shell-completion version help
-set -g _shtab_torchlint_opts_with_value --add-noqa --baseline --budget --cache-dir --check --color --config --device --exclude --extend-exclude --extend-fixable --extend-ignore --extend-per-file-ignores --extend-select --fail-on --fixable --ignore --min-speedup --output-file --output-format --per-file-ignores --profile --select --show --sort --stdin-filename --steps --target-torch --timeout --unfixable --unit --wait -o
+set -g _shtab_torchlint_opts_with_value --add-noqa --baseline --budget --cache-dir --check --color --config --device --exclude --extend-exclude --extend-fixable --extend-ignore --extend-per-file-ignores --extend-select --fail-on --fixable --ignore --min-speedup --output-file --output-format --per-file-ignores --profile --select --show --sort --stdin-filename --steps --target-torch --timeout --unfixable --unit --wait --warmup -o
 
 complete -c torchlint -e
 complete -c torchlint -f
@@ -196,12 +196,19 @@ complete -c torchlint -n '_shtab_torchlint_using config' -l check -xka "(_torchl
 complete -c torchlint -n '_shtab_torchlint_using config' -l show -xka "(_torchlint_file)" -d 'show the settings for PATH (default: .) and their files'
 complete -c torchlint -n '_shtab_torchlint_using config' -l output-format -xka "text\t json\t markdown\t json-schema\t" -d 'json-schema: of torchlint.toml, for all settings only (default: text)'
 complete -c torchlint -n '_shtab_torchlint_using config; and test $_shtab_torchlint_npos -eq 0' -ka "baseline cache-dir device exclude extend extend-exclude extend-fixable extend-per-file-ignores extend-safe-fixes extend-select extend-unsafe-fixes fail-on fix fixable force-exclude ignore min-speedup output-format per-file-ignores per-file-target-torch plugins preview respect-gitignore rules select show-fixes src target-torch timeout unfixable unsafe-fixes" -d 'a setting, such as select or rules.<name>.<option>'
-complete -c torchlint -n '_shtab_torchlint_using; and test $_shtab_torchlint_npos -ge 0' -a measure -d 'Time the example programs of rules, before and after the fix, on this machine. The results come first wherever torchlint shows or uses a speed-up.'
+complete -c torchlint -n '_shtab_torchlint_using; and test $_shtab_torchlint_npos -ge 0' -a measure -d 'Time the example programs of rules, before and after the fix, on this machine: the results come first wherever torchlint shows or uses a speed-up. With a command, time the script that it runs, as it is and with fixes, in copies of its project.'
 complete -c torchlint -n '_shtab_torchlint_using measure' -s h -l help -d 'show this help message and exit'
 complete -c torchlint -n '_shtab_torchlint_using measure' -l color -xka "auto\t always\t never\t" -d 'when to colour output (default: auto)'
 complete -c torchlint -n '_shtab_torchlint_using measure' -l device -xka "auto\t cuda\t cpu\t" -d 'the device to measure on (default: the GPU if there is one)'
-complete -c torchlint -n '_shtab_torchlint_using measure' -l budget -x -d 'stop after this time; run again to continue'
+complete -c torchlint -n '_shtab_torchlint_using measure' -l budget -x -d 'stop after this time (script: 600)'
 complete -c torchlint -n '_shtab_torchlint_using measure' -l again -d 'measure what has been measured once more'
+complete -c torchlint -n '_shtab_torchlint_using measure' -l unsafe-fixes -d 'include fixes that may change results'
+complete -c torchlint -n '_shtab_torchlint_using measure' -l select -xka "(_torchlint_rules)" -d 'rules whose fixes are measured: codes, prefixes, names or ALL (comma-separated)'
+complete -c torchlint -n '_shtab_torchlint_using measure' -l extend-select -xka "(_torchlint_rules)" -d 'rules in addition to the selected ones (comma-separated)'
+complete -c torchlint -n '_shtab_torchlint_using measure' -l ignore -xka "(_torchlint_rules)" -d 'rules whose fixes are not measured (comma-separated)'
+complete -c torchlint -n '_shtab_torchlint_using measure' -l steps -x -d 'steps to compare (default: 200)'
+complete -c torchlint -n '_shtab_torchlint_using measure' -l warmup -x -d 'steps before these (default: 20)'
+complete -c torchlint -n '_shtab_torchlint_using measure' -l apply -d 'apply the fixes that pay without asking'
 complete -c torchlint -n '_shtab_torchlint_using measure; and test $_shtab_torchlint_npos -ge 0' -ka "(_torchlint_rule)" -d 'rules, such as TL101 or missing-eval (default: all)'
 complete -c torchlint -n '_shtab_torchlint_using; and test $_shtab_torchlint_npos -ge 0' -a profile -d 'Run a training script, record some of its steps with torch.profiler, and stop it. The script needs no changes; torch must be installed where it runs.'
 complete -c torchlint -n '_shtab_torchlint_using profile' -s h -l help -d 'show this help message and exit'

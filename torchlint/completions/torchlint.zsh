@@ -17,7 +17,7 @@ _shtab_torchlint_commands() {
     families:'List the families of rules.'
     generate-shell-completion:'Print a script that completes the arguments of torchlint.'
     help:'Print the help of torchlint or of a command.'
-    measure:'Time the example programs of rules, before and after the fix, on this machine. The results come first wherever torchlint shows or uses a speed-up.'
+    measure:'Time the example programs of rules, before and after the fix, on this machine: the results come first wherever torchlint shows or uses a speed-up. With a command, time the script that it runs, as it is and with fixes, in copies of its project.'
     profile:'Run a training script, record some of its steps with torch.profiler, and stop it. The script needs no changes; torch must be installed where it runs.'
     rules:'List the rules.'
     server:'Run the language server, which editors start: LSP over standard input and output.'
@@ -155,8 +155,15 @@ _shtab_torchlint_measure_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--color[when to colour output (default\: auto)]:color:(auto always never)"
   "--device[the device to measure on (default\: the GPU if there is one)]:device:(auto cuda cpu)"
-  "--budget[stop after this time\; run again to continue]:SECONDS:"
+  "--budget[stop after this time (script\: 600)]:SECONDS:"
   "--again[measure what has been measured once more]"
+  "--unsafe-fixes[include fixes that may change results]"
+  "*--select[rules whose fixes are measured\: codes, prefixes, names or ALL (comma-separated)]:RULES:_torchlint_rules"
+  "*--extend-select[rules in addition to the selected ones (comma-separated)]:RULES:_torchlint_rules"
+  "*--ignore[rules whose fixes are not measured (comma-separated)]:RULES:_torchlint_rules"
+  "--steps[steps to compare (default\: 200)]:steps:"
+  "--warmup[steps before these (default\: 20)]:warmup:"
+  "--apply[apply the fixes that pay without asking]"
   "*:rules, such as TL101 or missing-eval (default\: all):_torchlint_rule"
 )
 

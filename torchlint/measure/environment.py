@@ -21,7 +21,7 @@ from torchlint.measure.process import ROOT
 DeviceType = Literal["cuda", "cpu"]
 
 #: The files that determine a figure.
-HARNESS = ("intervals.py", "measure.py", "process.py", "worker.py")
+HARNESS = ("counters.py", "intervals.py", "measure.py", "process.py", "worker.py")
 SHARED_MEMORY = 2 << 30  #: bytes of shared memory that loader workers need for their batches
 
 

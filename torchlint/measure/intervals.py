@@ -47,17 +47,23 @@ class Interval:
         return (self.high - self.low) / (self.high + self.low)
 
 
-def ratio_interval(before: Sequence[float], after: Sequence[float], resamples: int = RESAMPLES) -> Interval:
+def ratio_interval(
+    before: Sequence[float],
+    after: Sequence[float],
+    resamples: int = RESAMPLES,
+    middle: Callable[[Sequence[float]], float] = median,
+) -> Interval:
     """The ratio of the medians with its percentile bootstrap interval (Efron and Tibshirani 1993, chapter 13).
 
     The two series were taken in turn and are resampled in pairs: what slows the machine down for a while slows both,
-    and does not widen the interval. Seeded, so that the same samples give the same interval.
+    and does not widen the interval. Seeded, so that the same samples give the same interval. `middle` takes the place
+    of the median.
     """
     if len(before) != len(after) or not before:
         raise ValueError("the two series must be of one length, and not empty")
-    ratios = sorted(median(drawn(before)) / median(drawn(after)) for drawn in _resamples(len(before), resamples))
+    ratios = sorted(middle(drawn(before)) / middle(drawn(after)) for drawn in _resamples(len(before), resamples))
     low, high = ratios[round(0.025 * (resamples - 1))], ratios[round(0.975 * (resamples - 1))]
-    return Interval(median(before) / median(after), low, high)
+    return Interval(middle(before) / middle(after), low, high)
 
 
 @lru_cache(maxsize=len(LOOKS))

@@ -12,14 +12,14 @@ import json
 import os
 import signal
 import sys
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from time import perf_counter
 from types import ModuleType
 from typing import Any
 
 import torch
+
+from torchlint.measure.counters import counting_synchronizations, counting_warnings, peak_memory, reset_peak_memory
 
 
 def numbers(result: Any) -> torch.Tensor:
@@ -100,51 +100,10 @@ class Worker:
 
     def count(self) -> dict[str, Any]:
         """Peak memory in bytes, and on CUDA how often the host waits for the device, in one more run."""
-        with peak_memory(self.device) as peak, counting_warnings() as caught, watching_synchronizations(self.device):
+        reset_peak_memory(self.device)
+        with counting_synchronizations(self.device) as waits:
             seconds, _ = self.run()
-        waits = sum("called a synchronizing CUDA operation" in str(warning.message) for warning in caught)
-        return {"seconds": seconds, "peak memory": peak[0], "host synchronizations": waits}
-
-
-@contextmanager
-def counting_warnings() -> Iterator[list[warnings.WarningMessage]]:
-    """Every warning, also one that was shown before."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield caught
-
-
-@contextmanager
-def watching_synchronizations(device: str) -> Iterator[None]:
-    """On CUDA, make torch warn at each operation for which the host waits."""
-    if device != "cuda":
-        yield
-        return
-    torch.cuda.set_sync_debug_mode("warn")
-    try:
-        yield
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
-
-
-@contextmanager
-def peak_memory(device: str) -> Iterator[list[int]]:
-    """After the block: the most bytes of tensors on the device at once; on a CPU, of the process where Linux tells."""
-    peak = [0]
-    if device == "cuda":
-        torch.cuda.reset_peak_memory_stats()
-        yield peak
-        peak[0] = torch.cuda.max_memory_allocated()
-        return
-    try:
-        with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
-            file.write("5")  # starts the high-water mark anew (proc(5))
-    except OSError:
-        yield peak
-        return
-    yield peak
-    with open("/proc/self/status", encoding="ascii", errors="replace") as file:
-        peak[0] = next((int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM:")), 0)
+        return {"seconds": seconds, "peak memory": peak_memory(self.device), "host synchronizations": waits[0]}
 
 
 def compiled_graphs() -> int:

@@ -14,10 +14,11 @@ from typing import TextIO
 from torchlint.measure.figures import ratio
 from torchlint.output.colour import console
 from torchlint.rule.evidence import Evidence, measurements
-from torchlint.rule.rule import HEADINGS, Rule
+from torchlint.rule.rule import HEADINGS, REPORTED, Rule
 
 #: The sections of a page: those of the docstring, and what torchlint adds.
-_ORDER = (*HEADINGS[: HEADINGS.index("Fix safety")], "Evidence", *HEADINGS[HEADINGS.index("Fix safety") :], "Options")
+_FIX = HEADINGS.index("Fix safety")
+_ORDER = (*HEADINGS[:_FIX], "Evidence", REPORTED, *HEADINGS[_FIX:], "Options")
 
 
 def fix_kind(rule: Rule) -> str:
@@ -38,6 +39,8 @@ def page(rule: Rule, measured: Sequence[Evidence] | None = None) -> str:
         del sections["Use instead"]
     if measured:
         sections["Evidence"] = "\n".join([*_EVIDENCE_HEAD, *map(_measured, measured)])
+    if REPORTED in content.sections:
+        sections[REPORTED] = f"{_REPORTED_HEAD}\n\n{content.sections[REPORTED]}"
     if rule.options:
         options = "\n".join(f"- `{name}` (default: `{value!r}`)" for name, value in rule.options.items())
         sections["Options"] = f"In `[tool.torchlint.rules.{rule.name}]`:\n\n{options}"
@@ -75,6 +78,7 @@ def _change(example: str, instead: str) -> str:
     return "\n\n".join(filter(None, said))
 
 
+_REPORTED_HEAD = "Figures that others measured with their programs. torchlint has not repeated these measurements."
 _EVIDENCE_HEAD = ("| size | verdict | speed-up [95 % interval] | device | torch | date |", "|---|---|---|---|---|---|")
 
 

@@ -3,71 +3,16 @@
 from __future__ import annotations
 
 import ast
-from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from collections.abc import Sequence
 
 from torchlint.profile.code import File, Files, Frame, is_within, whole
 from torchlint.profile.sites import Sites, name_of, rows_of_calls, sites_of
-from torchlint.profile.trace import STEP, Interval, Kind, Trace
+from torchlint.profile.times import Interval, Times
+from torchlint.profile.trace import STEP, Kind, Trace
 
 #: Of so many calls in a call, the names are kept.
 _INNER = 12
-
-
-def united(intervals: Iterable[Interval]) -> list[Interval]:
-    """The union of intervals, sorted."""
-    found: list[Interval] = []
-    for start, end in sorted(intervals):
-        if found and start <= found[-1][1]:
-            found[-1] = found[-1][0], max(end, found[-1][1])
-        else:
-            found.append((start, end))
-    return found
-
-
-class Union:
-    """A union of intervals, of which parts are measured."""
-
-    def __init__(self, intervals: Iterable[Interval]) -> None:
-        self.intervals = united(intervals)
-        self._starts = [start for start, _ in self.intervals]
-        self._sums = [0.0, *accumulate(end - start for start, end in self.intervals)]
-
-    @property
-    def length(self) -> float:
-        """How long all of it takes."""
-        return self._sums[-1]
-
-    def within(self, start: float, end: float) -> float:
-        """How much of it is between two times."""
-        return max(self._until(end) - self._until(start), 0.0)
-
-    def common(self, other: Union) -> float:
-        """How much of it is in another union as well."""
-        if len(self.intervals) > len(other.intervals):
-            return other.common(self)
-        return sum(other.within(start, end) for start, end in self.intervals)
-
-    def intersection(self, other: Union) -> Union:
-        """What two unions have in common."""
-        found = []
-        for start, end in self.intervals:
-            index = max(bisect_right(other._starts, start) - 1, 0)
-            while index < len(other.intervals) and other.intervals[index][0] < end:
-                low, high = other.intervals[index]
-                if min(end, high) > max(start, low):
-                    found.append((max(start, low), min(end, high)))
-                index += 1
-        return Union(found)
-
-    def _until(self, time: float) -> float:
-        index = bisect_right(self._starts, time)
-        if not index:
-            return 0.0
-        start, end = self.intervals[index - 1]
-        return self._sums[index - 1] + min(time, end) - start
 
 
 class _Call:
@@ -97,7 +42,7 @@ class Activity:
     def __init__(self, trace: Trace, files: Files) -> None:
         thread = trace.main_thread()
         self.thread = thread
-        self.steps = Union(trace.steps(thread))
+        self.steps = Times(trace.steps(thread))
         self.count = len(trace.steps(thread))
         self.lines: dict[tuple[File, int], list[Interval]] = defaultdict(list)
         self.functions: dict[tuple[File, object], list[Interval]] = defaultdict(list)
@@ -135,7 +80,10 @@ class Activity:
             name = trace.name(event)
             frame = files.frame(name) if trace.kinds[event] == Kind.PYTHON else None
             if run is not None and call is None:
-                call = _Call(name, (start, end), frame.row if frame and frame.is_expression else _row(trace, event))
+                row = _row(trace, event)
+                if not row and frame is not None and frame.is_comprehension and frame.file is run.frame.file:
+                    row = frame.row
+                call = _Call(name, (start, end), row)
                 run.calls.append(call)
             elif call is not None and len(call.inner) < _INNER and trace.kinds[event] == Kind.PYTHON:
                 call.inner.append(name)
@@ -144,7 +92,8 @@ class Activity:
                 continue
             if call is not None:
                 call.own.append((start, end))
-            open_runs.append(_Run(frame, (start, end), is_older=not has_ended))
+            is_older = not has_ended and frame.row > getattr(frame.node, "lineno", 1)
+            open_runs.append(_Run(frame, (start, end), is_older=is_older))
             stack.append((end, open_runs[-1], None))
         while open_runs:
             self._close(open_runs.pop())

@@ -17,8 +17,9 @@ from torchlint.source.source import Source, SourceError
 _FRAME = re.compile(r"(?P<path>[^<].*)\((?P<row>\d{1,9})\): (?P<name>.+)")
 #: Folders of code that is installed.
 _INSTALLED = re.compile(r"(^|/)(site-packages|dist-packages|lib/python\d[\d.]*)/")
-#: Frames of expressions, which have the row of the expression.
-_EXPRESSIONS = frozenset({"<lambda>", "<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
+#: Frames of expressions, which have the row of the expression; the first ones run where they are written.
+_COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>"})
+_EXPRESSIONS = _COMPREHENSIONS | {"<lambda>", "<genexpr>"}
 _MODULE = "<module>"
 
 Rows = tuple[int, int]
@@ -35,9 +36,9 @@ class Frame:
     node: ast.Module | _Function | None  #: None: an expression
 
     @property
-    def is_expression(self) -> bool:
-        """Whether it is an expression, such as a lambda or a comprehension."""
-        return self.node is None
+    def is_comprehension(self) -> bool:
+        """Whether it is a comprehension, which runs where it is written."""
+        return self.name in _COMPREHENSIONS
 
 
 class File:

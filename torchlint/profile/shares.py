@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 
 from torchlint.engine.results import Result
 from torchlint.findings.diagnostic import Diagnostic, Share
-from torchlint.profile.activity import Activity, Union
+from torchlint.profile.activity import Activity
 from torchlint.profile.code import File, Files, header, whole
-from torchlint.profile.trace import Interval, Kind, Trace
+from torchlint.profile.times import Interval, Times
+from torchlint.profile.trace import Kind, Trace
 from torchlint.source import reading
 from torchlint.source.source import Source
 
-#: The parts of the time under a finding that are told apart, with what their events' names begin with.
+#: The parts of the time of a finding that are shown, with the beginnings of the names of their events.
 _PARTS = {
     "DataLoader": ("enumerate(DataLoader)#",),
     "reads and waits": (
@@ -62,7 +63,7 @@ class Profile:
         self._activity = Activity(trace, self._files)
         self._gpu = Gpu(trace)
         self._parts = {
-            label: Union(
+            label: Times(
                 trace.interval(event)
                 for kind in (Kind.OPERATOR, Kind.ANNOTATION, Kind.RUNTIME)
                 for event in trace.of_kind(kind)
@@ -100,7 +101,7 @@ class Profile:
             for one in (finding, *finding.others):
                 where, more = self._of_statement(file, source, one)
                 intervals += more
-        covered = Union(intervals).intersection(self._activity.steps)
+        covered = Times(intervals).intersection(self._activity.steps)
         if not covered.length:
             return Share()
         parts = [(label, covered.common(union)) for label, union in self._parts.items()]
@@ -138,8 +139,8 @@ class Profile:
         name, intervals = self._timed[begin]
         loops = list(self._noted_loops(file, source, finding))
         if loops:
-            runs = Union(one for path, loop in loops for one in self._activity.of_rows(path, *header(loop)))
-            intervals = Union(intervals).intersection(runs).intervals
+            runs = Times(one for path, loop in loops for one in self._activity.of_rows(path, *header(loop)))
+            intervals = Times(intervals).intersection(runs).intervals
         return name, intervals
 
     def _named(self, begin: str) -> tuple[str, list[Interval]]:
@@ -167,28 +168,35 @@ class Profile:
             if other is not None and isinstance(loop, ast.For | ast.AsyncFor):
                 yield other, loop
 
-    def _flagged(self) -> Iterator[tuple[File, ast.stmt | None]]:
-        """The statements that findings are about."""
-        for file, result in zip(self._files.all, self._results, strict=True):
-            for finding in result.diagnostics:
-                for one in (finding, *finding.others):
-                    yield from ((file, file.statements.get(row)) for row in range(one.rows[0], one.rows[1] + 1))
-                if finding.code in self._events and result.source is not None:
-                    yield from self._noted_loops(file, result.source, finding)
-
     def hot_places(self, limit: int = 5) -> list[HotPlace]:
         """The statements without a finding that take most of the steps, without checked functions that they call."""
-        activity, flagged = self._activity, set(self._flagged())
+        activity, flagged, events = self._activity, set(self._flagged()), self._events_of_findings()
         found: list[HotPlace] = []
         for (file, row, function), time in sorted(activity.own.items(), key=lambda item: -item[1]):
             fraction = time / activity.steps.length
             if fraction < _HOT or len(found) == limit:
                 break
             statement = file.statements.get(row)
-            if statement is None or (file, statement) not in flagged:
-                text = file.source.line(row).strip() if statement else ""
-                found.append(HotPlace(file.path, row, function, min(fraction, 1.0), time / self.steps, text))
+            if statement is not None:
+                runs = Times(activity.of_rows(file, *header(statement)))
+                if (file, statement) in flagged or any(runs.contains(*event) for event in events):
+                    continue
+            text = file.source.line(row).strip() if statement else ""
+            found.append(HotPlace(file.path, row, function, min(fraction, 1.0), time / self.steps, text))
         return found
+
+    def _flagged(self) -> Iterator[tuple[File, ast.stmt | None]]:
+        """The statements that findings are about."""
+        for file, result in zip(self._files.all, self._results, strict=True):
+            for finding in result.diagnostics:
+                for one in (finding, *finding.others):
+                    yield from ((file, file.statements.get(row)) for row in range(one.rows[0], one.rows[1] + 1))
+
+    def _events_of_findings(self) -> list[Interval]:
+        """When the events take place that findings are about."""
+        codes = {finding.code for result in self._results for finding in result.diagnostics}
+        begins = {self._events[code] for code in codes if code in self._events}
+        return [one for begin in begins for one in self._timed.get(begin, ("", []))[1]]
 
 
 class Gpu:
@@ -197,7 +205,7 @@ class Gpu:
     def __init__(self, trace: Trace) -> None:
         launches = {trace.links[event]: event for event in trace.of_kind(Kind.RUNTIME) if trace.links[event] > 0}
         self._launches = {event: launches.get(trace.links[event]) for event in trace.of_kind(Kind.GPU)}
-        self.busy = Union(trace.interval(event) for event in self._launches)
+        self.busy = Times(trace.interval(event) for event in self._launches)
         started = [(host, event) for event, host in self._launches.items() if host is not None]
         self._started = sorted((trace.starts[host], *trace.interval(event)) for host, event in started)
         self._times = [start for start, *_ in self._started]
@@ -206,13 +214,13 @@ class Gpu:
         """The call of the host that starts some work of the GPU."""
         return self._launches[event]
 
-    def started_in(self, covered: Union) -> tuple[int, float]:
+    def started_in(self, covered: Times) -> tuple[int, float]:
         """How many pieces of GPU work the host starts during some time, and how long the GPU works on them."""
         intervals: list[Interval] = []
         for start, end in covered.intervals:
             low, high = bisect_left(self._times, start), bisect_left(self._times, end)
             intervals += [(begin, finish) for _, begin, finish in self._started[low:high]]
-        return len(intervals), Union(intervals).length
+        return len(intervals), Times(intervals).length
 
 
 def _is_same(one: str, other: str) -> bool:

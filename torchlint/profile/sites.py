@@ -19,7 +19,8 @@ _NETWORK = "nn.Module"
 #: Functions that only call another one, which is what the code names.
 _WRAPPERS = frozenset({"wrapper", "inner", "_fn", "decorate_context", "wrapped", "decorated", "fn"})
 
-#: The operators that Python's own notation runs.
+#: What the names of operators begin with. Only those that Python's own notation runs are not in the event of a call.
+_ATEN = "aten::"
 _OPERATORS: dict[type[ast.AST], tuple[str, ...]] = {
     ast.Add: ("add",),
     ast.Sub: ("sub", "rsub"),
@@ -41,7 +42,9 @@ _OPERATORS: dict[type[ast.AST], tuple[str, ...]] = {
     ast.Invert: ("bitwise_not",),
 }
 _READS = ("item", "is_nonzero", "_local_scalar_dense")
-_ITEMS = ("select", "slice", "index", "unsqueeze", "copy", "index_put", "fill", "__getitem__", "__setitem__")
+_ITEMS = ("select", "slice", "index", "unsqueeze", "copy", "index_put", "fill", *_READS)
+#: Types that read a tensor which they are called with.
+_READERS = frozenset({"float", "int", "bool", "complex", "range", "slice"})
 
 
 def sites_of(frame: Frame) -> Sites:
@@ -57,8 +60,8 @@ def sites_of(frame: Frame) -> Sites:
 
 def name_of(event: str, inner: Sequence[str]) -> str:
     """What the code calls that an event is named after; ``inner`` are the calls in it, outermost first."""
-    if event.startswith("aten::"):
-        return event[6:].rstrip("_") or event
+    if event.startswith(_ATEN):
+        return event.rstrip("_")
     if event.startswith("nn.Module: "):
         return _NETWORK
     match = _BUILT_IN.match(event) or _PYTHON.fullmatch(event)
@@ -141,37 +144,36 @@ def _defined(tree: ast.Module) -> frozenset[str]:
 
 def _names(node: ast.AST, defined: frozenset[str]) -> Iterator[str]:
     """What may run for a node."""
+    operators: tuple[str, ...] = ()
     if isinstance(node, ast.Call):
         yield from _called(node.func, defined)
+        if isinstance(node.func, ast.Name) and node.func.id in _READERS:
+            operators = _READS
     elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
-        yield from ("__iter__", "__next__", "unbind")
+        yield from ("__iter__", "__next__")
+        operators = ("unbind",)
     elif isinstance(node, ast.withitem):
-        yield from ("__enter__", "__exit__", "__init__")
+        yield from ("__enter__", "__exit__")
     elif isinstance(node, ast.If | ast.While | ast.Assert | ast.IfExp | ast.BoolOp | ast.Not):
-        yield from _READS
+        operators = _READS
     elif isinstance(node, ast.Subscript):
-        yield from _ITEMS
+        yield from ("__getitem__", "__setitem__")
+        operators = _ITEMS
     else:
-        yield from _OPERATORS.get(type(node), ())
+        operators = _OPERATORS.get(type(node), ())
+    yield from (_ATEN + name for name in operators)
 
 
 def _called(function: ast.expr, defined: frozenset[str]) -> Iterator[str]:
-    if isinstance(function, ast.Name):
-        yield function.id
-        if function.id in ("float", "int", "bool"):
-            yield from _READS
-        elif function.id not in defined:
-            yield _NETWORK
-        if function.id[:1].isupper():
-            yield "__init__"
-    elif isinstance(function, ast.Attribute):
-        yield function.attr
-        root: ast.expr = function
-        while isinstance(root, ast.Attribute | ast.Subscript):
-            root = root.value
-        if isinstance(root, ast.Name) and root.id == "self":
-            yield _NETWORK
-        if function.attr[:1].isupper():
-            yield "__init__"
-    else:
+    """The names of the events of a call: of a function, of a class, or of a network in an attribute or a variable."""
+    root = function
+    while isinstance(root, ast.Attribute | ast.Subscript):
+        root = root.value
+    name = getattr(function, "id", "") or getattr(function, "attr", "")
+    if name:
+        yield name
+    if name[:1].isupper():
+        yield "__init__"
+    known = name in defined if isinstance(function, ast.Name) else getattr(root, "id", "self") != "self"
+    if not known:
         yield _NETWORK

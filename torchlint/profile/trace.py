@@ -8,7 +8,9 @@ from collections import Counter
 from collections.abc import Iterator
 from enum import IntEnum
 
-#: More events than this are not read: they would take more than about half a gigabyte of memory.
+from torchlint.profile.times import Interval
+
+#: More events than this are not read: so many take 640 MB of memory.
 MAX_EVENTS = 4_000_000
 #: Characters of all different names and stacks.
 _MAX_TEXT = 50_000_000
@@ -51,8 +53,6 @@ KINDS = {
     "memcpy": Kind.GPU,
     "memset": Kind.GPU,
 }
-
-Interval = tuple[float, float]
 
 
 class Trace:

@@ -37,6 +37,9 @@ HEADINGS = (
     "When to ignore",
     "References",
 )
+#: A heading that a docstring may have before the last one: a list of figures that others measured, each with its
+#: device, its year and its source.
+REPORTED = "Reported elsewhere"
 
 
 @dataclass(frozen=True)
