@@ -166,7 +166,7 @@ def test_lists_of_rules_are_completed_after_a_comma(folder: Path, complete: Comp
 def test_values_are_completed(folder: Path, complete: Complete) -> None:
     assert complete(folder, "torchlint --output-format g") == starting(set(FORMATS), "g")
     assert complete(folder, "torchlint rules --output-format ") == {"text", "json"}
-    assert complete(folder, "torchlint --sort s") == {"speedup"}
+    assert complete(folder, "torchlint --sort g") == {"gain"}
     assert complete(folder, "torchlint --device ") == {"GPU", "CPU"}
     assert complete(folder, "torchlint config min") == starting(set(KEYS), "min")
     assert complete(folder, "torchlint generate-shell-completion ") == set(SHELLS)

@@ -205,10 +205,10 @@ def test_the_others_have_none_and_say_so_before_anything_is_fixed(
     assert (project / "a.py").read_text() == "x = LOUD\n"
 
 
-def test_sorting_by_speedup_leaves_reports_by_file_as_they_are(project: Path, torchlint_in: RunTorchlint) -> None:
+def test_sorting_by_gain_leaves_reports_by_file_as_they_are(project: Path, torchlint_in: RunTorchlint) -> None:
     (project / "a.py").write_text("x = LOUD\nx = LOUD\n")
     for name in sorted(formats.BY_FILE):
-        sort = torchlint_in(project, "--sort", "speedup", "--device", "CPU", "--output-format", name)
+        sort = torchlint_in(project, "--sort", "gain", "--device", "CPU", "--output-format", name)
         assert sort.stdout == torchlint_in(project, "--output-format", name).stdout != "", sort.stderr
 
 

@@ -1,4 +1,4 @@
-"""``--min-speedup``, ``--device`` and ``--sort speedup``: what was measured decides what is run and shown first."""
+"""``--min-speedup``, ``--device`` and ``--sort gain``: what was measured decides what is run and shown first."""
 
 from __future__ import annotations
 
@@ -173,11 +173,22 @@ def test_findings_are_sorted_by_what_their_rules_brought(
     by_place = [(file, code) for file in ("a.py", "b.py") for code in ("TL101", "TL102", "TL201")]
     assert shown(capsys) == by_place
     by_gain = [(file, code) for code in ("TL201", "TL101", "TL102") for file in ("a.py", "b.py")]
-    assert shown(capsys, "--sort", "speedup") == by_gain
+    assert shown(capsys, "--sort", "gain") == by_gain
     on_cpu = [("a.py", "TL101"), ("b.py", "TL101")]
-    assert shown(capsys, "--sort", "speedup", "--device", "CPU") == on_cpu + [
+    assert shown(capsys, "--sort", "gain", "--device", "CPU") == on_cpu + [
         place for place in by_place if place[1] != "TL101"
     ]
+
+
+def test_without_measurements_warnings_come_before_information(
+    two_files: Path, measured: Measured, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured({"TL201": [one(H200, 1.0, 3.0)]})
+    split = "def f(x):\n    return torch.log(torch.softmax(x, dim=1))\n"
+    (two_files / "a.py").write_text(f"import torch\n\n\n{split}")
+    arguments = ["--extend-select", "TL710", "--ignore", "TL102"]
+    assert shown(capsys, *arguments) == [("a.py", "TL710"), ("b.py", "TL101"), ("b.py", "TL201")]
+    assert shown(capsys, *arguments, "--sort", "gain") == [("b.py", "TL201"), ("b.py", "TL101"), ("a.py", "TL710")]
 
 
 def test_the_summary_counts_files_as_ever(
@@ -188,7 +199,7 @@ def test_the_summary_counts_files_as_ever(
     arguments = ["--isolated", "--select", "TL101,TL201", "--output-format", "concise"]
     run(arguments)
     plain = capsys.readouterr().out.splitlines()
-    run([*arguments, "--sort", "speedup"])
+    run([*arguments, "--sort", "gain"])
     by_gain = capsys.readouterr().out.splitlines()
     assert sorted(by_gain) == sorted(plain) and by_gain != plain
     assert by_gain[-1] == plain[-1]
@@ -206,7 +217,7 @@ def test_the_command_line(tmp_path: Path, torchlint_in: RunTorchlint) -> None:
     (tmp_path / "torchlint.toml").write_text(f"device = 'CPU'\nmin-speedup = {above}\n")
     assert "TL101" not in torchlint_in(tmp_path).stdout
     assert "TL101" in torchlint_in(tmp_path, "--min-speedup", "0").stdout
-    for arguments in (["--device", "abacus"], ["--sort", "speedup", "--device", "abacus"]):
+    for arguments in (["--device", "abacus"], ["--sort", "gain", "--device", "abacus"]):
         done = torchlint_in(tmp_path, *arguments)
         assert done.returncode == 2
         assert done.stderr.startswith("error: command line: nothing was measured on 'abacus'; `device` may be ")
@@ -235,13 +246,13 @@ def test_sorting_without_figures_of_a_gpu_warns_once(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.py").write_text("x = 1\n")
     measured({"TL101": [one(XEON, 2.0)]})
-    assert run(["--isolated", "--sort", "speedup"]) == 0
+    assert run(["--isolated", "--sort", "gain"]) == 0
     said = capsys.readouterr().err
-    assert said == "warning: --sort speedup: there are no measurements on a GPU yet; those on a CPU are used\n"
-    with pytest.raises(UsageError, match="--sort speedup: nothing was measured on a GPU yet; `device` may be CPU"):
-        run(["--isolated", "--sort", "speedup", "--device", "GPU"])
+    assert said == "warning: --sort gain: there are no measurements on a GPU yet; those on a CPU are used\n"
+    with pytest.raises(UsageError, match="--sort gain: nothing was measured on a GPU yet; `device` may be CPU"):
+        run(["--isolated", "--sort", "gain", "--device", "GPU"])
     measured({})
-    assert run(["--isolated", "--sort", "speedup"]) == 0
+    assert run(["--isolated", "--sort", "gain"]) == 0
     said = capsys.readouterr().err
-    assert said == "warning: --sort speedup: there are no measurements yet; findings are sorted by location\n"
+    assert said == "warning: --sort gain: there are no measurements yet; findings are sorted by severity\n"
     assert parser().parse_args([]).sort == "location"

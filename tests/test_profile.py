@@ -377,7 +377,6 @@ def test_odd_events_are_left_out(folder: Path, capsys: pytest.CaptureFixture[str
         (["--watch"], "--profile and --watch exclude each other"),
         (["--add-noqa"], "--profile and --add-noqa exclude each other"),
         (["--statistics"], "--profile and --statistics exclude each other"),
-        (["--sort", "speedup"], "leave out --sort speedup"),
         (["-"], "--profile needs files"),
     ],
 )

@@ -147,6 +147,8 @@ def _wrap(module: Module, mode: cst.BaseExpression, rest: Sequence[cst.CSTNode])
 
     if any(suspension_in(module.tree, item) is not None or _trains(module, item) for item in rest):
         return None
+    if not any(module.tree.calls_in(item) for item in rest):
+        return None  # what it was meant for is elsewhere
     statement = module.tree.parent(mode)
     deleted = None if statement is None else edits.delete_statement(module, statement)
     header = f"{module.code(mode)}{'' if isinstance(mode, cst.Call) else '()'}"

@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.syntax.dotted import called_name, dotted_name, last_part
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
 
@@ -17,6 +17,11 @@ from ._sites import Compile, CompileSites
 
 #: Methods that a compiled wrapper runs compiled.
 _COMPILED = frozenset({"forward", "__call__"})
+#: Methods of library classes that run layers, by the package of the class.
+_OF_LIBRARIES = {
+    "transformers": ("generate", "get_image_features", "get_text_features", "get_audio_features"),
+    "diffusers": ("encode", "decode"),
+}
 #: How many methods deep a method is followed to a forward.
 _DEPTH = 2
 
@@ -33,7 +38,9 @@ class Bypass:
     @property
     def calls_itself(self) -> bool:
         """Whether the method runs the network by ``self(...)``, which ``Module.compile()`` compiles."""
-        return self.method is None or (self.forward is not None and dotted_name(self.forward.func) == "self")
+        if self.method is None:
+            return called_name(self.call) == "generate"
+        return self.forward is not None and dotted_name(self.forward.func) == "self"
 
 
 class Bypasses:
@@ -73,14 +80,13 @@ class Bypasses:
             forward = self._forward_in(method, _DEPTH)
             if forward is not None and not self._is_compiled(method):
                 return Bypass(call, method, site, forward)
-        if methods or func.attr.value != "generate" or not self._is_of_transformers(func.value):
-            return None
-        return Bypass(call, None, site, None)
+        return None if methods or not self._is_of_library(func) else Bypass(call, None, site, None)
 
-    def _is_of_transformers(self, network: cst.BaseExpression) -> bool:
-        """Whether a network is one of transformers, whose cache does not have ``generate`` compile it by itself."""
-        names = {self._module.value(network).name}
-        return any(name.startswith("transformers.") for name in names) and "static" not in self._module.own_text
+    def _is_of_library(self, func: cst.Attribute) -> bool:
+        """Whether a method of a library runs layers; with a static cache, ``generate`` is compiled by itself."""
+        package = self._module.value(func.value).name.partition(".")[0]
+        is_listed = func.attr.value in _OF_LIBRARIES.get(package, ())
+        return is_listed and (func.attr.value != "generate" or "static" not in self._module.own_text)
 
     def _forward_in(self, method: cst.FunctionDef, depth: int) -> cst.Call | None:
         """The call by which a method runs its network, or layers of it: ``self(x)`` before any other."""

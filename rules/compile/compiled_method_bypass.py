@@ -20,8 +20,9 @@ class CompiledMethodBypass(Rule):
 
     ## What it does
     Flags `model.generate(...)`, `model.encode(...)` and other methods of a `model = torch.compile(model)`, if the
-    method runs the network or layers of it. The class may be in another file. Of networks of `transformers`,
-    `generate` is reported, unless the file speaks of a static cache, with which `generate` compiles by itself.
+    method runs the network or layers of it. The class may be in another file. Of networks of `diffusers`, `encode` and
+    `decode` are reported, and of `transformers` `get_image_features` and the like, and `generate`, unless the file
+    speaks of a static cache, with which `generate` compiles by itself.
 
     Not reported are methods that run no layer (`model.parameters()`, `model.configure_optimizers()`), methods that are
     compiled themselves, and networks that are compiled in place by `model.compile()`.

@@ -97,7 +97,11 @@ class DataloaderInLoop(Rule):
         text = module.text[start:end]
         for edit in sorted(changed, key=lambda item: item.start, reverse=True):
             text = text[: edit.start - start] + edit.content + text[edit.end - start :]
-        inserted = None if "\n" in text else edits.insert_before(module, found.loop, text)
+        first, *others = text.splitlines()
+        indent = module.text[module.line_start(start) : start]
+        if any(not row.startswith(indent) or row.isspace() for row in others) or '"""' in text or "'''" in text:
+            return None
+        inserted = edits.insert_before(module, found.loop, first, *(row[len(indent) :] for row in others))
         if inserted is None:
             return None
         caution = "changes random augmentation, and the order of items from the second epoch on"

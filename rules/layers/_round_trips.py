@@ -97,7 +97,9 @@ class RoundTrips:
         arrays: set[str] = set()
         back: cst.Call | None = None
         behind = self._tree.index(start)
+        given: dict[str, int] = {}  # names that get another value, and where the statement ends that gives it
         for node in self._tree.nodes_in(function.body):
+            arrays.difference_update(name for name, end in given.items() if end < self._tree.index(node))
             if isinstance(node, cst.Call) and node is not start and self._takes_array(node, start, arrays):
                 name = self._module.name_of(node.func)
                 if name in _BACK:
@@ -112,6 +114,9 @@ class RoundTrips:
                     if not all(isinstance(target, (cst.Name, cst.Subscript)) for target in targets):
                         return None
                     arrays.update(target.value for target in targets if isinstance(target, cst.Name))
+                elif self._tree.parent(self._tree.parent(node) or node) is function.body:
+                    end = self._tree.last(node)
+                    given.update((item.target.value, end) for item in node.targets if isinstance(item.target, cst.Name))
         return back
 
     def _hands_out(self, node: cst.CSTNode, start: cst.Call, arrays: set[str]) -> bool:

@@ -80,12 +80,11 @@ class Pinning:
 
     def _collates_by_itself(self, loader: Call) -> bool:
         """Whether the loader uses the default collation: tensors, if the items are tensors and numbers."""
-        if (
-            loader.is_of_derived_class
-            or loader.argument("batch_size").literal() == "None"
-            or self.options_of(loader, "collate_fn")
-        ):
+        if loader.is_of_derived_class or loader.argument("batch_size").literal() == "None":
             return False
+        given = self.options_of(loader, "collate_fn")
+        if given:
+            return all(isinstance(node, cst.Name) and node.value == "None" for node in given)
         return loader.argument("collate_fn").absent
 
     # -- options, passed directly or in a dict

@@ -108,7 +108,7 @@ def parser() -> Parser:
     report.add_argument("-o", "--output-file", metavar="FILE", help="write the report to a file")
     report.add_argument("--statistics", action="store_true", help="print the number of findings of each rule instead")
     report.add_argument(
-        "--sort", choices=("location", "speedup"), default="location", help="the order of findings (default: location)"
+        "--sort", choices=("location", "gain"), default="location", help="the order of findings (default: location)"
     )
     report.add_argument(
         "--profile", metavar="TRACE", help="show and sort by the share that each finding has of a torch.profiler trace"

@@ -50,7 +50,7 @@ def run(arguments: Sequence[str]) -> int:
     settings = settings_for(resolver, "")
     for warning in settings.warnings:
         report_warning(warning)
-    if options.sort == "speedup":
+    if options.sort == "gain":
         _check_device(options, settings, resolver)
     if options.profile is not None:
         from torchlint.commands.profiled import read
@@ -205,9 +205,8 @@ def _check_device(options: argparse.Namespace, settings: Settings, resolver: Res
     missing = nothing_on(settings.device)
     if any("device" in layer.values for layer in resolver.layers("")):
         if missing:
-            raise UsageError(f"--sort speedup: {missing}")
+            raise UsageError(f"--sort gain: {missing}")
     elif missing:
-        report_warning("--sort speedup: there are no measurements yet; findings are sorted by location")
-        options.sort = "location"
+        report_warning("--sort gain: there are no measurements yet; findings are sorted by severity")
     elif settings.device == "CPU":
-        report_warning(f"--sort speedup: {ON_CPU}")
+        report_warning(f"--sort gain: {ON_CPU}")

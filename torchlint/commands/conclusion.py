@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from torchlint.commands import CLEAN, FAULT, FINDINGS, UsageError, report_error, report_warning
@@ -13,7 +12,6 @@ from torchlint.settings.formats import FOR_PEOPLE
 
 if TYPE_CHECKING:
     from torchlint.engine.results import Mode, Result
-    from torchlint.findings.diagnostic import Diagnostic
     from torchlint.settings.files import Found
     from torchlint.settings.settings import Settings
 
@@ -80,8 +78,8 @@ def report(options: argparse.Namespace, settings: Settings, mode: Mode, results:
     if options.statistics:
         output.write_statistics(settings.output_format, shown, out, unsafe=settings.unsafe_fixes)
     else:
-        if settings.output_format not in formats.BY_FILE and (options.profile or options.sort == "speedup"):
-            shown = _largest_first(shown, _share if options.profile else partial(_speedup, device=settings.device))
+        if settings.output_format not in formats.BY_FILE and (options.profile or options.sort == "gain"):
+            shown = _by_gain(shown, settings.device)
         output.write(settings.output_format, shown, out, unsafe=settings.unsafe_fixes)
     if options.quiet or settings.output_format not in formats.FOR_PEOPLE or not results:
         return
@@ -100,26 +98,26 @@ def check_statistics(options: argparse.Namespace, settings: Settings) -> None:
         raise UsageError(f"--statistics cannot be shown as {settings.output_format}; it can as {known}")
 
 
-def _largest_first(results: Sequence[Result], measure: Callable[[Diagnostic], float]) -> list[Result]:
-    """One result per finding, those of the largest measure first."""
+def _by_gain(results: Sequence[Result], device: str) -> list[Result]:
+    """One result per finding, those first that pay most.
+
+    What counts is the share of a profile, then the measured speed-up of the rule, then the severity.
+    """
     from dataclasses import replace
+
+    from torchlint.findings.diagnostic import Severity
+    from torchlint.rule.evidence import gain
+
+    def order(result: Result) -> tuple[float, float, bool]:
+        finding = result.diagnostics[0]
+        measured = gain(finding.name, device)
+        share = finding.share.fraction if finding.share is not None else 0
+        speedup = measured.speedup if measured is not None else None
+        return share, speedup or 0, finding.severity is Severity.WARNING
 
     single = [replace(result, diagnostics=(one,)) for result in results for one in result.diagnostics]
     clean = [result for result in results if not result.diagnostics]
-    return sorted(single, key=lambda result: measure(result.diagnostics[0]), reverse=True) + clean
-
-
-def _share(finding: Diagnostic) -> float:
-    """What a finding takes of a profile; what is not in it comes last."""
-    return finding.share.fraction if finding.share is not None else 0
-
-
-def _speedup(finding: Diagnostic, device: str) -> float:
-    """The measured speed-up of a finding's rule, 0 without a figure."""
-    from torchlint.rule.evidence import gain
-
-    measured = gain(finding.name, device)
-    return (measured.speedup or 0) if measured is not None else 0
+    return sorted(single, key=order, reverse=True) + clean
 
 
 def _without_findings(result: Result) -> Result:

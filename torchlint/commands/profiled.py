@@ -26,8 +26,6 @@ def read(options: argparse.Namespace, settings: Settings) -> None:
             raise UsageError(f"--profile and --{name.replace('_', '-')} exclude each other")
     if settings.fix:
         raise UsageError("--profile and --fix exclude each other: the lines of a trace are those of the unfixed files")
-    if options.sort == "speedup":
-        raise UsageError("--profile sorts findings by their share: leave out --sort speedup")
     if "-" in options.paths:
         raise UsageError("--profile needs files: a trace has no lines of standard input")
     try:

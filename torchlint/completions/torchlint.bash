@@ -63,7 +63,7 @@ _shtab_torchlint___config_COMPGEN=_shtab_compgen_files
 _shtab_torchlint_check___color_choices=(auto always never)
 _shtab_torchlint_check___device_choices=(GPU CPU)
 _shtab_torchlint_check___output_format_choices=(full concise grouped json json-lines sarif github gitlab junit pylint rdjson azure)
-_shtab_torchlint_check___sort_choices=(location speedup)
+_shtab_torchlint_check___sort_choices=(location gain)
 _shtab_torchlint_check___fail_on_choices=(warning info)
 _shtab_torchlint_explain___color_choices=(auto always never)
 _shtab_torchlint_rules___color_choices=(auto always never)
@@ -88,7 +88,7 @@ _shtab_torchlint_pos_1_choices=(check explain rules families config measure prof
 _shtab_torchlint___color_choices=(auto always never)
 _shtab_torchlint___device_choices=(GPU CPU)
 _shtab_torchlint___output_format_choices=(full concise grouped json json-lines sarif github gitlab junit pylint rdjson azure)
-_shtab_torchlint___sort_choices=(location speedup)
+_shtab_torchlint___sort_choices=(location gain)
 _shtab_torchlint___fail_on_choices=(warning info)
 
 _shtab_torchlint_pos_0_nargs='*'

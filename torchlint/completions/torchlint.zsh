@@ -70,7 +70,7 @@ _shtab_torchlint_check_options=(
   "--output-format[one of full, concise, grouped, json, json-lines, sarif, github, gitlab, junit, pylint, rdjson, azure (default\: full) \[env\: TORCHLINT_OUTPUT_FORMAT\]]:FORMAT:(full concise grouped json json-lines sarif github gitlab junit pylint rdjson azure)"
   {-o,--output-file}"[write the report to a file \[env\: TORCHLINT_OUTPUT_FILE\]]:FILE:_files"
   "--statistics[print the number of findings of each rule instead]"
-  "--sort[the order of findings (default\: location)]:sort:(location speedup)"
+  "--sort[the order of findings (default\: location)]:sort:(location gain)"
   "--profile[show and sort by the share that each finding has of a torch.profiler trace]:TRACE:_files"
   "--timing[print the CPU time of phases, rules and files]"
   {-v,--verbose}"[also print settings files, versions and times]"

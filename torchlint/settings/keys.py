@@ -132,7 +132,7 @@ KEYS: Mapping[str, Key] = {
     "device": Key(
         Kind.STRING,
         "a GPU, or a CPU while there are no measurements on a GPU",
-        'Whose measurements `min-speedup` and `--sort speedup` use: "GPU", "CPU", or a part of a device\'s name. Of '
+        'Whose measurements `min-speedup` and `--sort gain` use: "GPU", "CPU", or a part of a device\'s name. Of '
         "several devices that match, the one with the largest speed-up counts.",
         'device = "CPU"',
     ),

@@ -21,7 +21,8 @@ _READING = re.compile(
     r"torch\.(linalg|special|fft|version)\.\w*[^\W_]|torch\.(compiler|distributed)\.(is|get)_\w+|"
     r"torch\.backends\.[\w.]+\.(is_\w+|version)|"
     r"numpy\.(?!copyto|fill_|load|place|put|save|set)\w+|math\.\w+|packaging\.[\w.]+|platform\.\w+|"
-    r"datetime\.[\w.]+|time\.(?!sleep)\w+|os\.(path\.\w+|getenv|getpid|environ\.get)|sys\.getsizeof|logging\.getLogger"
+    r"datetime\.[\w.]+|time\.(?!sleep)\w+|os\.(path\.\w+|getenv|getpid|environ\.get|sched_getaffinity)|"
+    r"(os|multiprocessing)\.cpu_count|sys\.getsizeof|logging\.getLogger"
 )
 #: Methods of tensors, modules, strings and containers that only read. ``get`` without arguments would be a queue's.
 _READING_METHODS = frozenset(
