@@ -48,6 +48,8 @@ class Clearing:
 
     def all(self) -> Iterator[UnclearedStep]:
         """The steps after which the gradients stay, in order: the first of each optimizer and loop."""
+        if _HOOKS.search(self._module.text):
+            return
         seen: set[tuple[frozenset[cst.CSTNode], cst.CSTNode]] = set()
         for call in self._module.methods("step"):
             found = self._at(call) if self._module.is_own(call) and is_step(call) else None
@@ -61,7 +63,7 @@ class Clearing:
     def _at(self, call: cst.Call) -> UnclearedStep | None:
         optimizer = self._stepped(call)
         loops = self._module.fact(Loops).around(call)
-        if optimizer is None or not loops or _HOOKS.search(self._module.text):
+        if optimizer is None or not loops:
             return None
         loop = loops[0].node
         backward = next((item for item in self._tree.calls_in(loop.body) if is_backward(item)), None)

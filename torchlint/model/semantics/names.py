@@ -30,6 +30,8 @@ class Names:
     def __init__(self, tree: Tree, links: Links) -> None:
         self._tree = tree
         self._links = links
+        self._homes: dict[cst.Name, Scope | None] = {}
+        self._members: dict[cst.Attribute, list[Binding] | None] = {}
         self._resolved: dict[cst.CSTNode, str | None] = {}
         #: What all bindings of a name in a scope but those of loops agree on, by the number of aliases before it.
         self._agreed: dict[tuple[Scope, str, int], str | None] = {}
@@ -50,7 +52,11 @@ class Names:
 
     def home_of(self, name: cst.Name) -> Scope | None:
         """The scope that binds this name where it is used."""
-        return self.scope_with(name.value, self._tree.scope_of(name))
+        try:
+            return self._homes[name]
+        except KeyError:
+            found = self._homes[name] = self.scope_with(name.value, self._tree.scope_of(name))
+            return found
 
     def bindings(self, name: cst.Name) -> list[Binding]:
         """Everything in the file that may bind this name where it is used."""
@@ -75,10 +81,11 @@ class Names:
         """
         if not isinstance(node, cst.Attribute):
             return None
-        found = [
-            binding for module in self._modules(node.value) for binding in module.bindings.get(node.attr.value, ())
-        ]
-        return found or None
+        if node not in self._members:
+            modules = self._modules(node.value)
+            found = [binding for module in modules for binding in module.bindings.get(node.attr.value, ())]
+            self._members[node] = found or None
+        return self._members[node]
 
     def _modules(self, node: cst.CSTNode) -> list[Scope]:
         """The scopes of the modules of the project that ``node`` may refer to."""

@@ -81,7 +81,7 @@ def parse_pieces(text: str, name: str = "") -> list[Piece]:
         if syntax_error is None:
             parse_texts([text])  # says where in the file
         raise syntax_error or ParseError(TOO_DEEP) from None
-    _parsed[name] = {piece.text: piece.parsed for piece in pieces}
+    _parsed[name] = _by_text(pieces)
     return pieces  # even after a syntax error: the file may be newer Python than the one that runs
 
 
@@ -91,14 +91,22 @@ def parse_spans(text: str, spans: Sequence[tuple[int, int]], name: str) -> list[
     What was parsed under this name is not parsed again.
     """
     texts = [text[start:end] for start, end in spans]
-    known = dict(_parsed.get(name, ()))  # each tree is for one piece: nodes are distinguished by identity
-    kept = [known.pop(piece, None) for piece in texts]
+    known = {piece: iter(parsed) for piece, parsed in _parsed.get(name, {}).items()}
+    kept = [next(known.get(piece, iter(())), None) for piece in texts]  # nodes are distinguished by identity
     new = iter(_parse(text, [span for span, parsed in zip(spans, kept, strict=True) if parsed is None]))
     pieces = [Piece(start, parsed or next(new)) for (start, _), parsed in zip(spans, kept, strict=True)]
     if len(_parsed) > _MAX_NAMES:
         _parsed.clear()
-    _parsed.setdefault(name, {}).update((piece.text, piece.parsed) for piece in pieces)
+    _parsed.setdefault(name, {}).update(_by_text(pieces))
     return pieces
+
+
+def _by_text(pieces: Sequence[Piece]) -> dict[str, list[Parsed]]:
+    """What was parsed of some pieces, by their texts."""
+    found: dict[str, list[Parsed]] = {}
+    for piece in pieces:
+        found.setdefault(piece.text, []).append(piece.parsed)
+    return found
 
 
 def _parse(text: str, spans: Sequence[tuple[int, int]]) -> list[Parsed]:
@@ -134,7 +142,7 @@ def _converted(text: str, spans: Sequence[tuple[int, int]]) -> list[cst.Module |
     return found
 
 
-#: By name what was parsed of a text.
-_parsed: dict[str, dict[str, Parsed]] = {}
+#: By name what was parsed of a text: by the texts of its pieces, as many trees as it has pieces of this text.
+_parsed: dict[str, dict[str, list[Parsed]]] = {}
 #: So many names are remembered.
 _MAX_NAMES = 500
