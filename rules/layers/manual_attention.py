@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 from torchlint.rule import Diagnostic, Note, Rule
 
+from ._product_words import multiplies_weights
+
 if TYPE_CHECKING:
     from torchlint.model.module import Module
 
 #: Libraries and functions next to which a handwritten attention is the fallback.
 _KERNELS = re.compile(r"scaled_dot_product_attention|flash_attn|memory_efficient_attention|flex_attention|xformers")
-_SOFTMAX = re.compile(r"softmax\(|[sS]oftmax\b")
-_PRODUCT = re.compile(r"matmul|bmm|einsum| @ |@ ")
-_NEAR = 1500  #: characters between a product and the softmax
 
 
 class ManualAttention(Rule):
@@ -71,7 +70,7 @@ class ManualAttention(Rule):
     @classmethod
     def may_concern(cls, text: str) -> bool:
         """Whether a file computes attention, and uses none of the kernels for it."""
-        return super().may_concern(text) and _KERNELS.search(text) is None and _is_near_products(text)
+        return super().may_concern(text) and _KERNELS.search(text) is None and multiplies_weights(text)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._attention_fix import fix_of
@@ -89,11 +88,3 @@ class ManualAttention(Rule):
                 ),
                 fix=fix_of(module, found),
             )
-
-
-def _is_near_products(text: str) -> bool:
-    """Whether two matrix products are close to a softmax: that of the scores and that of the weights."""
-    return any(
-        len(_PRODUCT.findall(text, max(0, found.start() - _NEAR), found.end() + _NEAR)) > 1
-        for found in _SOFTMAX.finditer(text)
-    )

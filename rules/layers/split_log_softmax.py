@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from torchlint.rule import Applicability, Default, Diagnostic, Fix, Note, Rule
 
+from ._split_log_words import takes_logarithms
+
 if TYPE_CHECKING:
     from torchlint.model.module import Module
 
@@ -59,6 +61,11 @@ class SplitLogSoftmax(Rule):
     default = Default.INFO
     words = (("torch", "import *"), ("softmax", "Softmax", "igmoid"), _LOGARITHM, _PROBABILITY)
     demo = ("GPU", "CPU")
+
+    @classmethod
+    def may_concern(cls, text: str) -> bool:
+        """Whether a logarithm may be of probabilities."""
+        return super().may_concern(text) and takes_logarithms(text)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.training.purpose import Purposes

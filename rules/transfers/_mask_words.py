@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from torchlint.source.lexemes import behind
+from torchlint.source.lexemes import behind, is_in_name
 
 #: An index that is a name, or a comparison.
 _INDEX = re.compile(r"\[\s*(~?\w+|[^\[\]\n:,'\"]{1,80}(?:[=!]=|[<>])[^\[\]\n:,'\"]{1,80}|[^\[\]\n:,'\"]{1,80}\))\s*\]")
@@ -25,5 +25,6 @@ def _may_be_mask(text: str, index: str) -> bool:
         return _COMPARED.search(index) is not None
     return any(
         _COMPARED.search(value[1]) is not None or value[1].rstrip().endswith("(")
-        for _, value in behind(text, name, _VALUE)
+        for at, value in behind(text, name, _VALUE)
+        if not is_in_name(text, at)
     )
