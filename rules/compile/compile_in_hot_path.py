@@ -8,6 +8,8 @@ from torchlint import edits
 from torchlint.edits import Edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
+from ._words import COMPILES
+
 if TYPE_CHECKING:
     import libcst as cst
 
@@ -65,6 +67,7 @@ class CompileInHotPath(Rule):
     words = (
         "torch",
         ("torch.compile", "th.compile", "import compile"),
+        COMPILES,
         ("for ", "while ", "def forward(", "def __call__(", "_step(", "def step(", "custom_op"),
     )
     since = (2, 0)
