@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint import edits
 from torchlint.model.module import Module
+from torchlint.model.semantics.effects import only_computes
 from torchlint.model.semantics.moves import keyword
 from torchlint.model.syntax.dotted import called_name, last_name
 from torchlint.model.syntax.scopes import Binding, unpacked
@@ -58,7 +59,7 @@ class RepeatedHeadsOf:
         condition = tree.parent(above) if isinstance(above, cst.IndentedBlock) else None
         if isinstance(condition, cst.If) and isinstance(above, cst.IndentedBlock) and condition.orelse is None:
             rows = [tree.parent(statement) for statement in found.repeats]
-            if list(above.body) == rows:
+            if list(above.body) == rows and only_computes(self._module, condition.test):
                 return edits.delete_statement(self._module, condition)
         first, second = (edits.delete_statement(self._module, statement) for statement in found.repeats)
         if first is None or second is None or not isinstance(above, cst.IndentedBlock) or len(above.body) < 3:
