@@ -76,10 +76,10 @@ class RepeatedHeadsOf:
         is_moved, is_alone = False, True
         for _ in range(_DEPTH):
             found = self._made(node) if isinstance(node, cst.Name) else None
-            if found is None:
+            if found is None or not isinstance(node, cst.Name):
                 return None
             bound, source = found
-            others = [use for use in self._uses(bound) if use is not node]
+            others = [use for use in self._uses(node, bound) if use is not node]
             if not all(self._module.tree.exclusive(use, call) for use in others):
                 return None
             is_moved = is_moved or _without_moves(unpacked(bound.value, bound.path))[1]
@@ -105,9 +105,10 @@ class RepeatedHeadsOf:
             return value
         return value if isinstance(value, cst.Name) and is_moved else None
 
-    def _uses(self, bound: Binding) -> list[cst.Name]:
-        """Where the value of a binding is read."""
-        nodes = self._module.tree.names.get(bound.name, ())
+    def _uses(self, name: cst.Name, bound: Binding) -> list[cst.Name]:
+        """Where the value of a binding of a name is read."""
+        home = self._module.names.home_of(name)
+        nodes = self._module.names.uses_in(home, name.value) if home is not None else []
         reads = [node for node in nodes if not self._is_target(node)]
         return [node for node in reads if bound in self._module.values.reaching.of(node)]
 

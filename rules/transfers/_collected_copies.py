@@ -48,11 +48,15 @@ class CollectedCopies:
         """The copies of the file, in order, of loops that do not wait for the GPU otherwise."""
         if not self._module.uses_torch or not self._reads.on_gpu:
             return
-        found = [copy for call in self._module.methods("append") if (copy := self._appended(call)) is not None]
-        for copy in found:
-            reads = [HostRead(item.call, item.call, copy.loop, False) for item in found if item.loop is copy.loop]
-            if not self._reads.waits_otherwise(WaitingStep(copy.loop, tuple(reads))):
-                yield copy
+        found: dict[cst.CSTNode, list[CollectedCopy]] = {}
+        for call in self._module.methods("append"):
+            copy = self._appended(call)
+            if copy is not None:
+                found.setdefault(copy.loop, []).append(copy)
+        for loop, copies in found.items():
+            reads = [HostRead(copy.call, copy.call, loop, False) for copy in copies]
+            if not self._reads.waits_otherwise(WaitingStep(loop, tuple(reads))):
+                yield from copies
 
     def on_gpu(self, copy: CollectedCopy) -> edits.Edits | None:
         """The edits that keep the tensors on the GPU until they are joined; None if that may fail."""
