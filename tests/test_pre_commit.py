@@ -72,7 +72,7 @@ class Hooks:
 @pytest.fixture(scope="module")
 def hooks(tmp_path_factory: pytest.TempPathFactory) -> Hooks:
     repository = tmp_path_factory.mktemp("torchlint")
-    for name in ("torchlint", "rules"):
+    for name in ("torchlint", "rules", "fixtures"):
         shutil.copytree(CHECKOUT / name, repository / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "MANIFEST.in", ".pre-commit-hooks.yaml"):
         shutil.copy(CHECKOUT / name, repository / name)

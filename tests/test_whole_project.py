@@ -58,6 +58,16 @@ def test_a_module_and_an_alias_are_followed(tmp_path: Path) -> None:
     assert codes(folder / "data.py") == ["TL102", "TL103"]
 
 
+@pytest.mark.parametrize(("other", "expected"), [("import parts.data", ["TL102", "TL103"]), ("parts = stub()", [])])
+def test_the_modules_of_a_package_are_followed_together(other: str, expected: list[str], tmp_path: Path) -> None:
+    main = MAIN.format(data="parts.data", engine="parts.engine").replace("build_loader(P", "parts.data.build_loader(P")
+    main = main.replace("from parts.data import build_loader", f"import parts.engine\n{other}")
+    main = main.replace("from parts.engine import train_one_epoch\n", "")
+    main = main.replace("train_one_epoch(m", "parts.engine.train_one_epoch(m")
+    folder = write(tmp_path, {"parts/data": DATA, "parts/engine": ENGINE}, main=main)
+    assert codes(folder / "parts/data.py") == expected
+
+
 def test_every_name_of_a_star_import_is_followed(tmp_path: Path) -> None:
     engine = ENGINE.replace(
         "import torch.nn.functional as F\n", "import torch.nn.functional as F\n\nfrom tools import count\n"

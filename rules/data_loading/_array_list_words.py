@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from torchlint.source.lexemes import behind, is_in_name
+
 #: A constructor, and what its argument begins with. A pattern that begins with a literal is quick.
 _LIST = re.compile(r"ensor\((?:(?<!\wtensor\()(?<=tensor\()|(?<=as_tensor\()|(?<=Tensor\())\s*([\[(]|\w+\s*[,)])")
 _ARRAY = re.compile(r"\b(?:np|numpy)\.[a-z]\w*\(|\.numpy\(\)")
@@ -12,8 +14,7 @@ _ELEMENT = re.compile(r"\s*[^\n,\[\]]{0,120}")
 #: A list that is filled: `rows.append(`, `rows = [`.
 _FILLED = re.compile(r"\b([A-Za-z_]\w*)(?:\.append\(|\s*=\s*\[)")
 #: What follows a name to which an array is assigned.
-_MADE = r"[ \t]*=[ \t]*[^\n]{0,120}?(?:\b(?:np|numpy)\.|\.numpy\()"
-_LETTER = re.compile(r"\w")
+_MADE = re.compile(r"[ \t]*=[ \t]*[^\n]{0,120}?(?:\b(?:np|numpy)\.|\.numpy\()")
 _NAME = re.compile(r"\s*([A-Za-z_]\w*)\s*[,)\]]")
 
 
@@ -40,5 +41,4 @@ def _is_array(text: str, start: int) -> bool:
 
 @lru_cache(maxsize=256)  # many lists may begin with the same name
 def _is_made(text: str, name: str) -> bool:
-    found = re.finditer(rf"{name}{_MADE}", text)  # begins with a literal, which is quick
-    return any(not _LETTER.match(text, made.start() - 1) for made in found if made.start())
+    return any(at and not is_in_name(text, at) for at, _ in behind(text, name, _MADE))

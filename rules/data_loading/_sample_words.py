@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from torchlint.rule.loop_words import is_repeated
+from torchlint.source.lexemes import places
 
 LOOP = re.compile(r"^[ \t]*(async )?for\b", re.MULTILINE)
 #: A batch of size 1, inference, and functions that give samples the same size.
@@ -18,7 +19,6 @@ _SIZES = ("esize(", "Crop(", "crop(", "etterbox(", "Image.new(", "DataLoader")
 _ROWS = re.compile(r"\.size\(0\)|\.shape\[0\]|\w\[\w{1,40}, ?[\w:]|\[(\w{1,40}) ?: ?\1 ?\+ ?1\b")
 #: Functions that read an image, which may be passed to a function of another file.
 _READING = ("Image.open(", "imread(")
-_GENERATE = re.compile(r"\.generate\(")
 #: `pipeline` of transformers
 _PIPELINE = re.compile(
     r"transformers\.pipeline\(|import transformers +as\b"
@@ -41,15 +41,21 @@ def runs_on_images(text: str) -> bool:
 
 def runs_on_texts(text: str) -> bool:
     """Whether a text may run a language model, or a pipeline, on one text."""
-    return (".generate(" in text and "okenizer" in text) or _PIPELINE.search(text) is not None
+    return (".generate(" in text and "okenizer" in text) or _runs_pipeline(text)
+
+
+def _runs_pipeline(text: str) -> bool:
+    return "pipeline" in text and _PIPELINE.search(text) is not None
 
 
 def runs_repeatedly(text: str) -> bool:
     """Whether a text makes batches of size 1 or generates text in a loop, or in a function that a loop calls."""
-    if _PIPELINE.search(text) is not None:
+    if _runs_pipeline(text):
         return True
-    patterns = [*((_SINGLE,) if runs_on_images(text) else ()), *((_GENERATE,) if runs_on_texts(text) else ())]
-    return any(is_repeated(text, found.start()) for pattern in patterns for found in pattern.finditer(text))
+    singles = (found.start() for found in _SINGLE.finditer(text)) if runs_on_images(text) else ()
+    return any(is_repeated(text, at) for at in singles) or (
+        runs_on_texts(text) and any(is_repeated(text, at) for at in places(text, ".generate("))
+    )
 
 
 def reads_images(text: str) -> bool:

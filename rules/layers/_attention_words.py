@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from torchlint.source.lexemes import arguments
+from torchlint.source.lexemes import arguments, behind, places
 
 _CALL = r"[ \t]*=[ \t]*[\w.]{1,80}(?:\[[^\]\n]{0,60}\][\w.]{0,60}){0,2}\("
 #: `, _ = self.attn(`
 _UNPACKED = re.compile(rf",[ \t]*\w{{1,60}}[ \t]*[)\]]?{_CALL}")
+_ASSIGNED = re.compile(_CALL)
 _NAME = re.compile(r"\w{1,60}\Z")
 _BRACKET = re.compile(r"[()\[\]{}]")
 _KEYWORD = re.compile(r"(\w+)\s*=(?!=)")
@@ -23,7 +23,7 @@ def uses_first_result(text: str) -> bool:
     """Whether a call with arguments as the layer takes them may be used for its first result only."""
     return (
         any(_fits(text, found.end()) for found in _UNPACKED.finditer(text))
-        or any(_fits(text, _opened(text, at)) for at in _places(text, ")[0]"))
+        or any(_fits(text, _opened(text, at)) for at in places(text, ")[0]"))
         or any(_is_called(text, name) for name in _indexed(text))
     )
 
@@ -35,13 +35,6 @@ def _fits(text: str, start: int) -> bool:
         return False
     keywords = [found[1] for item in given if (found := _KEYWORD.match(item)) is not None]
     return _KEYWORDS.issuperset(keywords) and not any(item.startswith("*") for item in given)
-
-
-def _places(text: str, word: str) -> Iterator[int]:
-    at = text.find(word)
-    while at >= 0:
-        yield at
-        at = text.find(word, at + 1)
 
 
 def _opened(text: str, at: int) -> int:
@@ -56,10 +49,10 @@ def _opened(text: str, at: int) -> int:
 
 def _indexed(text: str) -> set[str]:
     """The names of which the first item is taken."""
-    found = (_NAME.search(text, max(0, at - 60), at) for at in _places(text, "[0]"))
+    found = (_NAME.search(text, max(0, at - 60), at) for at in places(text, "[0]"))
     return {name[0] for name in found if name is not None}
 
 
 def _is_called(text: str, name: str) -> bool:
     """Whether the result of a call is assigned to a name."""
-    return any(_fits(text, found.end()) for found in re.finditer(rf"{name}{_CALL}", text))
+    return any(_fits(text, found.end()) for _, found in behind(text, name, _ASSIGNED))

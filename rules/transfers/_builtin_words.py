@@ -5,16 +5,24 @@ from __future__ import annotations
 import re
 
 from torchlint.rule.tensor_words import may_be_tensor
+from torchlint.source.lexemes import is_in_name, places
 
-#: A call of one of the functions, and the start of its only argument: no list, generator, text or number.
-_CALL = re.compile(r"(?<![\w.])(?:sum|max|min|sorted|any|all)\(\s*(?=[A-Za-z_(~-])")
+_CALLS = ("sum(", "max(", "min(", "sorted(", "any(", "all(")
+#: The start of the only argument: no list, generator, text or number.
+_ARGUMENT = re.compile(r"\s*(?=[A-Za-z_(~-])")
 _END = re.compile(r"[,\[\](){}'\"]|\b(?:for|if)\b")
 _REACH = 300  #: characters of an argument
 
 
 def calls_builtin(text: str) -> bool:
     """Whether a call has one argument that may be a tensor: no comprehension, and not several values."""
-    return any(_has_one_argument(text, call.end()) for call in _CALL.finditer(text))
+    for at in places(text, *_CALLS):
+        if is_in_name(text, at) or text[at - 1 : at] == ".":
+            continue
+        argument = _ARGUMENT.match(text, text.index("(", at) + 1)
+        if argument is not None and _has_one_argument(text, argument.end()):
+            return True
+    return False
 
 
 def _has_one_argument(text: str, start: int) -> bool:

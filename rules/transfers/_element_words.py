@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from torchlint.rule.tensor_words import may_be_tensor
+from torchlint.source.lexemes import is_in_name, places
 
-_READ = re.compile(r"\.item\(\)|(?:float|int)\(")
+_READS = (".item()", "float(", "int(")
 #: The element before ``.item()``, and behind ``float(``: ``v`` or ``t[v]``.
 _BEFORE = re.compile(r"(?<!\w)(?:(\w+)\[)?(\w+)\]?$")
 _AFTER = re.compile(r"(?:(\w+)\[)?(\w+)\]?\)")
@@ -27,8 +28,8 @@ def reads_elements(text: str) -> bool:
             over.setdefault(loop[1], []).append(_END.sub("", loop[2]))
     if not counting and not over:
         return False
-    for read in _READ.finditer(text):
-        container, variable = _element(text, read)
+    for at in places(text, *_READS):
+        container, variable = _element(text, at)
         if container and variable in counting and may_be_tensor(text, container):
             return True
         if not container and any(may_be_tensor(text, item) for item in over.get(variable, ())):
@@ -36,12 +37,12 @@ def reads_elements(text: str) -> bool:
     return False
 
 
-def _element(text: str, read: re.Match[str]) -> tuple[str, str]:
+def _element(text: str, at: int) -> tuple[str, str]:
     """The variable that a read names, and before it what is indexed with it, or nothing."""
-    if read[0].startswith("."):
-        found = _BEFORE.search(text, max(0, read.start() - 60), read.start())
-    elif read.start() and _WORD.match(text, read.start() - 1):  # `print(`
+    if text[at] == ".":
+        found = _BEFORE.search(text, max(0, at - 60), at)
+    elif is_in_name(text, at):  # `print(`
         return "", ""
     else:
-        found = _AFTER.match(text, read.end())
+        found = _AFTER.match(text, text.index("(", at) + 1)
     return (found[1] or "", found[2]) if found is not None else ("", "")

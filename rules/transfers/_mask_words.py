@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from torchlint.source.lexemes import behind
+
 #: An index that is a name, or a comparison.
 _INDEX = re.compile(r"\[\s*(~?\w+|[^\[\]\n:,'\"]{1,80}(?:[=!]=|[<>])[^\[\]\n:,'\"]{1,80}|[^\[\]\n:,'\"]{1,80}\))\s*\]")
+_VALUE = re.compile(r"\s{0,3}=(?!=)([^\n]*)")
 _COMPARED = re.compile(r"[=!]=|[<>]|\.(?:bool|eq|ne|gt|ge|lt|le|isfinite|isnan|logical_)|torch\.|[~&|]")
 
 
@@ -20,5 +23,7 @@ def _may_be_mask(text: str, index: str) -> bool:
     name = index.lstrip("~")
     if not name.isidentifier():
         return _COMPARED.search(index) is not None
-    values = re.finditer(rf"{name}\s{{0,3}}=(?!=)([^\n]*)", text)  # begins with a literal: quick
-    return any(_COMPARED.search(value[1]) is not None or value[1].rstrip().endswith("(") for value in values)
+    return any(
+        _COMPARED.search(value[1]) is not None or value[1].rstrip().endswith("(")
+        for _, value in behind(text, name, _VALUE)
+    )

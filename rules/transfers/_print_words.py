@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
-from torchlint.source.lexemes import closing_bracket
+from torchlint.source.lexemes import closing_bracket, is_in_name, places
 
-_SINK = re.compile(
-    r"\b(?:print|info|warning|error|critical|set_postfix|set_postfix_str|set_description|set_description_str|add_scalar|"
-    r"add_scalars|log_metrics?|log_value|wandb\.log|tqdm\.write)\("
+_SINKS = (
+    *("print(", "info(", "warning(", "error(", "critical(", "set_postfix(", "set_postfix_str(", "set_description("),
+    *("set_description_str(", "add_scalar(", "add_scalars(", "log_metric(", "log_metrics(", "log_value("),
+    *("wandb.log(", "tqdm.write("),
 )
 #: What losses and outputs of networks are called, if it is neither called nor read.
 _TENSOR = re.compile(
@@ -21,12 +22,13 @@ _REACH = 600  #: characters of the arguments
 
 def shows_tensor(text: str) -> bool:
     """Whether a call such as ``print`` in a block may be given a loss or an output."""
-    return any(_is_given_tensor(text, sink.start(), sink.end()) for sink in _SINK.finditer(text))
+    return any(not is_in_name(text, at) and _is_given_tensor(text, at) for at in places(text, *_SINKS))
 
 
-def _is_given_tensor(text: str, start: int, end: int) -> bool:
+def _is_given_tensor(text: str, start: int) -> bool:
     row = text.rfind("\n", 0, start) + 1
     if not text[row : row + 2].isspace():
         return False
+    end = text.index("(", start) + 1
     stop = closing_bracket(text, end, _REACH)
     return _TENSOR.search(text, end, end + _REACH if stop is None else stop) is not None

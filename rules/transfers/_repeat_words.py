@@ -5,38 +5,38 @@ from __future__ import annotations
 import re
 
 from torchlint.rule.loop_words import loop_around
+from torchlint.source.lexemes import is_in_name, places
 
-#: A move, unless its only argument is a number format.
-_MOVE = re.compile(r"\b([A-Za-z_][\w.]*)\.(?:to|cuda)\((?!(?:dtype=)?(?:torch\.(?!device)\w+|[\w.]*dtype)\))")
+#: The name before a move.
+_NAME = re.compile(r"\b[A-Za-z_][\w.]*\Z")
+#: The arguments of a move to another number format only.
+_FORMAT = re.compile(r"(?:dtype=)?(?:torch\.(?!device)\w+|[\w.]*dtype)\)")
+_LONGEST = 200  #: characters of a name
 
 
 def moves_repeatedly(text: str) -> bool:
     """Whether a statement in a loop moves a module, or a move takes what a function of torch has made."""
+    makers = [text[max(0, at - _LONGEST) : at] for at in places(text, " = torch.")]
     made: dict[str, bool] = {}
-    called: dict[str, bool] = {}
-    for move in _MOVE.finditer(text):
-        name = move[1]
+    for at in places(text, ".to(", ".cuda("):
+        found = _NAME.search(text, max(0, at - _LONGEST), at)
+        if found is None or _FORMAT.match(text, text.index("(", at) + 1):
+            continue
+        name = found[0]
         if name not in made:
-            made[name] = f"{name} = torch." in text and f"{name} = {name}." not in text
-            called[name] = _is_called(text, name)
+            made[name] = any(maker.endswith(name) for maker in makers) and f"{name} = {name}." not in text
         if made[name] and name.startswith("self."):
             return True
-        start = text.rfind("\n", 0, move.start()) + 1
-        before = text[start : move.start()]
+        start = text.rfind("\n", 0, found.start()) + 1
+        before = text[start : found.start()].strip()
         line = text[start : text.find("\n", start) % (len(text) + 1)].rstrip()
-        assigned = before.strip() == f"{name} =" and called[name]
-        alone = not before.strip() and line.endswith(")")
-        if (made[name] or assigned or alone) and loop_around(text, move.start()) is not None:
+        alone = not before and line.endswith(")")
+        assigned = before == f"{name} =" and _is_called(text, name)
+        if (made[name] or assigned or alone) and loop_around(text, found.start()) is not None:
             return True
     return False
 
 
 def _is_called(text: str, name: str) -> bool:
     """Whether ``name`` is called, as a module is, and not only as a part of a longer name."""
-    at = text.find(f"{name}(")
-    while at >= 0:
-        before = text[at - 1 : at]
-        if not (before.isalnum() or before in ("_", ".")):
-            return True
-        at = text.find(f"{name}(", at + 1)
-    return False
+    return any(not is_in_name(text, at) and text[at - 1 : at] != "." for at in places(text, f"{name}("))

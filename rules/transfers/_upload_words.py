@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from torchlint.source.lexemes import closing_bracket
+from torchlint.source.lexemes import behind, closing_bracket, places
 
-_FACTORY = re.compile(r"[tT]ensor\(|asarray\(")
+_FACTORIES = ("tensor(", "Tensor(", "asarray(")
 #: The part of a name before ``tensor(``.
 _BEGINNING = re.compile(r"\w*\Z")
 #: Methods behind a factory, up to one that moves.
@@ -24,6 +24,8 @@ _KNOWN = frozenset(
 )
 _PART = re.compile(r"[,()\[\]{}]")
 _LITERAL = r"(?:[-\[(\d.]|(?:float|math|np|numpy|torch|True|False|list|tuple|range)\b)"
+#: What follows a name to which a literal is assigned.
+_SET = re.compile(rf"\b[^=\n]{{0,40}}=\s*({_LITERAL}[^\n]*)")
 _EMPTY = re.compile(r"\[\]|\(\)|list\(\)")
 _ARGUMENTS = 600  #: characters of the arguments of a factory
 _DEPTH = 2  #: names that lead to a literal
@@ -31,14 +33,16 @@ _DEPTH = 2  #: names that lead to a literal
 
 def uploads_data(text: str) -> bool:
     """Whether a tensor of given data gets a device, or is moved in the same expression."""
-    return any(_is_factory(text, found) and _is_uploaded(text, found.end()) for found in _FACTORY.finditer(text))
+    return any(
+        _is_factory(text, at) and _is_uploaded(text, text.index("(", at) + 1) for at in places(text, *_FACTORIES)
+    )
 
 
-def _is_factory(text: str, found: re.Match[str]) -> bool:
+def _is_factory(text: str, at: int) -> bool:
     """Whether ``tensor(`` is not the end of another name, such as ``to_tensor(``."""
-    if not found[0].startswith("t"):
+    if text[at] != "t":
         return True
-    beginning = _BEGINNING.search(text[max(0, found.start() - 4) : found.start()])
+    beginning = _BEGINNING.search(text[max(0, at - 4) : at])
     return beginning is None or beginning[0] in ("", "as_")
 
 
@@ -64,14 +68,13 @@ def _is_set_to_literal(text: str, name: str, depth: int) -> bool:
     """Whether a statement assigns a literal to a name, or what is computed from literals."""
     if depth == 0:
         return True
-    found = re.finditer(rf"{name}\b[^=\n]{{0,40}}=\s*({_LITERAL}[^\n]*)", text)  # begins with a literal: quick
     return any(
-        _begins_statement(text, match.start())
+        _begins_statement(text, at)
         and not match[1].rstrip().endswith(",")
         and not _EMPTY.match(match[1])
         and name not in _NAME.findall(match[1])
         and _may_be_constant(text, match[1], depth - 1)
-        for match in found
+        for at, match in behind(text, name, _SET)
     )
 
 

@@ -135,4 +135,5 @@ def _resolver(options: argparse.Namespace) -> Resolver:
 
     names = ("select", "extend-select", "ignore")
     given = [f"--{name}={value}" for name in names for value in getattr(options, name.replace("-", "_")) or ()]
-    return make_resolver(parser().parse_args([*given, *(["--unsafe-fixes"] if options.unsafe_fixes else [])]))
+    given += ["--unsafe-fixes"] if options.unsafe_fixes else []
+    return make_resolver(parser().parse_args(["--no-cache", *given]))

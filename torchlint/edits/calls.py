@@ -42,7 +42,7 @@ def add_keyword(module: Module, call: cst.Call, name: str, value: str) -> Edits 
         return None
     end = _argument_end(module, last)
     tail = module.text[end:close]
-    comma = isinstance(module.full(last).comma, cst.Comma)
+    comma = module.text[next_token(module, end)] == ","
     after = next_token(module, end) + 1 if comma else end
     own_row = module.row_at(_argument_start(module, last)) != module.row_at(
         _argument_start(module, call.args[-2]) if len(call.args) > 1 else module.span(call)[0]
@@ -169,7 +169,10 @@ def _break_before(module: Module, call: cst.Call, last: cst.Arg, length: int) ->
 
 def _opening(module: Module, call: cst.Call) -> int:
     """The offset behind the parenthesis that opens the arguments."""
-    return next_token(module, end_with_parentheses(module, call.func)) + 1
+    opening = next_token(module, module.span(call.func)[1])
+    while module.text[opening] == ")":  # around the function
+        opening = next_token(module, opening + 1)
+    return opening + 1
 
 
 def _argument_start(module: Module, argument: cst.Arg) -> int:
@@ -186,4 +189,10 @@ def _argument_start(module: Module, argument: cst.Arg) -> int:
 
 
 def _argument_end(module: Module, argument: cst.Arg) -> int:
-    return end_with_parentheses(module, argument.value)
+    """The offset behind an argument and its parentheses: those that are closed before the call is."""
+    call = module.tree.parent(argument)
+    close = module.span(call)[1] - 1
+    end = module.span(argument.value)[1]
+    while (after := next_token(module, end)) < close and module.text[after] == ")":
+        end = after + 1
+    return end

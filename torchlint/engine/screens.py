@@ -43,10 +43,8 @@ def _screened(text: str, place: str, rules: tuple[Rule, ...]) -> Sequence[Rule]:
     key = (digest(text), rules)
     found = _answers_of_screens.get(key)
     if found is None:
-        found = [rule for rule in rules if rule.has_words(text)]
-        if found:
-            code = code_of(text)
-            found = [rule for rule in found if rule.may_concern(code)]
+        code = code_of(text)
+        found = [rule for rule in rules if rule.may_concern(code)]
         _answers_of_screens[key] = found
     if not all(rule.in_tests for rule in found) and is_test(place, text):
         return [rule for rule in found if rule.in_tests]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ from torchlint.model.syntax.main_guard import is_main_guard
 from torchlint.model.syntax.pieces import Piece
 from torchlint.model.syntax.positions import Positions
 from torchlint.model.syntax.tree import Tree
-from torchlint.source.lexemes import NEWLINE, without_suppressions
+from torchlint.source.lexemes import line_starts, without_suppressions
 
 _Fact = TypeVar("_Fact", bound="ForestFact")
 _Node = TypeVar("_Node", bound=cst.CSTNode)
@@ -322,7 +321,7 @@ class Tables:
     @cached_property
     def line_starts(self) -> list[int]:
         """Where each row of the text begins."""
-        return [0, *(match.end() for match in re.finditer(NEWLINE, self._text))]
+        return line_starts(self._text)
 
     @cached_property
     def calls(self) -> Mapping[str, list[Call]]:

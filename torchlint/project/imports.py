@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import ast
-import re
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import accumulate
 
-from torchlint.source.lexemes import NEWLINE
+from torchlint.source.lexemes import line_starts
 from torchlint.source.parsing import ParseError, piece_starts, python_tree
-
-_NEWLINE = re.compile(NEWLINE)
 
 
 class DefinitionKind(Enum):
@@ -83,8 +81,9 @@ def facts(text: str) -> Facts:
         tree = python_tree(text)
     except ParseError:
         return Facts(valid=False)
-    pieces = _pieces(text, tree)
-    reader = _Reader("global " in text)
+    begins = line_starts(text)
+    pieces = _pieces(text, tree, begins)
+    reader = _Reader(_Rows(text, "global ", begins))
     for statement in tree.body:
         reader.read(statement, _first_row(statement))
     rows = dict(zip(map(_first_row, tree.body), _piece_rows(pieces, tree.body), strict=True))
@@ -92,7 +91,7 @@ def facts(text: str) -> Facts:
         name: tuple(_at(binding, rows.get(binding.row, binding.row)) for binding in found)
         for name, found in reader.bindings.items()
     }
-    imports = sorted(_imports(tree), key=lambda item: item.row)
+    imports = sorted(_imports(tree, _Rows(text, "import", begins)), key=lambda item: item.row)
     return Facts(
         pieces,
         tuple(imports),
@@ -121,13 +120,12 @@ def _first_row(statement: ast.stmt) -> int:
     return min([statement.lineno, *(decorator.lineno for decorator in decorators)])
 
 
-def _pieces(text: str, tree: ast.Module) -> Pieces:
+def _pieces(text: str, tree: ast.Module, begins: Sequence[int]) -> Pieces:
     starts = piece_starts(text, tree)
     rows = [0] * len(starts)
-    line_starts = [0, *(match.end() for match in _NEWLINE.finditer(text))]
     for statement in tree.body:
         row = _first_row(statement)
-        index = bisect_right(starts, line_starts[row - 1]) - 1
+        index = bisect_right(starts, begins[row - 1]) - 1
         rows[index] = rows[index] or row
     return Pieces(tuple(starts), tuple(row or 1 for row in rows))
 
@@ -139,11 +137,25 @@ def _piece_rows(pieces: Pieces, body: list[ast.stmt]) -> Iterator[int]:
         yield pieces.rows[bisect_right(pieces.rows, row) - 1]
 
 
+class _Rows:
+    """The rows of a text that contain a word: a statement without it need not be searched."""
+
+    def __init__(self, text: str, word: str, begins: Sequence[int]) -> None:
+        """`begins` are the places where the rows begin."""
+        ends = list(accumulate(map(len, text.split(word)[:-1]), lambda before, length: before + len(word) + length))
+        self._rows = [bisect_right(begins, end) for end in ends]
+
+    def are_in(self, node: ast.stmt) -> bool:
+        """Whether one of them is a row of a statement."""
+        index = bisect_left(self._rows, node.lineno)
+        return index < len(self._rows) and self._rows[index] <= (node.end_lineno or node.lineno)
+
+
 class _Reader:
     """Collects what statements bind, in order."""
 
-    def __init__(self, has_globals: bool) -> None:
-        self._has_globals = has_globals  #: whether the text may contain ``global``
+    def __init__(self, globals_: _Rows) -> None:
+        self._globals = globals_  #: the rows that may contain ``global``
         self.bindings: dict[str, list[Binding]] = {}
         self.imports: list[Import] = []
         self.uses: dict[str, list[int]] = {}
@@ -157,7 +169,7 @@ class _Reader:
             node, conditional, type_checking = waiting.pop()
             self._bind(node, row, conditional, type_checking)
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                if self._has_globals:
+                if self._globals.are_in(node):
                     self._use_globals(node, row)
                 continue
             checking = type_checking or (isinstance(node, ast.If) and is_type_checking(node.test))
@@ -278,11 +290,13 @@ def _imported(
             yield Import(bound, module, alias.name, *where)
 
 
-def _imports(tree: ast.Module) -> Iterator[Import]:
+def _imports(tree: ast.Module, rows: _Rows) -> Iterator[Import]:
     """All imports, wherever they are."""
     waiting: list[tuple[ast.stmt, bool, bool, bool]] = [(node, False, False, False) for node in tree.body]
     while waiting:
         node, conditional, type_checking, in_function = waiting.pop()
+        if not rows.are_in(node):
+            continue
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             yield from _imported(node, conditional, type_checking, in_function)
         elif isinstance(node, ast.If):

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 
 from torchlint.rule.loop_words import indentation, loop_around
-from torchlint.source.lexemes import closing_bracket
+from torchlint.source.lexemes import behind, closing_bracket
 
 #: `cat([x, ...` and `cat(tensors=(x, ...`: the first of several tensors
-_CAT = re.compile(r"(?:cat|concat|concatenate|vstack|hstack)\(\s*(?:tensors\s*=\s*)?[\[(]\s*([\w.]+)\s*,\s*[^\s\])]")
+_CALLS = ("cat(", "concatenate(", "vstack(", "hstack(")
+_FIRST_OF_SEVERAL = re.compile(r"\s*(?:tensors\s*=\s*)?[\[(]\s*([\w.]+)\s*,\s*[^\s\])]")
 _BEFORE = 200  #: characters between the target of an assignment and the call
 _NEAR = 160  #: characters before the call with a test of the first iteration
 #: A test of the first iteration.
@@ -22,16 +23,23 @@ _TEST = re.compile(r"[ \t]*(?:if|elif|while)\b")
 
 def grows_by_cat(text: str) -> bool:
     """Whether a call such as ``torch.cat`` in a loop appends to its target, which the loop does not read."""
-    return any(_grows(text, call.start(), call[1]) for call in _CAT.finditer(text))
+    return any(_grows(text, at, name) for at, name in _calls(text))
 
 
 def growing_loops(text: str) -> Iterator[str]:
     """The texts of the loops in which a call such as ``torch.cat`` appends to the variable it is assigned to."""
-    for call in _CAT.finditer(text):
-        target = _target(text, call.start(), call[1]) if "." not in call[1] else None
-        loop = loop_around(text, call.start()) if target is not None else None
+    for at, name in _calls(text):
+        target = _target(text, at, name) if "." not in name else None
+        loop = loop_around(text, at) if target is not None else None
         if loop is not None:
             yield text[loop : _end(text, loop)]
+
+
+def _calls(text: str) -> Iterator[tuple[int, str]]:
+    """Where a call of several tensors begins, and the first of them."""
+    for function in _CALLS:
+        for at, found in behind(text, function, _FIRST_OF_SEVERAL):
+            yield at, found[1]
 
 
 def _grows(text: str, start: int, name: str) -> bool:

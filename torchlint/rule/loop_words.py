@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from torchlint.source.lexemes import places
+
 _LINES = 1000  #: lines before a place that are looked at
 _CALLS = 20  #: calls of a function; one that is called more often counts as repeated
 _HEAD = re.compile(r"(?:async[ \t]+)?(for|while|def|class)\b")
@@ -29,7 +31,7 @@ def is_repeated(text: str, at: int) -> bool:
     name = _NAME.match(text, head[0])
     if name is None or name[1].startswith("__"):
         return True  # an object is called
-    called = [found.start() for found in re.finditer(rf"{name[1]}\(", text)]
+    called = list(places(text, f"{name[1]}("))
     return len(called) > _CALLS or any(loop_around(text, place) is not None for place in called)
 
 

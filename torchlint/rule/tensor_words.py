@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from torchlint.source.lexemes import arguments
+from torchlint.source.lexemes import arguments, behind, is_in_name
 
 _NAME = re.compile(r"(?:\w+\.)*(\w+)(?:\[[^\[\]\n]*\])*\Z")
 #: The beginning of a value that is no tensor.
@@ -16,6 +16,10 @@ _PLAIN = re.compile(
 )
 #: A value that is another name.
 _ALIAS = re.compile(r"(?:\w+\.)*(\w+)\s*(?:[,)]|\Z)")
+#: What follows a name to which a value is assigned.
+_VALUE = re.compile(r"\b([^=\n]{0,160})=(?!=)[ \t]*([^\n]*)")
+#: ... and one that is the variable of a loop, or has an annotation.
+_BOUND = re.compile(r"\b(?:(?=[\w\s,)]{0,80}\bin\b)|\s{0,3}:[^=\n,()\[]{0,80}(?:\[[^=\n()\]]{0,80})?Tensor)")
 _FUNCTION = re.compile(r"def \w+\(")
 #: The targets of a loop before another one.
 _FOR = re.compile(r"\bfor\s[\w\s,(*]*\Z")
@@ -37,9 +41,8 @@ def _may_be_set(text: str, name: str, depth: int) -> bool:
     """Whether a text gives a variable, parameter or attribute of this name a value that may be a tensor."""
     if depth == 0 or name in _parameters(text):
         return True
-    for found in re.finditer(rf"{name}\b([^=\n]{{0,160}})=(?!=)[ \t]*([^\n]*)", text):  # begins with a literal: quick
-        begin = found.start()
-        if begin and (text[begin - 1].isalnum() or text[begin - 1] == "_"):
+    for at, found in behind(text, name, _VALUE):
+        if is_in_name(text, at):
             continue
         between, value = found[1].strip(), found[2].strip()
         if "Tensor" in between:
@@ -52,14 +55,13 @@ def _may_be_set(text: str, name: str, depth: int) -> bool:
                 return True
         elif not _PLAIN.match(value):
             return True
-    bound = rf"{name}\b(?:(?=[\w\s,)]{{0,80}}\bin\b)|\s{{0,3}}:[^=\n,()\[]{{0,80}}(?:\[[^=\n()\]]{{0,80}})?Tensor)"
-    return any(_is_bound(text, found) for found in re.finditer(bound, text))
+    return any(_is_bound(text, at, found) for at, found in behind(text, name, _BOUND))
 
 
-def _is_bound(text: str, found: re.Match[str]) -> bool:
+def _is_bound(text: str, at: int, found: re.Match[str]) -> bool:
     """Whether ``x`` is the variable of a loop, or has an annotation."""
-    before = text[text.rfind("\n", 0, found.start()) + 1 : found.start()]
-    if before[-1:].isalnum() or before[-1:] == "_":
+    before = text[text.rfind("\n", 0, at) + 1 : at]
+    if is_in_name(text, at):
         return False
     return "Tensor" in found[0] or _FOR.search(before[-_BEFORE:]) is not None
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import accumulate
 
 #: What Python takes as the end of a line; str.splitlines would also split at form feeds and the like.
 #: Only one way to match `\r\n`: a repetition would otherwise try all.
@@ -19,12 +21,21 @@ STRING = r"""(?: \"\"\"[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*(?:\"\"\"|\Z)
 #: The beginning of a suppression comment. For ``re.IGNORECASE``.
 NOQA = r"\#[ \t]*(?P<whole>torchlint[ \t]*:[ \t]*)?noqa\b"
 
+_NEWLINE = re.compile(NEWLINE)
 _LINE = re.compile(rf"[^\r\n]*{NEWLINE}|[^\r\n]+")
 
 
 def lines(text: str) -> list[str]:
     """The lines of a text, each with its newline."""
     return _LINE.findall(text)
+
+
+def line_starts(text: str) -> list[int]:
+    """Where each line of a text begins, and the end of the text if it ends with a newline."""
+    if "\r" in text:
+        return [0, *(match.end() for match in _NEWLINE.finditer(text))]
+    lengths = map(len, text.split("\n"))
+    return list(accumulate(map((1).__add__, lengths), initial=0))[:-1]
 
 
 _SUPPRESSION = re.compile(rf"{NOQA}[^\r\n]*", re.IGNORECASE)
@@ -45,6 +56,7 @@ def comments_in(text: str) -> list[str]:
     return [match[0].rstrip() for match in _NO_CODE.finditer(text) if match["string"] is None]
 
 
+@lru_cache(maxsize=4)  # asked by the screens, and again for the words of a file's context
 def code_of(text: str) -> str:
     """``text`` without its comments and triple-quoted strings, which hold examples and explanations."""
 
@@ -65,6 +77,31 @@ def called_names(text: str) -> frozenset[str]:
     """The names before opening parentheses: those of all calls, but for odd spacing, and of definitions."""
     before = {part[part.rfind(" ") + 1 :][-_LONGEST:] for part in text.split("(")[:-1]}
     return frozenset(found[0] for part in before if (found := _LAST_WORD.search(part)) is not None)
+
+
+def places(text: str, *words: str) -> Iterator[int]:
+    """Where words begin in a text: all places of the first word, then those of the next."""
+    for word in words:
+        at = text.find(word)
+        while at >= 0:
+            yield at
+            at = text.find(word, at + 1)
+
+
+def behind(text: str, word: str, pattern: re.Pattern[str]) -> Iterator[tuple[int, re.Match[str]]]:
+    """Where a word begins that a pattern matches behind, and the match. No pattern is compiled for the word."""
+    at = text.find(word)
+    while at >= 0:
+        found = pattern.match(text, at + len(word))
+        if found is not None:
+            yield at, found
+        at = text.find(word, at + 1 if found is None else found.end())
+
+
+def is_in_name(text: str, at: int) -> bool:
+    """Whether the character before a place may be of the same name."""
+    before = text[at - 1 : at] if at else ""
+    return before.isalnum() or before == "_"
 
 
 _BRACKETS = re.compile(r"[()\[\]{}]")

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from torchlint.source.lexemes import NEWLINE
+from torchlint.source.lexemes import line_starts
 from torchlint.source.stack import StackError, with_large_stack
 from torchlint.source.timing import phase
 
@@ -30,7 +30,6 @@ _DEEP_LINE = 20_000
 #: Characters of the texts whose trees are kept: a tree takes about a hundred bytes for each.
 _MAX_KEPT = 600_000
 _BRACKETS = re.compile(r"[\[\](){}]")
-_NEWLINE = re.compile(NEWLINE)
 _building = threading.Lock()
 
 
@@ -50,15 +49,15 @@ class ParseError(Exception):
 
 def piece_starts(text: str, tree: ast.Module) -> list[int]:
     """Where the pieces of a text begin: at each top-level statement that begins a row, but for the first."""
-    line_ends = [match.span() for match in _NEWLINE.finditer(text)]
+    rows = line_starts(text)
     starts = [0]
     for before, statement in pairwise(tree.body):
         decorators = getattr(statement, "decorator_list", ())
         row = min([statement.lineno, *(decorator.lineno for decorator in decorators)])
         if row > (before.end_lineno or before.lineno):
-            end, start = line_ends[row - 2]
-            if text[end - 1] != "\\":  # `a = 1; \` goes on
-                starts.append(start)
+            above = text[rows[row - 2] : rows[row - 1]]
+            if not above.rstrip("\r\n").endswith("\\"):  # `a = 1; \` goes on
+                starts.append(rows[row - 1])
     return starts
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint.source.lexemes import NEWLINE
+from torchlint.source.lexemes import line_starts
 from torchlint.source.ranges import apply
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 # PEP 263: in a comment on one of the first two lines, the first of which is a comment or blank.
 _COOKIE = re.compile(rb"[ \t\f]*#[^\r\n]*?coding[:=][ \t]*([-\w.]+)")
 _BLANK = re.compile(rb"[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n)")
-_NEWLINE = re.compile(NEWLINE)
 
 
 class SourceError(Exception):
@@ -127,7 +126,7 @@ class Source:
     @cached_property
     def line_starts(self) -> tuple[int, ...]:
         """Offset of the first character of each line."""
-        return (0, *(match.end() for match in _NEWLINE.finditer(self.text)))
+        return tuple(line_starts(self.text))
 
     def location(self, offset: int) -> tuple[int, int]:
         """Row and column of a character, both from 1."""

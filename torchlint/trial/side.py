@@ -83,7 +83,7 @@ class Side:
                 if self._process.poll() is not None:
                     return self._without_steps(steps, deadline)
                 if monotonic() > deadline:
-                    raise ScriptError(f"{self.name}: no step before the budget was used up")
+                    raise ScriptError(f"{self.name} made no step before the budget was used up")
             self._connection, _ = listening.accept()
         self._answers = self._connection.makefile("r", encoding="utf-8")
         first = self._receive(deadline)
@@ -125,7 +125,7 @@ class Side:
         with contextlib.suppress(OSError, ValueError):
             passed = json.loads((self._scratch / "counts").read_text(encoding="utf-8"))
         if steps.kind:
-            raise ScriptError(f"{self.name}: the script ended without a step")
+            raise ScriptError(f"{self.name} ended without an optimizer step, a batch of a DataLoader or a forward pass")
         if passed.get("batch", 0) > 1:
             return self.start(Steps("batch"), deadline)
         return self.start(Steps("forward"), deadline)
@@ -153,7 +153,7 @@ class Side:
             if self._process is not None and self._process.poll() is not None:
                 raise self._end()
             if monotonic() > deadline:
-                raise ScriptError(f"{self.name}: a block of steps did not end in time")
+                raise ScriptError(f"{self.name} did not end a block of steps in time")
         line = self._answers.readline()
         if not line:
             raise self._end()
@@ -176,7 +176,7 @@ class Side:
         self._errors.seek(0)
         lines = [line.strip() for line in self._errors.read().decode("utf-8", "replace").splitlines() if line.strip()]
         last = next((line for line in reversed(lines) if EXCEPTION.match(line)), lines[-1] if lines else "")
-        raise ScriptError(f"{self.name}: the script failed: {last[:300] or f'exit status {status}'}")
+        raise ScriptError(f"{self.name} failed: {last[:300] or f'exit status {status}'}")
 
     def _signal(self, number: int) -> None:
         if self._process is not None:

@@ -59,7 +59,7 @@ class Trial:
             self._progress("starting the script", 0, 1)
             self._found = side.start(self._found, self._deadline)
             loaded = (side.copy.original_of(file) for file in self._found.files)
-            return [file for file in loaded if file is not None]
+            return sorted({file for file in loaded if file is not None})
 
     @property
     def found(self) -> Steps:
@@ -68,7 +68,7 @@ class Trial:
 
     def against(self, before: Mapping[str, bytes], after: Mapping[str, bytes], title: str) -> Comparison:
         """Compare the program with two sets of changed files. Raises ScriptError."""
-        names = ("as it is" if not before else "with the other fixes", "with the fixes")
+        names = ("the script" if not before else "the script with the other fixes", "the script with the fixes")
         with self._side(names[0], before) as ours, self._side(names[1], after) as theirs:
             for side in (ours, theirs):
                 self._progress(title, 0, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
@@ -11,8 +12,9 @@ from typing import Literal
 from torchlint.measure.intervals import SAME, Interval, ratio_interval
 from torchlint.trial.side import Block, EndError, ScriptError, Side
 
-BLOCKS = 20  #: into which the steps are divided
+MOST_BLOCKS = 50  #: into which the steps are divided: the more, the less what else the machine does matters
 LEAST_BLOCKS = 5  #: fewer have no interval
+SHORTEST_BLOCK_S = 0.2  #: within which the start of a turn does not count
 #: What the interval must be above or below for a difference: from one process to the next, the same script is up to two
 #: percent faster or slower as long as it runs, and each side is one process.
 NOTICEABLE = 1.03
@@ -65,7 +67,7 @@ def compare(
     """
     sides = (before, after)
     counted = [_warm_up(side, warmup) for side in sides]
-    block = max(1, steps // BLOCKS)
+    block = _block_size(steps, max(side.seconds / side.steps for side in counted))
     blocks: tuple[list[Block], list[Block]] = ([], [])
     has_ended = False
     planned = max(LEAST_BLOCKS, steps // block)
@@ -87,6 +89,12 @@ def compare(
     return Comparison(totals[0], totals[1], ratio_interval(seconds[0], seconds[1], middle=fmean), has_ended)
 
 
+def _block_size(steps: int, seconds: float) -> int:
+    """The number of steps in a block, of which each takes so many seconds."""
+    long_enough = math.ceil(SHORTEST_BLOCK_S / max(seconds, 1e-6))
+    return max(1, min(max(math.ceil(steps / MOST_BLOCKS), long_enough), steps // (2 * LEAST_BLOCKS)))
+
+
 def _warm_up(side: Side, steps: int) -> Block:
     """The first steps, and one more in which host synchronizations are counted."""
     try:
@@ -94,9 +102,7 @@ def _warm_up(side: Side, steps: int) -> Block:
             side.run(steps)
         return side.run(1, count=True)
     except EndError:
-        raise ScriptError(
-            f"{side.name}: the script ended within the {steps} steps of the warm-up; see --warmup"
-        ) from None
+        raise ScriptError(f"{side.name} ended within the {steps} steps of the warm-up; see --warmup") from None
 
 
 def _totals(blocks: Sequence[Block], counted: Block) -> Totals:

@@ -37,7 +37,7 @@ class Sizes(ForestFact):
         """Whether the file shows every layer of ``network``, and all are tiny."""
         made = self._module.fact(Constructors).of(network)
         sizes = [self._largest(call, set()) for call in made or ()]
-        return bool(sizes) and all(size is not None and size <= _TINY for size in sizes)
+        return bool(sizes) and all(size is not None and 0 < size <= _TINY for size in sizes)
 
     def largest(self, network: cst.BaseExpression) -> int | None:
         """The weights of the largest layer of ``network``; None if the file does not show them all."""
@@ -71,8 +71,18 @@ class Sizes(ForestFact):
                         largest = max(largest, size)
             elif self._module.value(call).kind is Kind.MODULE:
                 return None  # a function that builds one
+        if self._is_other_part(call):
+            return None
         name = self._module.name_of(call.func)
         return largest if name is None else self._size_by_name(call, name)
+
+    def _is_other_part(self, call: cst.Call) -> bool:
+        """Whether an unknown value is kept and called: ``self.backbone = build(config)``."""
+        target = self._module.tree.parent(call)
+        target = target.targets[0].target if isinstance(target, cst.Assign) else None
+        if not isinstance(target, cst.Attribute) or self._module.value(call).kind is not Kind.UNKNOWN:
+            return False
+        return any(self._module.methods(target.attr.value))
 
     def _is_seen(self, definition: cst.ClassDef) -> bool:
         """Whether all bases of a class are known, and hold no layers of their own."""

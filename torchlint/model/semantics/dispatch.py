@@ -83,9 +83,11 @@ class Dispatch(ForestFact):
             return ()
         if isinstance(value.definition, cst.ClassDef):
             return self._called_method(value.definition)
-        if not self._may_hold_function(func):
+        classes = set(self._definitions.classes_of(value, self._values))  # ``NETWORKS[name]()``
+        if not classes and not self._may_hold_function(func):
             return ()
-        classes = {found for item in self._flow.of(func) if (found := self._flow.class_of(item)) is not None}
+        if not classes:
+            classes = {found for item in self._flow.of(func) if (found := self._flow.class_of(item)) is not None}
         return self._few(method for found in classes for method in self._called_method(found))
 
     def _called_method(self, definition: cst.ClassDef) -> tuple[cst.FunctionDef, ...]:

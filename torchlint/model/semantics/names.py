@@ -92,8 +92,8 @@ class Names:
             if not isinstance(name, cst.Name):
                 return []
             bound = self.bindings(name)
-            if len(bound) != 1 or bound[0].kind != "import":
-                return []
+            if not bound or any(item.kind != "import" or item.imported != bound[0].imported for item in bound):
+                return []  # `import models.vae` and `import models.gan` both bind `models`
             imported = ".".join([bound[0].imported, *reversed(parts)])
             module = self._links.module(imported, self._tree.root_of(bound[0].node))
             found += [module] if module is not None else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from abc import ABCMeta
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
@@ -18,8 +19,14 @@ _FIELDS: dict[type[cst.CSTNode], tuple[str, ...]] = {
 }
 
 
-def _hash_in_c() -> None:
-    """Let nodes be hashed and compared by identity in C instead of Python.
+class _Plain(ABCMeta):
+    """A class to which only instances of it and of its subclasses belong: none is registered."""
+
+    __instancecheck__ = type.__instancecheck__
+
+
+def _ask_in_c() -> None:
+    """Let nodes be hashed, compared by identity and asked for their class in C instead of Python.
 
     libcst's own methods do the same, with `id`. Nodes are the keys of most tables: it is a twelfth of a run.
     """
@@ -27,9 +34,10 @@ def _hash_in_c() -> None:
         if isinstance(kind, type) and issubclass(kind, cst.CSTNode):
             kind.__hash__ = object.__hash__  # type: ignore[method-assign]
             kind.__eq__ = object.__eq__  # type: ignore[method-assign]
+            kind.__class__ = _Plain  # type: ignore[assignment]
 
 
-_hash_in_c()
+_ask_in_c()
 
 
 def pairs(tree: cst.Module, other: cst.Module) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:

@@ -124,7 +124,7 @@ class Traversal:
             self._walk(each)
 
     def _walk(self, root: cst.Module) -> None:
-        fields = _FIELDS
+        steps = _STEPS
         index, nodes, parents = self._index, self.nodes, self._parents
         stack: list[tuple[cst.CSTNode, int, Scope]] = [(root, -1, self.scopes[root])]
         push, pop = stack.append, stack.pop
@@ -134,21 +134,17 @@ class Traversal:
             index[node] = here
             nodes.append(node)
             parents.append(above)
-            kind = type(node)
-            handler = _HANDLERS.get(kind)
+            handler, fields = steps.get(type(node), _NONE)
             inner = scope if handler is None else handler(self, node, scope)
-            names = fields.get(kind)
-            if names is None:
-                continue
-            for name in reversed(names):
+            for name, is_inner in fields:
                 value = getattr(node, name)
                 if value is None:
                     continue
-                inside = inner if inner is scope or name in _INNER_FIELDS.get(kind, ()) else scope
+                inside = inner if is_inner else scope
                 if type(value) is tuple or type(value) is list:  # much quicker than `isinstance`
                     for item in reversed(value):
                         push((item, here, inside))
-                elif type(value) in fields or isinstance(value, cst.CSTNode):
+                elif type(value) in steps or isinstance(value, cst.CSTNode):
                     push((value, here, inside))
 
     def _bind(self, scope: Scope, binding: Binding) -> None:
@@ -369,4 +365,14 @@ _HANDLERS: dict[type[cst.CSTNode], Callable[[Traversal, Any, Scope], Scope]] = {
     cst.Nonlocal: Traversal._on_outer,
     cst.Import: Traversal._on_import,
     cst.ImportFrom: Traversal._on_import_from,
+}
+
+_NONE: tuple[None, tuple[tuple[str, bool], ...]] = (None, ())
+#: By class of a node its handler, and its fields in reverse order: each with whether it is evaluated in the own scope.
+_STEPS = {
+    kind: (
+        _HANDLERS.get(kind),
+        tuple((name, name in _INNER_FIELDS.get(kind, ())) for name in reversed(_FIELDS.get(kind, ()))),
+    )
+    for kind in {**_FIELDS, **_HANDLERS}
 }

@@ -73,7 +73,7 @@ class Inference:
 
     @cached_property
     def recording(self) -> list[InferenceSite]:
-        """GradModes whose forwards record an autograd graph that nothing uses."""
+        """The places whose forwards record an autograd graph that nothing uses."""
         if self._is_out_of_reach:
             return []
         return self._sites(self._recorded, self._indirect)
