@@ -14,7 +14,7 @@ from torchlint.model.syntax.dotted import called_name, dotted_name, last_part
 
 _POINTS = (-4.1, -2.3, -0.7, 0.4, 1.9, 3.3)
 _CLOSE = 1e-6
-_DEPTH = 40  #: of an expression
+_SIZE = 100  #: nodes of an expression
 
 
 def _sigmoid(x: float) -> float:
@@ -86,7 +86,8 @@ class Activations:
             if self._function(call) is None:
                 continue
             for above, _ in climb(self._tree, call):
-                if isinstance(above, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
+                is_statement = isinstance(above, (cst.BaseSmallStatement, cst.BaseCompoundStatement))
+                if is_statement or self._tree.last(above) - self._tree.index(above) > _SIZE:
                     break
                 formula = self._formula(above) if isinstance(above, cst.BinaryOperation) else None
                 if formula is not None:
@@ -119,10 +120,8 @@ class Activations:
             return _FUNCTIONS.get(last_part(layer).lower()) if layer.startswith("torch.nn.") else None
         return None
 
-    def _at_points(self, node: cst.CSTNode | None, variable: str, depth: int = 0) -> list[float] | None:
+    def _at_points(self, node: cst.CSTNode | None, variable: str) -> list[float] | None:
         """The values of an expression in one variable at the points; None if something else is needed for them."""
-        if depth > _DEPTH:
-            return None
         if isinstance(node, (cst.Integer, cst.Float)):
             return [float(node.evaluated_value)] * len(_POINTS)
         if isinstance(node, (cst.Name, cst.Attribute)):
@@ -130,7 +129,7 @@ class Activations:
             is_variable = dotted_name(node) == variable
             return list(_POINTS) if is_variable else None if constant is None else [constant] * len(_POINTS)
         if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
-            return _each(lambda x: -x, self._at_points(node.expression, variable, depth + 1))
+            return _each(lambda x: -x, self._at_points(node.expression, variable))
         operation, operands = None, []
         if isinstance(node, cst.BinaryOperation):
             operation, operands = _OPERATORS.get(type(node.operator)), [node.left, node.right]
@@ -138,7 +137,7 @@ class Activations:
             operation, operands = self._called(node)
         if operation is None:
             return None
-        return _each(operation, *(self._at_points(operand, variable, depth + 1) for operand in operands))
+        return _each(operation, *(self._at_points(operand, variable) for operand in operands))
 
     def _called(self, node: cst.Call) -> tuple[Callable[..., float] | None, list[cst.BaseExpression]]:
         """The function of numbers that a call applies to each element, and what it is applied to."""

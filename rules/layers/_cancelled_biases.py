@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.scopes import Binding
 
 _CONVOLUTIONS = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d")
 _NORMS = frozenset(f"torch.nn.{name}" for name in ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"))
@@ -88,11 +90,25 @@ class CancelledBiases:
             home = self._module.names.home_of(given)
             if len(reached) != 1 or home is None or reached[0].kind != "assign" or reached[0].path:
                 return None
-            reads = [use for use in self._reads(given) if reached[0] in self._module.values.reaching.of(use)]
-            if reads != [given]:
-                return None
+            if not self._rebinds(call, reached[0]):
+                reads = [use for use in self._reads(given) if reached[0] in self._module.values.reaching.of(use)]
+                if reads != [given]:
+                    return None
             given = reached[0].value
         return given if isinstance(given, cst.Call) else None
+
+    def _rebinds(self, call: cst.Call, bound: Binding) -> bool:
+        """Whether the next statement is ``x = self.norm(x)``, after which nothing reads the former value."""
+        statement = self._tree.parent(call)
+        row = self._tree.parent(statement) if isinstance(statement, cst.Assign) else None
+        if (
+            not isinstance(statement, cst.Assign)
+            or row is None
+            or self._tree.index(row) != self._tree.last(bound.node) + 1
+        ):
+            return False
+        targets = [item.target for item in statement.targets]
+        return len(targets) == 1 and isinstance(targets[0], cst.Name) and targets[0].value == bound.name
 
     def _reads(self, name: cst.Name) -> list[cst.Name]:
         home = self._module.names.home_of(name)
@@ -116,12 +132,16 @@ class CancelledBiases:
         """How often the class reads the attribute that contains the layer."""
         owner = self._tree.class_of(self._module.function_of(layer) or layer)
         assert isinstance(func, cst.Attribute)
-        return sum(
-            node.attr.value == func.attr.value
-            and not isinstance(self._tree.parent(node), cst.AssignTarget)
-            and (owner is None or self._tree.within(node, owner))
-            for node in self._tree.attributes
-        )
+        reads = self._reads_of_attributes.get(func.attr.value, [])
+        return sum(owner is None or self._tree.within(node, owner) for node in reads)
+
+    @cached_property
+    def _reads_of_attributes(self) -> dict[str, list[cst.Attribute]]:
+        found: dict[str, list[cst.Attribute]] = {}
+        for node in self._tree.attributes:
+            if not isinstance(self._tree.parent(node), cst.AssignTarget):
+                found.setdefault(node.attr.value, []).append(node)
+        return found
 
     def _pair(self, layer: cst.Call, norm: cst.Call) -> Iterator[CancelledBias]:
         name = self._module.name_of(layer.func) or ""

@@ -9,12 +9,16 @@ import libcst as cst
 
 from torchlint import edits
 from torchlint.model.module import Module
+from torchlint.model.semantics.effects import only_computes
 from torchlint.model.semantics.moves import keyword
-from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.dotted import called_name, last_name
+from torchlint.model.syntax.scopes import Binding, unpacked
 
 _ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
-#: The dimension of the heads of a tensor with four dimensions.
-_HEADS = ("1", "-3")
+#: The dimension of the heads of a tensor with four dimensions, by whether it is transposed afterwards.
+_HEADS = {False: ("1", "-3"), True: ("2", "-2")}
+#: How many assignments lie between the repetition and the attention.
+_DEPTH = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +27,7 @@ class RepeatedHeads:
 
     call: cst.Call
     repeats: tuple[cst.CSTNode, cst.CSTNode]  #: the statements that repeat the keys and the values
+    is_alone: bool  #: whether nothing but the attention needs the repetition
 
 
 class RepeatedHeadsOf:
@@ -41,47 +46,100 @@ class RepeatedHeadsOf:
                 continue
             key = keyword(call.node, "key") or (given[1] if len(given) > 1 else None)
             value = keyword(call.node, "value") or (given[2] if len(given) > 2 else None)
-            repeats = [self._repeat(node) for node in (key, value)]
-            if repeats[0] is not None and repeats[1] is not None:
-                yield RepeatedHeads(call.node, (repeats[0], repeats[1]))
+            keys, values = self._repeat(key, call.node), self._repeat(value, call.node)
+            if keys is not None and values is not None:
+                yield RepeatedHeads(call.node, (keys[0], values[0]), keys[1] and values[1])
 
     def deleted(self, found: RepeatedHeads) -> edits.Edits | None:
-        """The edits that remove the repetition, and the condition around it."""
+        """The edits that remove the repetition, and the condition around it; None if something else needs it."""
+        if not found.is_alone:
+            return None
         tree = self._module.tree
         above = tree.parent(tree.parent(found.repeats[0]) or found.repeats[0])
         condition = tree.parent(above) if isinstance(above, cst.IndentedBlock) else None
         if isinstance(condition, cst.If) and isinstance(above, cst.IndentedBlock) and condition.orelse is None:
             rows = [tree.parent(statement) for statement in found.repeats]
-            if list(above.body) == rows:
+            if list(above.body) == rows and only_computes(self._module, condition.test):
                 return edits.delete_statement(self._module, condition)
-        parts = [edits.delete_statement(self._module, statement) for statement in found.repeats]
-        return None if parts[0] is None or parts[1] is None else (*parts[0], *parts[1])
-
-    def _repeat(self, node: cst.BaseExpression | None) -> cst.CSTNode | None:
-        """The only statement that repeats the heads of a name, if nothing else reads the result."""
-        reached = self._module.values.reaching.of(node) if isinstance(node, cst.Name) else []
-        repeated = [bound for bound in reached if bound.kind == "assign" and self._repeats(bound.value, bound.name)]
-        home = self._module.names.home_of(node) if isinstance(node, cst.Name) else None
-        if len(repeated) != 1 or repeated[0].path or home is None:
+        first, second = (edits.delete_statement(self._module, statement) for statement in found.repeats)
+        if first is None or second is None or not isinstance(above, cst.IndentedBlock) or len(above.body) < 3:
             return None
-        uses = [
-            use
-            for use in self._module.names.uses_in(home, repeated[0].name)
-            if not self._module.tree.within(use, repeated[0].node)
-            and repeated[0] in self._module.values.reaching.of(use)
-            and not isinstance(self._module.tree.parent(use), cst.AssignTarget)
-        ]
-        return repeated[0].node if uses == [node] else None
+        return tuple(
+            edit for edit in (*first, *second) if edit.start < edit.end
+        )  # another statement stays in the block
 
-    def _repeats(self, value: cst.CSTNode | None, name: str) -> bool:
-        """``k.repeat_interleave(n, dim=1)``, to be stored in `k` again."""
-        if not isinstance(value, cst.Call) or called_name(value) != "repeat_interleave":
-            return False
+    def _repeat(self, node: cst.BaseExpression | None, call: cst.Call) -> tuple[cst.CSTNode, bool] | None:
+        """The only statement that repeats the heads of what an attention gets, and whether nothing else needs it.
+
+        An attention in another branch, such as a handwritten one, may read them as well.
+        """
+        is_moved, is_alone = False, True
+        for _ in range(_DEPTH):
+            found = self._made(node) if isinstance(node, cst.Name) else None
+            if found is None or not isinstance(node, cst.Name):
+                return None
+            bound, source = found
+            others = [use for use in self._uses(node, bound) if use is not node]
+            if not all(self._module.tree.exclusive(use, call) for use in others):
+                return None
+            is_moved = is_moved or _without_moves(unpacked(bound.value, bound.path))[1]
+            if isinstance(source, cst.Call):
+                is_plain = called_name(source) == "repeat_interleave" and self._repeated(source) == bound.name
+                is_alone = is_alone and is_plain and not (is_moved or others or bound.path)
+                return (bound.node, is_alone) if self._is_of_heads(source, is_moved) else None
+            node, is_alone = source, False
+        return None
+
+    def _made(self, name: cst.Name) -> tuple[Binding, cst.Call | cst.Name] | None:
+        """What a name is bound to, on one path at least: a repetition, else a transposed name."""
+        reached = [bound for bound in self._module.values.reaching.of(name) if bound.kind == "assign"]
+        sources = [(bound, source) for bound in reached if (source := self._source(bound)) is not None]
+        repeated = [item for item in sources if isinstance(item[1], cst.Call)]
+        found = repeated or sources
+        return found[0] if len(found) == 1 else None
+
+    def _source(self, bound: Binding) -> cst.Call | cst.Name | None:
+        """The repetition that a name is bound to, or the name that it is another view of."""
+        value, is_moved = _without_moves(unpacked(bound.value, bound.path))
+        if isinstance(value, cst.Call) and called_name(value) in ("repeat_interleave", "repeat_kv"):
+            return value
+        return value if isinstance(value, cst.Name) and is_moved else None
+
+    def _uses(self, name: cst.Name, bound: Binding) -> list[cst.Name]:
+        """Where the value of a binding of a name is read."""
+        home = self._module.names.home_of(name)
+        nodes = self._module.names.uses_in(home, name.value) if home is not None else []
+        reads = [node for node in nodes if not self._is_target(node)]
+        return [node for node in reads if bound in self._module.values.reaching.of(node)]
+
+    def _is_target(self, node: cst.Name) -> bool:
+        above = self._module.tree.parent(node)
+        while isinstance(above, (cst.Element, cst.Tuple)):
+            above = self._module.tree.parent(above)
+        return isinstance(above, cst.AssignTarget)
+
+    def _repeated(self, value: cst.Call) -> str:
+        """``k`` of ``k.repeat_interleave(n, dim=1)`` and ``torch.repeat_interleave(k, n, dim=1)``."""
+        if self._module.name_of(value.func) is not None:
+            return last_name(value.args[0].value) if value.args else ""
+        return last_name(value.func.value) if isinstance(value.func, cst.Attribute) else ""
+
+    def _is_of_heads(self, value: cst.Call, is_moved: bool) -> bool:
+        if called_name(value) == "repeat_kv":
+            return len(value.args) == 2
         given = [item.value for item in value.args if item.keyword is None and not item.star]
         if self._module.name_of(value.func) == "torch.repeat_interleave":
-            owner, given = (given[0] if given else None), given[1:]
-        else:
-            owner = value.func.value if isinstance(value.func, cst.Attribute) else None
+            given = given[1:]
         dimension = keyword(value, "dim") or (given[1] if len(given) > 1 else None)
-        is_same = isinstance(owner, cst.Name) and owner.value == name
-        return is_same and dimension is not None and self._module.code(dimension) in _HEADS
+        return dimension is not None and self._module.code(dimension) in _HEADS[is_moved]
+
+
+def _without_moves(node: cst.CSTNode | None) -> tuple[cst.CSTNode | None, bool]:
+    """``k`` of ``k.transpose(1, 2).contiguous()``, and whether dimensions are exchanged."""
+    is_moved = False
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        if node.func.attr.value not in ("transpose", "contiguous"):
+            break
+        is_moved = is_moved or node.func.attr.value == "transpose"
+        node = node.func.value
+    return node, is_moved

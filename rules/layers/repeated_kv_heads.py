@@ -15,10 +15,10 @@ class RepeatedKvHeads(Rule):
 
     ## What it does
     Flags `F.scaled_dot_product_attention(q, k, v)` without a mask where `k` and `v` are the results of
-    `k.repeat_interleave(n, dim=1)`, which nothing else uses.
+    `k.repeat_interleave(n, dim=1)` or of a function `repeat_kv(k, n)`, also if they are transposed afterwards.
 
-    Not reported are other ways to repeat, such as `repeat`, whose heads are in another order, and attention with
-    `attn_mask`.
+    Not reported are other ways to repeat, such as `repeat`, whose heads are in another order, attention with
+    `attn_mask`, and copies with other uses than an attention in another branch.
 
     ## Why it is slow
     The repetition writes `n` copies of all keys and values, which the attention then reads. With `enable_gqa=True`,
@@ -38,7 +38,8 @@ class RepeatedKvHeads(Rule):
     ```
 
     ## Fix safety
-    Unsafe: rounds differently, and is slower where FlashAttention does not apply: in float32, or for large heads.
+    Unsafe: rounds differently, and is slower where FlashAttention does not apply: in float32, or for large heads. The
+    fix is offered for `repeat_interleave` directly before the attention, if nothing else reads its result.
 
     ## When to ignore
     When the model runs in float32.
@@ -50,7 +51,7 @@ class RepeatedKvHeads(Rule):
     code = "TL713"
     name = "repeated-kv-heads"
     default = Default.OPT_IN
-    words = ("scaled_dot_product_attention", "repeat_interleave(")
+    words = ("scaled_dot_product_attention", ("repeat_interleave(", "repeat_kv("))
     since = (2, 5)
     demo = ("GPU",)
 

@@ -28,6 +28,9 @@ _SET = re.compile(r"environ\[\s*[\"'](?:CUDA_LAUNCH_BLOCKING|PYTORCH_NO_CUDA_MEM
 _PURPOSES = re.compile(r"debug|determin|reproduc|test|profil|trace|bench|check|diagnos|sanit", re.IGNORECASE)
 #: Functions that seed random numbers, and what shows that they also ask for deterministic kernels.
 _SEEDS = re.compile(r"seed|random", re.IGNORECASE)
+#: What scripts call that measure kernels, where the setting gives each its own time, and what those call that train.
+_MEASURES = re.compile(r"cudaProfiler|cudart\(\)|nvtx|timeit|enable_timing|torch\.profiler")
+_TRAINS = ".backward("
 _DETERMINISTIC = ("CUBLAS_WORKSPACE_CONFIG", "use_deterministic_algorithms", "set_deterministic")
 
 
@@ -39,8 +42,8 @@ class LaunchBlocking(Rule):
     `os.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"`.
 
     Not reported: settings under a condition or in an `except` block, variables that the file sets back or removes,
-    functions that are named for debugging or determinism, and tests. `os.environ.setdefault` is not reported, because
-    a user can override it.
+    functions that are named for debugging or determinism, scripts that measure kernels and do not train, and tests.
+    `os.environ.setdefault` is not reported, because a user can override it.
 
     ## Why it is slow
     With `CUDA_LAUNCH_BLOCKING`, the host waits until each kernel has finished before it continues. The time to launch
@@ -90,7 +93,8 @@ class LaunchBlocking(Rule):
             value, effect = _VARIABLES[switch.name]
             if switch.value != value or switch.conditional or not module.is_own(switch.node):
                 continue
-            if _is_intended(module, switch.node):
+            measures = _MEASURES.search(module.own_text) is not None and _TRAINS not in module.own_text
+            if measures or _is_intended(module, switch.node):
                 continue
             deleted = edits.delete_statement(module, switch.node)
             fix = None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from torchlint import edits
 from torchlint.model.module import Module
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.dotted import called_name
@@ -15,10 +16,11 @@ from torchlint.model.training.loops import Loops
 from torchlint.model.training.step_places import StepPlaces
 
 from ._host_reads import HostRead, HostReads, WaitingStep
+from ._kept_tensors import is_overwritten
 
-_JOINING = frozenset(f"torch.{name}" for name in ("cat", "concat", "concatenate", "stack", "vstack")) | frozenset(
-    f"numpy.{name}" for name in ("concatenate", "stack", "vstack", "array")
-)
+#: Functions of NumPy that join arrays, with those of torch that join tensors along the same dimension.
+_OF_NUMPY = {"numpy.concatenate": "cat", "numpy.stack": "stack", "numpy.vstack": "vstack"}
+_OF_TORCH = frozenset(f"torch.{name}" for name in ("cat", "concat", "concatenate", "stack", "vstack"))
 #: Methods behind the copy.
 _BEHIND = ("numpy", "detach")
 
@@ -27,8 +29,10 @@ _BEHIND = ("numpy", "detach")
 class CollectedCopy:
     """A copy that is appended to a list."""
 
-    call: cst.Call  #: the copy
-    joined: cst.Call  #: what joins the list after the loop
+    appended: cst.Call  #: ``x.detach().cpu().numpy()``
+    call: cst.Call  #: ``x.detach().cpu()``
+    tensor: cst.BaseExpression  #: ``x.detach()``
+    joined: tuple[cst.Call, ...]  #: what joins the list after the loop
     loop: cst.CSTNode
 
 
@@ -44,36 +48,73 @@ class CollectedCopies:
         """The copies of the file, in order, of loops that do not wait for the GPU otherwise."""
         if not self._module.uses_torch or not self._reads.on_gpu:
             return
-        found = [copy for call in self._module.methods("append") if (copy := self._appended(call)) is not None]
-        for copy in found:
-            reads = [HostRead(item.call, item.call, copy.loop, False) for item in found if item.loop is copy.loop]
-            if not self._reads.waits_otherwise(WaitingStep(copy.loop, tuple(reads))):
-                yield copy
+        found: dict[cst.CSTNode, list[CollectedCopy]] = {}
+        for call in self._module.methods("append"):
+            copy = self._appended(call)
+            if copy is not None:
+                found.setdefault(copy.loop, []).append(copy)
+        for loop, copies in found.items():
+            reads = [HostRead(copy.call, copy.call, loop, False) for copy in copies]
+            if not self._reads.waits_otherwise(WaitingStep(loop, tuple(reads))):
+                yield from copies
+
+    def on_gpu(self, copy: CollectedCopy) -> edits.Edits | None:
+        """The edits that keep the tensors on the GPU until they are joined; None if that may fail."""
+        join = copy.joined[0]
+        name, text = self._module.name_of(join.func) or "", self._module.code(copy.tensor)
+        is_array = called_name(copy.appended) == "numpy"
+        if len(copy.joined) > 1 or self._appends(join.args[0].value) != 1:
+            return None
+        if is_overwritten(self._module, copy.tensor, copy.loop, copy.loop):
+            return None
+        if self._module.comment_on(copy.appended) or self._module.comment_on(join):
+            return None
+        if ".detach()" in self._module.code(copy.appended) and not text.endswith(".detach()"):
+            text += ".detach()"
+        kept = edits.replace(self._module, copy.appended, text)
+        if not is_array:
+            code = f"{self._module.code(join)}.cpu()"
+            return (*kept, *edits.replace(self._module, join, code)) if name in _OF_TORCH else None
+        named = edits.name_module(self._module, "torch", join)
+        if name not in _OF_NUMPY or named is None or not all(map(_is_first_axis, join.args[1:])):
+            return None
+        code = f"{named[0]}.{_OF_NUMPY[name]}({self._module.code(join.args[0].value)}).cpu().numpy()"
+        return (*named[1], *kept, *edits.replace(self._module, join, code))
+
+    def _appends(self, node: cst.BaseExpression) -> int:
+        """How many statements append to a list."""
+        names = self._module.names
+        home = names.home_of(node) if isinstance(node, cst.Name) else None
+        uses = names.uses_in(home, node.value) if isinstance(node, cst.Name) and home is not None else []
+        return sum(isinstance(self._tree.parent(use), cst.Attribute) for use in uses)
 
     def _appended(self, call: cst.Call) -> CollectedCopy | None:
         if not self._module.is_own(call) or len(call.args) != 1 or not isinstance(call.func, cst.Attribute):
             return None
-        copy = _copied(call.args[0].value)
-        place = self._module.fact(StepPlaces).of(call) if copy is not None else None
-        if copy is None or place is None or not place.is_loop or place.calls:
+        appended = call.args[0].value
+        copy = _copied(appended)
+        if not isinstance(appended, cst.Call) or copy is None or self._reads.read_by(appended) is not None:
+            return None
+        place = self._module.fact(StepPlaces).of(call)
+        if place is None or not place.is_loop or place.calls:
             return None
         joined = self._joined(call.func.value, place.step)
-        if joined is None or not isinstance(copy.func, cst.Attribute):
+        if not joined or not isinstance(copy.func, cst.Attribute):
             return None
         tensor = copy.func.value
         if self._module.value(tensor).device is Device.CPU or not self._reads.is_tensor_of_step(tensor):
             return None
-        return CollectedCopy(copy, joined, place.step)
+        return CollectedCopy(appended, copy, tensor, joined, place.step)
 
-    def _joined(self, node: cst.BaseExpression, loop: cst.CSTNode) -> cst.Call | None:
-        """The first call that joins a list which is empty before the loop, and not read in it."""
+    def _joined(self, node: cst.BaseExpression, loop: cst.CSTNode) -> tuple[cst.Call, ...]:
+        """The calls that join a list which is empty before the loop, and not read in it; none for another list."""
         home = self._module.names.home_of(node) if isinstance(node, cst.Name) else None
         if not isinstance(node, cst.Name) or home is None or home is not self._tree.scope_of(loop):
-            return None
+            return ()
         bound = home.bindings[node.value]
         start = unpacked(bound[0].value, bound[0].path)
         if not isinstance(start, cst.List) or start.elements or self._module.fact(Loops).around(bound[0].node):
-            return None
+            return ()
         joined: list[cst.Call] = []
         for use in self._module.names.uses_in(home, node.value):
             above = self._tree.parent(use)
@@ -82,11 +123,18 @@ class CollectedCopies:
             is_target = isinstance(above, cst.AssignTarget) or self._tree.within(use, bound[0].node)
             if is_append or is_target or bound[0] not in self._module.values.reaching.of(use):
                 continue
-            is_joined = isinstance(outer, cst.Call) and self._module.name_of(outer.func) in _JOINING
-            if not is_joined or not isinstance(outer, cst.Call) or self._tree.within(use, loop):
-                return None
+            name = self._module.name_of(outer.func) if isinstance(outer, cst.Call) else None
+            if name not in {*_OF_NUMPY, *_OF_TORCH, "numpy.array"} or self._tree.within(use, loop):
+                return ()
+            assert isinstance(outer, cst.Call)
             joined.append(outer)
-        return joined[0] if joined else None
+        return tuple(joined)
+
+
+def _is_first_axis(argument: cst.Arg) -> bool:
+    """``axis=0``, the default."""
+    is_axis = argument.keyword is None or argument.keyword.value == "axis"
+    return is_axis and isinstance(argument.value, cst.Integer) and argument.value.value == "0"
 
 
 def _copied(node: cst.BaseExpression) -> cst.Call | None:

@@ -27,6 +27,8 @@ _OPERATIONS = {
     "one_hot": "num_classes",
     "repeat_interleave": "output_size",
 }
+#: How many calls lie between a step and an operation; behind more of them, tensors are often copied to the CPU.
+_CALLS = 1
 _FUNCTIONS = frozenset(f"torch.{name}" for name in _OPERATIONS) | {"torch.nn.functional.one_hot"}
 #: Methods that numbers do not have.
 _OF_TENSORS = ("view", "reshape", "flatten", "squeeze", "long", "int", "clamp")
@@ -60,7 +62,7 @@ class DynamicShapes:
                 continue
             places = self._module.fact(StepPlaces)
             step = places.of(call) or places.repeating(call)
-            if step is not None and self._is_on_gpu(operand):
+            if step is not None and len(step.calls) <= _CALLS and self._is_on_gpu(operand):
                 yield DynamicShape(call, name, _OPERATIONS[name], step)
 
     def _operation(self, call: cst.Call) -> tuple[str, cst.BaseExpression | None]:

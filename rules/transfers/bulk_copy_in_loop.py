@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from torchlint.rule import Cause, Default, Diagnostic, Note, Rule
+from torchlint.rule import Applicability, Cause, Default, Diagnostic, Fix, Note, Rule
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
@@ -40,7 +40,8 @@ class BulkCopyInLoop(Rule):
     In training, append `output.detach()`.
 
     ## Fix safety
-    Advice: the results of all steps must fit into the memory of the GPU.
+    Unsafe: the results of all steps must fit into the memory of the GPU. The fix is offered for lists with one `append`
+    that are joined once, by a function of torch or its counterpart in NumPy.
 
     ## When to ignore
     When the results are large, such as images or the logits of each pixel, or when a step takes so long that one wait
@@ -60,12 +61,16 @@ class BulkCopyInLoop(Rule):
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._collected_copies import CollectedCopies
 
-        for found in module.fact(CollectedCopies).all():
+        copies = module.fact(CollectedCopies)
+        for found in copies.all():
+            changed = copies.on_gpu(found)
+            caution = "keeps the results of all steps on the GPU"
             yield self.diagnostic(
                 module,
                 found.call,
                 "results are copied to the CPU at every step, and the copy waits for the GPU",
                 label="device-to-host copy",
-                notes=(Note.at(module, found.joined, "the results are joined after the loop; copy them once there"),),
+                notes=(Note.at(module, found.joined[0], "the results are joined; one copy there is enough"),),
+                fix=None if changed is None else Fix("copy the joined results", changed, Applicability.UNSAFE, caution),
                 cause=Cause(module.tree.index(found.loop), "also copied"),
             )

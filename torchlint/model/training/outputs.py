@@ -7,6 +7,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.training.data_flow import DataFlow
 from torchlint.model.training.gradients import LEAVING
@@ -51,7 +52,8 @@ class Outputs(ForestFact):
             return True
         if not isinstance(func, cst.Attribute) or func.attr.value not in knowledge.RUNNING_METHODS:
             return False
-        return self._module.value(func.value).kind is Kind.MODULE
+        is_named = knowledge.NO_NETWORK.search(last_name(func.value)) is None  # not ``tokenizer.encode(text)``
+        return is_named and self._module.value(func.value).kind is Kind.MODULE
 
     def first_run(self, node: cst.CSTNode) -> cst.Call | None:
         """The first call in ``node`` that runs a network, itself or in a function of the file."""
