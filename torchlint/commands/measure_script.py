@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from torchlint.settings.resolver import Resolver
+    from torchlint.trial.comparison import Comparison
     from torchlint.trial.fixes import FixedFile, Fixes
     from torchlint.trial.trial import Share, Trial
-    from torchlint.trial.turns import Comparison
 
 BUDGET_S = 600.0
 
