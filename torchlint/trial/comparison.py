@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
@@ -124,11 +125,19 @@ def compare_losses(before: Sequence[float], after: Sequence[float]) -> Losses | 
     if length == 0:
         return None
     ours, theirs = before[:length], after[:length]
-    scale = max(map(abs, (*ours, *theirs))) or 1.0
-    gaps = [(b - a) / scale for a, b in zip(ours, theirs, strict=True)]
+    finite = [abs(loss) for loss in (*ours, *theirs) if math.isfinite(loss)]
+    scale = max(finite, default=0.0) or 1.0
+    gaps = [_gap(a, b) / scale for a, b in zip(ours, theirs, strict=True)]
     last = gaps[length // 2 :]
     means = fmean(ours[length // 2 :]), fmean(theirs[length // 2 :])
-    if max(map(abs, gaps)) <= IDENTICAL:
+    if all(abs(gap) <= IDENTICAL for gap in gaps):
         return Losses(*means, "the same")
+    if not math.isfinite(fmean(last)):
+        return Losses(*means, "differ")
     noise = 2 * stdev(last) / len(last) ** 0.5 if len(last) > 1 else 0.0
     return Losses(*means, "agree" if abs(fmean(last)) <= max(TOLERANCE, noise) else "differ")
+
+
+def _gap(before: float, after: float) -> float:
+    """How far two losses are apart; two that are not finite are equal."""
+    return after - before if math.isfinite(before) or math.isfinite(after) else 0.0

@@ -250,7 +250,7 @@ def before_writing(path: str, keep: bool) -> None:
     """Put an own file in the place of a link, with the content that it leads to if that is to be kept."""
     place = os.path.abspath(path)
     target = os.path.realpath(place)
-    if os.path.islink(place) and os.path.realpath(os.path.dirname(place)).startswith(COPY):
+    if os.path.islink(place) and (os.path.realpath(os.path.dirname(place)) + os.sep).startswith(COPY):
         os.unlink(place)
         if keep and os.path.isfile(target):
             with open(target, "rb") as original, open(place, "wb") as own:

@@ -49,7 +49,7 @@ def take_turns(
         end = "the budget was used up"
     if count < LEAST_BLOCKS:
         hint = "a larger --budget or fewer --steps" if "budget" in end else f"--warmup 2 --steps {LEAST_BLOCKS}"
-        raise ScriptError(f"{end} after about {warmup + block * count} steps, which are too few: try {hint}")
+        raise ScriptError(f"{end} after too few steps: try {hint}")
     return Turns(tuple(blocks[0][:count]), tuple(blocks[1][:count]), counted, end)
 
 
