@@ -40,6 +40,7 @@ NEEDS = {
         "test_pairs",
         "test_rehearsal",
         "test_fixed_programs",
+        "test_trial_torch",
         "test_profile_command",
         "test_validation_command",
         "test_validation_measurements",

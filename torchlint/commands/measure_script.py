@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from torchlint.settings.resolver import Resolver
+    from torchlint.trial.comparison import Comparison
     from torchlint.trial.fixes import FixedFile, Fixes
     from torchlint.trial.trial import Share, Trial
-    from torchlint.trial.turns import Comparison
 
 BUDGET_S = 600.0
 
@@ -71,6 +71,7 @@ def _measure(trial: Trial, resolver: Resolver, terminal: _Terminal) -> tuple[Fix
     """Report what the trial finds; the fixes, and the rules whose fixes pay."""
     from torchlint.trial import report
     from torchlint.trial.fixes import Fixes, by_rule, contents
+    from torchlint.trial.side import ScriptError
 
     files = trial.files()
     fixes = Fixes(files, lambda path: settings_for(resolver, os.path.dirname(path)))
@@ -83,7 +84,10 @@ def _measure(trial: Trial, resolver: Resolver, terminal: _Terminal) -> tuple[Fix
         terminal.print(f"No fix applies to the files of the project that the script uses ({len(files)}){hint}.")
         return fixes, frozenset()
     terminal.print(report.fixes_line(fixed))
-    found = trial.against({}, contents(fixed), "as it is, with the fixes")
+    try:
+        found = trial.against({}, contents(fixed), "as it is, with the fixes")
+    except ScriptError as error:
+        raise ScriptError(f"{error} (--ignore leaves out the fixes of rules)") from None
     terminal.print(report.comparison_table(found, trial.found))
     terminal.print(report.outcome_line(found))
     shares = list(trial.shares(fixes, fixed)) if len(by_rule(fixed)) > 1 else []

@@ -6,6 +6,7 @@ the script's interpreter need not have. Its parameters are in the environment va
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import importlib
 import importlib.abc
@@ -24,8 +25,8 @@ from time import perf_counter
 from types import ModuleType
 from typing import Any
 
-#: Batches after which a script without a backward pass is one whose steps are batches.
-BATCHES_OF_INFERENCE = 64
+#: Backward passes, or batches of a script without any, after which these are its steps: it has no optimizer.
+ENOUGH = 64
 
 
 class Steps:
@@ -33,12 +34,11 @@ class Steps:
 
     def __init__(self, address: str, kind: str, skip: int) -> None:
         self.address = address
-        self.kind = kind  #: "optimizer", "batch" or "forward"; empty until it is found
+        self.kind = kind  #: one of `passed`; empty until it is found
         self.left = skip  #: steps until the next report
         self.process = os.getpid()
         self.thread = threading.get_ident()
-        self.passed = {"optimizer": 0, "batch": 0, "forward": 0}
-        self.backward_passes = 0
+        self.passed = {"optimizer": 0, "backward": 0, "batch": 0, "forward": 0}
         self.depth = 0  #: of the calls of modules
         self.optimizer: Callable[[], Any] = lambda: None  #: the one whose steps count
         self.waited = 0.0  #: seconds in which the script waited for batches
@@ -53,7 +53,7 @@ class Steps:
         if os.getpid() != self.process:
             return  # a worker of a loader
         self.passed[kind] += 1
-        if not self.kind and (kind == "optimizer" or self._is_inference(kind)):
+        if not self.kind and self._is_step(kind):
             self.kind, self.left = kind, 1
         if kind != self.kind:
             return
@@ -62,8 +62,9 @@ class Steps:
         if self.left == 0:
             self._report()
 
-    def _is_inference(self, kind: str) -> bool:
-        return kind == "batch" and not self.backward_passes and self.passed[kind] >= BATCHES_OF_INFERENCE
+    def _is_step(self, kind: str) -> bool:
+        enough = self.passed[kind] >= ENOUGH
+        return kind == "optimizer" or (enough and (kind == "backward" or self.passed["backward"] == 0))
 
     def _report(self) -> None:
         import torchlint_counters as counters
@@ -147,11 +148,11 @@ class Steps:
             self.waited += perf_counter() - start
 
     def _backward(self, original: Callable[..., Any], tensor: Any, *rest: Any, **named: Any) -> Any:
-        self.backward_passes += 1
         if tensor.numel() == 1:
             loss = getattr(tensor, "torchlint_loss", tensor)
             self.losses[-1].append(loss.detach().clone())
-        return original(tensor, *rest, **named)
+        original(tensor, *rest, **named)
+        self.passes("backward")
 
     def _scale(self, original: Callable[..., Any], scaler: Any, outputs: Any) -> Any:
         scaled = original(scaler, outputs)
@@ -249,7 +250,7 @@ def before_writing(path: str, keep: bool) -> None:
     """Put an own file in the place of a link, with the content that it leads to if that is to be kept."""
     place = os.path.abspath(path)
     target = os.path.realpath(place)
-    if os.path.islink(place) and os.path.realpath(os.path.dirname(place)).startswith(COPY):
+    if os.path.islink(place) and (os.path.realpath(os.path.dirname(place)) + os.sep).startswith(COPY):
         os.unlink(place)
         if keep and os.path.isfile(target):
             with open(target, "rb") as original, open(place, "wb") as own:
@@ -305,9 +306,8 @@ def main() -> None:
         "safetensors": watch_safetensors,
     }
     sys.meta_path.insert(0, AfterImport(actions))
-    import atexit
-
-    atexit.register(lambda: leave_counts(steps, told["counts"]))
+    leave_counts(steps, told["counts"])  # it shows that this file was loaded
+    atexit.register(leave_counts, steps, told["counts"])
 
 
 def end_with_parent() -> None:
@@ -319,7 +319,7 @@ def end_with_parent() -> None:
 
 def leave_counts(steps: Steps, file: str) -> None:
     """When the script ends: what could have been its steps, for a parent to which it has not connected."""
-    if steps.answers is None and os.getpid() == steps.process and any(steps.passed.values()):
+    if os.getpid() == steps.process and (any(steps.passed.values()) or not os.path.exists(file)):
         with open(file, "w", encoding="utf-8") as out:
             json.dump(steps.passed, out)
 

@@ -7,12 +7,17 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table
 
 from torchlint.measure.figures import interval, mebibytes, ratio
+from torchlint.trial.comparison import Comparison, Totals
 from torchlint.trial.fixes import FixedFile, by_rule
 from torchlint.trial.side import Steps
-from torchlint.trial.trial import Share, losses_of
-from torchlint.trial.turns import Comparison, Totals
+from torchlint.trial.trial import Share
 
-STEPS = {"optimizer": "optimizer step", "batch": "batch of a DataLoader", "forward": "forward pass"}
+STEPS = {
+    "optimizer": "optimizer step",
+    "backward": "backward pass",
+    "batch": "batch of a DataLoader",
+    "forward": "forward pass",
+}
 
 
 def fixes_line(files: Sequence[FixedFile]) -> str:
@@ -28,15 +33,15 @@ def outcome_line(found: Comparison) -> str:
         "faster": f"With the fixes, the script is faster: {figure}.",
         "slower": f"With the fixes, the script is slower: {figure}.",
         "no difference": f"The fixes make no difference to the speed of this script: {figure}.",
-        "inconclusive": f"The measurement is inconclusive: {figure}; more --steps may help.",
+        "inconclusive": f"The measurement is inconclusive: {figure}; more --steps or a larger --budget may help.",
     }[found.outcome]
 
 
 def comparison_table(found: Comparison, steps: Steps) -> Table:
     """Both sides next to each other."""
-    table = Table(
-        title=f"A step is one {STEPS[steps.kind]}; {found.before.steps} steps of each side", title_justify="left"
-    )
+    title = f"A step is one {STEPS[steps.kind]}; {found.steps} steps of each side"
+    title += f", until {found.end}" if found.end else ""
+    table = Table(title=title, title_justify="left")
     for column in ("", "as it is", "with the fixes", "before / after"):
         table.add_column(column)
     for row in _rows(found, steps):
@@ -56,7 +61,7 @@ def _rows(found: Comparison, steps: Steps) -> Iterator[tuple[str, str, str, str]
     if before.peak_memory and after.peak_memory:
         change = ratio(before.peak_memory / after.peak_memory)
         yield "peak memory", mebibytes(before.peak_memory), mebibytes(after.peak_memory), change
-    losses = losses_of(found)
+    losses = found.losses
     if losses is not None:
         yield "mean loss, second half", f"{losses.before:.5g}", f"{losses.after:.5g}", losses.verdict
 
@@ -66,11 +71,11 @@ def _rate(side: Totals) -> str:
 
 
 def _waits(side: Totals) -> str:
-    return f"{side.synchronizations:.1f} a step"
+    return f"{side.synchronizations} a step"
 
 
 def _waited(side: Totals) -> str:
-    return f"{100 * side.waited / side.seconds:.0f} % of the time"
+    return f"{100 * side.waited:.0f} % of the time"
 
 
 def shares_table(shares: Sequence[Share]) -> Table:

@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -37,7 +37,7 @@ class EndError(Exception):
 class Steps:
     """What counts as a step, found in a run of the script."""
 
-    kind: str  #: "optimizer", "batch", "forward", or empty: to be found
+    kind: str  #: "optimizer", "backward", "batch", "forward", or empty: to be found
     passed: int = 1  #: steps before the first report
     device: str = "cpu"
     files: Sequence[str] = ()  #: of the modules that the script has loaded
@@ -121,14 +121,16 @@ class Side:
     def _without_steps(self, steps: Steps, deadline: float) -> Steps:
         """After the script has ended: start it again with the steps that it may have."""
         self._raise_failure()
-        passed: Mapping[str, int] = {}
-        with contextlib.suppress(OSError, ValueError):
+        try:
             passed = json.loads((self._scratch / "counts").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            raise ScriptError(
+                f"{self.name} cannot be observed: the command runs no Python, or ignores or replaces PYTHONPATH"
+            ) from None
         if steps.kind:
-            raise ScriptError(f"{self.name} ended without an optimizer step, a batch of a DataLoader or a forward pass")
-        if passed.get("batch", 0) > 1:
-            return self.start(Steps("batch"), deadline)
-        return self.start(Steps("forward"), deadline)
+            raise ScriptError(f"{self.name} ended without a step, a backward pass, a batch or a forward pass")
+        kind = next((kind for kind in ("backward", "batch") if passed[kind] > 1), "forward")
+        return self.start(Steps(kind), deadline)
 
     def run(self, steps: int, *, count: bool = False) -> Block:
         """Let the script make some steps. Raises ScriptError, or EndError if it ends before."""
