@@ -15,7 +15,7 @@ PACKAGES = {"torchlint": REPOSITORY / "torchlint", "torchlint_rules": REPOSITORY
 
 #: The folders and top-level files of `torchlint/`, the lowest first. Those of one layer do not import each other.
 LAYERS = (
-    ("source",),
+    ("source", "injection"),
     ("cache", "measure"),
     ("model",),
     ("findings",),

@@ -10,10 +10,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from torchlint.commands import CLEAN, Parser, UsageError
 
-_HOOKS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "profile", "injected")
+_RECORDER = Path(__file__).parents[1] / "profile" / "injected.py"
 _OUTPUT = "trace.json.gz"
 
 
@@ -48,6 +49,8 @@ def run(arguments: Sequence[str]) -> int:
         if not {"-h", "--help"}.isdisjoint(arguments):
             parser().parse_args(arguments)
         raise UsageError("give the command to run behind `--`: torchlint profile -- python train.py")
+    from torchlint.injection.folder import fill
+
     end = list(arguments).index("--")
     options = parser().parse_args(arguments[:end])
     command = list(arguments[end + 1 :])
@@ -58,7 +61,9 @@ def run(arguments: Sequence[str]) -> int:
         raise UsageError(f"{folder}: no such folder")
     with tempfile.TemporaryDirectory() as scratch:
         report = os.path.join(scratch, "report.json")
-        status = _run(command, _environment(options, report))
+        hooks = Path(scratch, "hooks")
+        fill(hooks, _RECORDER)
+        status = _run(command, _environment(options, report, hooks))
         seen = _seen(report)
     name = shlex.join(command)
     if not seen["recorded"]:
@@ -79,8 +84,10 @@ def _count(text: str) -> int:
     return number
 
 
-def _environment(options: argparse.Namespace, report: str) -> dict[str, str]:
+def _environment(options: argparse.Namespace, report: str, hooks: Path) -> dict[str, str]:
     """The environment of the script: Python runs the hooks when it starts."""
+    from torchlint.injection.folder import import_path
+
     given = {
         "steps": options.steps,
         "wait": options.wait,
@@ -88,8 +95,8 @@ def _environment(options: argparse.Namespace, report: str) -> dict[str, str]:
         "output": os.path.abspath(options.output_file),
         "report": report,
     }
-    paths = filter(None, (_HOOKS, os.environ.get("PYTHONPATH")))
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TORCHLINT_PROFILE": json.dumps(given)}
+    path = import_path(hooks, os.environ.get("PYTHONPATH", ""))
+    return {**os.environ, "PYTHONPATH": path, "TORCHLINT_PROFILE": json.dumps(given)}
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:

@@ -10,7 +10,7 @@ from typing import IO, Any
 
 from torchlint.profile.trace import KINDS, Kind, Trace, TraceError
 
-#: Next to the events: the line of each Python call, in the order of their ids (`profile/injected/sitecustomize.py`).
+#: Next to the events: the line of each Python call, in the order of their ids (`profile/injected.py`).
 CALLERS = "torchlintCallers"
 _CHUNK = 1 << 20
 #: Characters of one value: an event, or the list of callers.

@@ -1,7 +1,7 @@
 """Runs in the processes of a measured script, as ``sitecustomize``: finds its steps, and waits for its turns.
 
-It is copied next to ``torchlint_counters.py`` into a folder on the import path. It imports nothing of torchlint, which
-the script's interpreter need not have. Its parameters are in the environment variable ``TORCHLINT_TRIAL``.
+It imports nothing of torchlint, which the script's interpreter need not have. Its parameters are in the environment
+variable ``TORCHLINT_TRIAL``.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 import atexit
 import ctypes
 import importlib
-import importlib.abc
-import importlib.util
 import json
 import os
 import random
@@ -191,30 +189,6 @@ def wrap(owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
     setattr(owner, name, wrapped)
 
 
-class AfterImport(importlib.abc.MetaPathFinder):
-    """Calls a function with a module right after it was imported, by the name of the module."""
-
-    def __init__(self, actions: dict[str, Callable[[ModuleType], None]]) -> None:
-        self.actions = actions
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """The spec that the other finders give, with a loader that calls the function."""
-        action = self.actions.pop(name, None)
-        if action is None:
-            return None
-        spec = importlib.util.find_spec(name)
-        if spec is None or spec.loader is None:
-            return spec
-        execute = spec.loader.exec_module
-
-        def exec_module(module: ModuleType) -> None:
-            execute(module)
-            action(module)
-
-        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
-
-
 # -- the user's files: the script runs in a copy, whose large files are links
 
 ORIGINAL = COPY = ""
@@ -291,6 +265,8 @@ def main() -> None:
     end_with_parent()
     sys.addaudithook(guard)
     random.seed(0)
+    import torchlint_hooks as hooks
+
     steps = Steps(told["address"], told["kind"], told["skip"])
 
     def watch_safetensors(module: ModuleType) -> None:
@@ -305,9 +281,10 @@ def main() -> None:
         "numpy": lambda numpy: numpy.random.seed(0),
         "safetensors": watch_safetensors,
     }
-    sys.meta_path.insert(0, AfterImport(actions))
+    hooks.call_after_import(actions)
     leave_counts(steps, told["counts"])  # it shows that this file was loaded
     atexit.register(leave_counts, steps, told["counts"])
+    hooks.run_hidden_sitecustomize()
 
 
 def end_with_parent() -> None:
@@ -324,15 +301,5 @@ def leave_counts(steps: Steps, file: str) -> None:
             json.dump(steps.passed, out)
 
 
-def import_the_next_one() -> None:
-    """Run the ``sitecustomize`` that this one hides, if there is one."""
-    own = os.path.dirname(os.path.abspath(__file__))
-    others = [path for path in sys.path if os.path.abspath(path or ".") != own]
-    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", others)
-    if spec is not None and spec.loader is not None:
-        spec.loader.exec_module(importlib.util.module_from_spec(spec))
-
-
 if __name__ == "sitecustomize":
     main()
-    import_the_next_one()

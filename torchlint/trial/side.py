@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import select
-import shutil
 import signal
 import socket
 import subprocess
@@ -17,12 +16,12 @@ from pathlib import Path
 from time import monotonic
 from typing import IO, Any
 
-from torchlint.measure import counters
+from torchlint.injection.folder import fill, import_path
 from torchlint.measure.process import EXCEPTION
-from torchlint.trial import injected
 from torchlint.trial.copies import Copy
 
 HANG_S = 600.0  #: for one block of steps
+_COUNTERS = Path(__file__).parents[1] / "measure" / "counters.py"  # not imported here: it imports torch
 
 
 class ScriptError(Exception):
@@ -93,14 +92,12 @@ class Side:
 
     def _started(self, steps: Steps, address: str) -> subprocess.Popen[bytes]:
         folder = self._scratch / "injected"
-        folder.mkdir(exist_ok=True)
-        shutil.copy(str(injected.__file__), folder / "sitecustomize.py")
-        shutil.copy(str(counters.__file__), folder / "torchlint_counters.py")
+        fill(folder, Path(__file__).with_name("injected.py"), (_COUNTERS,))
         program = self.copy.program
         told = {"address": address, "kind": steps.kind, "skip": steps.passed, "counts": str(self._scratch / "counts")}
         told |= {"original": program.root, "copy": self.copy.root}
-        paths = [str(folder), os.environ.get("PYTHONPATH", "").replace(program.root, self.copy.root)]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+        others = os.environ.get("PYTHONPATH", "").replace(program.root, self.copy.root)
+        environment = {**os.environ, "PYTHONPATH": import_path(folder, others)}
         environment.pop("PYTHONSAFEPATH", None)  # `python -m torchlint` sets it for its own processes
         environment |= {"TORCHLINT_TRIAL": json.dumps(told), "PYTHONHASHSEED": "0"}
         # Compile caches of its own: the second side must not find what the first has compiled.

@@ -1,13 +1,12 @@
-"""Python runs this when it starts, in each process of `torchlint profile`: it records some steps of the script.
+"""Runs in the processes of a profiled script, as ``sitecustomize``: records some of its steps.
 
-It needs nothing but torch, and imports torch only after the script has.
+It imports nothing of torchlint, which the script's interpreter need not have, and torch only after the script has.
+Its parameters are in the environment variable ``TORCHLINT_PROFILE``.
 """
 
 from __future__ import annotations
 
 import atexit
-import importlib.machinery
-import importlib.util
 import json
 import os
 import sys
@@ -15,24 +14,12 @@ import tempfile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping
     from types import ModuleType
     from typing import Any
 
-_HERE = os.path.dirname(os.path.abspath(__file__))
-_AFTER = "torch.optim.optimizer"
 #: Next to the events: the line of each Python call, in the order of their ids (`torchlint.profile.reading`).
 _CALLERS = "torchlintCallers"
-
-
-def _run_hidden() -> None:
-    """Run the `sitecustomize` that this one hides, if there is one."""
-    path = [folder for folder in sys.path if os.path.abspath(folder or ".") != _HERE]
-    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", path)
-    if spec is not None and spec.loader is not None:
-        module = importlib.util.module_from_spec(spec)
-        sys.modules["sitecustomize"] = module
-        spec.loader.exec_module(module)
 
 
 class _Recorder:
@@ -46,11 +33,11 @@ class _Recorder:
         self._profile: Any = None
         self._recorded = False
 
-    def hook(self) -> None:
+    def hook(self, optimizers: ModuleType) -> None:
         """Have torch call this object. torch may not be imported completely yet."""
         atexit.register(self._leave)
         if self._options["unit"] == "optimizer":
-            sys.modules[_AFTER].register_optimizer_step_post_hook(self._after_optimizer)
+            optimizers.register_optimizer_step_post_hook(self._after_optimizer)
             return
         module = sys.modules["torch.nn.modules.module"]
         module.register_module_forward_pre_hook(self._before_forward)
@@ -164,33 +151,14 @@ def _compressed(path: str) -> str:
     return path + ".gz"
 
 
-class _AfterImport:
-    """Finds one module like the others do, and calls a function once it has been imported."""
+def main() -> None:
+    """Set up this process."""
+    import torchlint_hooks as hooks
 
-    def __init__(self, name: str, then: Callable[[], None]) -> None:
-        self._name = name
-        self._then = then
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if name != self._name:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is None or spec.loader is None:
-            return spec
-        run, then = spec.loader.exec_module, self._then
-
-        def run_and_hook(module: ModuleType) -> None:
-            run(module)
-            then()
-
-        spec.loader.exec_module = run_and_hook  # type: ignore[method-assign]
-        return spec
+    recorder = _Recorder(json.loads(os.environ["TORCHLINT_PROFILE"]))
+    hooks.call_after_import({"torch.optim.optimizer": recorder.hook})
+    hooks.run_hidden_sitecustomize()
 
 
 if __name__ == "sitecustomize":
-    _run_hidden()
-if __name__ == "sitecustomize" and "TORCHLINT_PROFILE" in os.environ:
-    sys.meta_path.insert(0, _AfterImport(_AFTER, _Recorder(json.loads(os.environ["TORCHLINT_PROFILE"])).hook))
+    main()

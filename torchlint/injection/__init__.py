@@ -1,0 +1,1 @@
+"""Code that Python runs in the process of a user's script, when it starts."""
