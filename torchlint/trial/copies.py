@@ -1,8 +1,8 @@
 """Copies of a project in which a script can run without changing the user's files.
 
 Code and other small files are copied. Larger files are links to the original files, and so are folders with more files
-than a project has by itself: data is read where it is. What a link leads to is protected by `injected`, and compared at
-the end, because a library that opens files without Python could still write to it.
+than a project has by itself: data is read where it is. `injected/sitecustomize.py` protects what a link leads to, and
+it is compared at the end, because a library that opens files without Python could still write to it.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import select
-import shutil
 import signal
 import socket
 import subprocess
@@ -17,12 +16,14 @@ from pathlib import Path
 from time import monotonic
 from typing import IO, Any
 
-from torchlint.measure import counters
 from torchlint.measure.process import EXCEPTION
-from torchlint.trial import injected
 from torchlint.trial.copies import Copy
 
 HANG_S = 600.0  #: for one block of steps
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_INJECTED = os.path.join(_PACKAGE, "trial", "injected")  #: the folder that Python imports `sitecustomize` from
+_COUNTERS = os.path.join(_PACKAGE, "measure", "counters.py")
 
 
 class ScriptError(Exception):
@@ -92,14 +93,10 @@ class Side:
         return Steps(first["kind"], first["passed"], first["device"], tuple(first["files"]))
 
     def _started(self, steps: Steps, address: str) -> subprocess.Popen[bytes]:
-        folder = self._scratch / "injected"
-        folder.mkdir(exist_ok=True)
-        shutil.copy(str(injected.__file__), folder / "sitecustomize.py")
-        shutil.copy(str(counters.__file__), folder / "torchlint_counters.py")
         program = self.copy.program
         told = {"address": address, "kind": steps.kind, "skip": steps.passed, "counts": str(self._scratch / "counts")}
-        told |= {"original": program.root, "copy": self.copy.root}
-        paths = [str(folder), os.environ.get("PYTHONPATH", "").replace(program.root, self.copy.root)]
+        told |= {"counters": _COUNTERS, "original": program.root, "copy": self.copy.root}
+        paths = [_INJECTED, os.environ.get("PYTHONPATH", "").replace(program.root, self.copy.root)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
         environment.pop("PYTHONSAFEPATH", None)  # `python -m torchlint` sets it for its own processes
         environment |= {"TORCHLINT_TRIAL": json.dumps(told), "PYTHONHASHSEED": "0"}

@@ -1,7 +1,7 @@
 """Runs in the processes of a measured script, as ``sitecustomize``: finds its steps, and waits for its turns.
 
-It is copied next to ``torchlint_counters.py`` into a folder on the import path. It imports nothing of torchlint, which
-the script's interpreter need not have. Its parameters are in the environment variable ``TORCHLINT_TRIAL``.
+It imports nothing of torchlint, which the script's interpreter need not have, but the file of counters whose path it is
+given. Its parameters are in the environment variable ``TORCHLINT_TRIAL``.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ ENOUGH = 64
 class Steps:
     """Counts the steps of this process. After each block of steps it reports, and waits until its side has the turn."""
 
-    def __init__(self, address: str, kind: str, skip: int) -> None:
+    def __init__(self, address: str, kind: str, skip: int, counters: str) -> None:
         self.address = address
+        self.counters = counters  #: the path of `torchlint.measure.counters`
         self.kind = kind  #: one of `passed`; empty until it is found
         self.left = skip  #: steps until the next report
         self.process = os.getpid()
@@ -67,8 +68,7 @@ class Steps:
         return kind == "optimizer" or (enough and (kind == "backward" or self.passed["backward"] == 0))
 
     def _report(self) -> None:
-        import torchlint_counters as counters
-
+        counters = self._counters()
         torch: Any = sys.modules["torch"]
 
         device = "cuda" if torch.cuda.is_initialized() else "cpu"
@@ -94,6 +94,16 @@ class Steps:
             counters.reset_peak_memory(device)
             self.synchronizations = self.counting.enter_context(counters.counting_synchronizations(device))
         self.start = perf_counter()
+
+    def _counters(self) -> ModuleType:
+        """The module of counters, which imports torch."""
+        name = "torchlint_counters"
+        if name not in sys.modules:
+            spec = importlib.util.spec_from_file_location(name, self.counters)
+            assert spec is not None and spec.loader is not None
+            sys.modules[name] = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(sys.modules[name])
+        return sys.modules[name]
 
     def _first_report(self, device: str) -> dict[str, Any]:
         connection = socket.socket(socket.AF_UNIX)
@@ -291,7 +301,7 @@ def main() -> None:
     end_with_parent()
     sys.addaudithook(guard)
     random.seed(0)
-    steps = Steps(told["address"], told["kind"], told["skip"])
+    steps = Steps(told["address"], told["kind"], told["skip"], told["counters"])
 
     def watch_safetensors(module: ModuleType) -> None:
         def serialize(original: Callable[..., Any], tensors: Any, file: Any, *rest: Any, **named: Any) -> Any:
