@@ -252,7 +252,8 @@ class HostReads:
             value = self._module.value(part)
             if value.kind is Kind.BATCH:
                 return True  # it came from the CPU
-            return value.sure and value.kind in (Kind.NUMBER, Kind.STRING, Kind.ARRAY)
+            is_host = value.kind is Kind.TENSOR and value.device is Device.CPU
+            return value.sure and (is_host or value.kind in (Kind.NUMBER, Kind.STRING, Kind.ARRAY))
         return isinstance(part, cst.Lambda)
 
     def _is_source(self, part: cst.CSTNode) -> bool:
