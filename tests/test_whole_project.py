@@ -40,9 +40,18 @@ def test_a_loader_is_followed_to_the_loop_and_the_device_of_other_files(tmp_path
             "pkg",
             "engine",
         ),
+        (
+            {
+                "pkg/__init__": "from .data import *\nfrom .engine import *",
+                "pkg/data": DATA,
+                "pkg/engine": f"from pkg import build_loader\n{ENGINE}",
+            },
+            "pkg",
+            "pkg.engine",
+        ),
         ({"src/pkg/__init__": "", "src/pkg/data": DATA, "src/pkg/engine": ENGINE}, "pkg.data", "pkg.engine"),
     ],
-    ids=["flat", "namespace package", "re-export", "star export", "src layout"],
+    ids=["flat", "namespace package", "re-export", "star export", "star export of an import", "src layout"],
 )
 def test_the_project_s_imports_are_followed(layout: dict[str, str], data: str, engine: str, tmp_path: Path) -> None:
     folder = write(tmp_path, layout, main=MAIN.format(data=data, engine=engine))

@@ -15,7 +15,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of
-from torchlint.model.semantics.value import Device, Role
+from torchlint.model.semantics.value import Device, Role, Value
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.training.data_flow import DataFlow
 from torchlint.model.training.gradients import Gradients
@@ -245,15 +245,23 @@ class HostReads:
             if isinstance(part.func, cst.Attribute) and part.func.attr.value in _EXITS:
                 return True
             name = self._module.name_of(part.func) or ""
-            return name in _NUMBERS or name.startswith(("numpy.", "math.", "sklearn."))
+            return (
+                name in _NUMBERS
+                or name.startswith(("numpy.", "math.", "sklearn."))
+                or self._is_on_host(self._module.value(part))
+            )
         if isinstance(part, cst.Attribute):
             return part.attr.value in _SHAPES
         if isinstance(part, cst.Name):
             value = self._module.value(part)
             if value.kind is Kind.BATCH:
                 return True  # it came from the CPU
-            return value.sure and value.kind in (Kind.NUMBER, Kind.STRING, Kind.ARRAY)
+            return self._is_on_host(value) or (value.sure and value.kind in (Kind.NUMBER, Kind.STRING, Kind.ARRAY))
         return isinstance(part, cst.Lambda)
+
+    def _is_on_host(self, value: Value) -> bool:
+        """Whether a value is a tensor on the CPU for certain: ``torch.zeros(10)`` that is filled there."""
+        return value.sure and value.kind is Kind.TENSOR and value.device is Device.CPU
 
     def _is_source(self, part: cst.CSTNode) -> bool:
         if isinstance(part, cst.Call):

@@ -37,7 +37,7 @@ class Sizes(ForestFact):
         """Whether the file shows every layer of ``network``, and all are tiny."""
         made = self._module.fact(Constructors).of(network)
         sizes = [self._largest(call, set()) for call in made or ()]
-        return bool(sizes) and all(size is not None and 0 < size <= _TINY for size in sizes)
+        return bool(sizes) and all(size is not None and size <= _TINY for size in sizes)
 
     def largest(self, network: cst.BaseExpression) -> int | None:
         """The weights of the largest layer of ``network``; None if the file does not show them all."""

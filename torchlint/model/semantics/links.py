@@ -111,9 +111,16 @@ class Links:
             for star in reversed(scope.star_imports):
                 module = self.module(star, self._tree.root_of(scope.node))
                 for name, bindings in (self._exported(module) if module is not None else {}).items():
-                    if not name.startswith("_"):
+                    if not name.startswith("_") and not self._is_from(scope, bindings):
                         found.setdefault(name, bindings)
         return found
+
+    def _is_from(self, scope: Scope, bindings: list[Binding]) -> bool:
+        """Whether a name is imported from the module ``scope``, which has it from another file then."""
+        if not all(binding.kind == "import" and isinstance(binding.node, cst.ImportFrom) for binding in bindings):
+            return False
+        parts = ((binding.node, _parted(binding.imported)[0]) for binding in bindings)
+        return any(self.module(dotted, self._tree.root_of(node)) is scope for node, dotted in parts)
 
     def _followed(self, bindings: list[Binding], depth: int) -> list[Binding]:
         """Bindings with each import of a name of the forest replaced by what binds that name."""
@@ -129,10 +136,7 @@ class Links:
     def _targets(self, binding: Binding, depth: int) -> list[Binding]:
         if not isinstance(binding.node, cst.ImportFrom):
             return []
-        last = binding.imported.rpartition(".")[2]
-        module = binding.imported[: -len(last)] if last else ""
-        if module.strip("."):
-            module = module.removesuffix(".")
+        module, last = _parted(binding.imported)
         scope = self.module(module, self._tree.root_of(binding.node))
         if scope is None:
             return []
@@ -142,6 +146,13 @@ class Links:
         if not bound or not all(item.kind in _KNOWN for item in bound):
             return []
         return self._followed(bound, depth + 1)
+
+
+def _parted(imported: str) -> tuple[str, str]:
+    """The module and the name of ``from module import name``, given as one dotted name."""
+    last = imported.rpartition(".")[2]
+    module = imported[: -len(last)] if last else ""
+    return (module.removesuffix(".") if module.strip(".") else module), last
 
 
 def imported_modules(node: cst.Import | cst.ImportFrom) -> Iterator[str]:

@@ -61,7 +61,8 @@ class Steps(ForestFact):
     def places(self) -> list[cst.CSTNode]:
         """The code that runs once per training step.
 
-        The innermost loops around backward passes and optimizer steps; else the functions that contain them.
+        The innermost loops around backward passes and optimizer steps; else the functions that contain them, and the
+        loops that call those.
         """
         found: dict[cst.CSTNode, None] = {}
         for call in self._module.tree.calls:
@@ -98,9 +99,16 @@ class Steps(ForestFact):
             return found
         while innermost is not None:
             if self._is_step(innermost):
-                return [innermost]
+                return [innermost, *self._loops_calling(innermost)]
             innermost = self._module.function_of(innermost)
         return []
+
+    def _loops_calling(self, function: cst.FunctionDef) -> Iterator[cst.CSTNode]:
+        """The loops that call ``function``, a step, at every iteration: what else they run belongs to the step."""
+        for call in self._module.fact(Dispatch).callers(function):
+            for loop in self._module.fact(Loops).around(call)[:1]:
+                if not self._is_epoch(loop.node) and self._module.fact(Iterations).at_every_iteration(call, loop.node):
+                    yield loop.node
 
     def _is_run_per_batch(self, function: cst.FunctionDef, loops: list[Loop]) -> bool:
         """Whether ``loops`` of ``function`` iterate over the parts of a batch, and a loop over batches calls it."""
