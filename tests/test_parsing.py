@@ -86,6 +86,13 @@ def test_a_decorated_function_is_one_piece() -> None:
     assert [piece.text for piece in pieces] == ["import os\n# why\n", "@one\n@two\ndef f():\n    pass\n", "x = 1\n"]
 
 
+def test_equal_statements_are_not_parsed_again() -> None:
+    before = parse_pieces("x = 1\ny = 2\nx = 1\n", "equal.py")
+    after = parse_pieces("x = 1\ny = 3\nx = 1\n", "equal.py")
+    assert [one.tree is other.tree for one, other in zip(before, after, strict=True)] == [True, False, True]
+    assert after[0].tree is not after[2].tree
+
+
 def test_only_what_has_changed_is_parsed_again() -> None:
     before = parse_pieces("import os\ndef f():\n    return 1\nx = f()\n")
     after = parse_pieces("import os\n\ndef f():\n    return 2\nx = f()\n")

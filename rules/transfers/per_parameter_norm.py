@@ -57,7 +57,7 @@ class PerParameterNorm(Rule):
 
     code = "TL212"
     name = "per-parameter-norm"
-    words = ("for ", _NORM, (".item()", "float("))
+    words = ("for ", ".grad", _NORM, (".item()", "float("))
     demo = ("GPU", "CPU")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

@@ -171,18 +171,17 @@ class Choice:
             if item.in_function and item.bound in words and (file, f"{item.row}:{item.bound}") not in self._seen:
                 self._seen.add((file, f"{item.row}:{item.bound}"))
                 self._follow(file, item, words)
+        unbound = set(words).difference(facts.bindings) if facts.stars else set()
         for star in facts.stars:
             target = self._find_module(star.module, file)
             if target is None or target == file:
                 continue
-            asked = set(words).difference(facts.bindings)
             exported = self._files.exported(target)
             if exported is not None:
-                asked &= exported
                 self._glanced_at.add(target)
             known = self._asked.setdefault((file, star), set())
-            if not known.issuperset(asked):
-                asked -= known
+            asked = (unbound if exported is None else unbound & exported) - known
+            if asked:
                 known |= asked
                 self._add_imports(file, ())
                 self._needs(target, asked)

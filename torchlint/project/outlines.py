@@ -24,6 +24,7 @@ _NAME = re.compile(r"\s*(\*|[^\W\d]\w*)")
 _MODULE = re.compile(r"\s*([^\W\d]\w*(?:\.[^\W\d]\w*)*)")
 _CHECKED = re.compile(r"^([ \t]*)if\b[ \t(]*(?:\w+\.)?TYPE_CHECKING\b[^\r\n]*:[ \t]*(?:#[^\r\n]*)?\r?$", re.MULTILINE)
 _GUARD = re.compile(r"""^if[ \t(]+(?:__name__[ \t]*==|["']__main__["'][ \t]*==[ \t]*__name__)""", re.MULTILINE)
+_ADDING = re.compile(r"\bsys\s*\.\s*path\s*\.\s*(?:append|insert|extend)\b")
 
 #: How a top-level statement begins that does more than bind names: a loop, a ``with``, or a call of anything.
 _DOING = re.compile(
@@ -53,7 +54,7 @@ class Outline:
 
     imports: tuple[Imported, ...] = ()
     has_guard: bool = False  #: whether it has an ``if __name__ == "__main__"``
-    changes_path: bool = False  #: whether it names ``sys.path``
+    changes_path: bool = False  #: whether it calls a method of ``sys.path`` that adds to it
     tops: frozenset[str] = frozenset()  #: the first parts of the absolute modules
 
 
@@ -63,7 +64,7 @@ def outline(text: str) -> Outline:
     return Outline(
         imports,
         "__main__" in text and _GUARD.search(text) is not None,
-        "sys.path" in text,
+        "sys.path" in text and _ADDING.search(text) is not None,
         frozenset(item.top for item in imports if item.top),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from torchlint.source.parsing import ParseError, python_tree
 
@@ -31,26 +31,26 @@ class _Reader:
     """Evaluates expressions of paths in one file."""
 
     def __init__(self, tree: ast.Module, path: str, root: str) -> None:
-        self._tree = tree
+        self._nodes = list(ast.walk(tree))
         self._path = path
         self._root = root
         self._assigned: dict[str, ast.expr] = {}
-        for node in ast.walk(tree):
+        for node in self._nodes:
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
                 self._assigned.setdefault(node.targets[0].id, node.value)
 
     def values(self) -> Iterator[ast.expr]:
         """The expressions that are added to ``sys.path``, by the file itself or by a function of it."""
         adders: dict[str, int] = {}
-        for node in ast.walk(self._tree):
+        for node in self._nodes:
             if not isinstance(node, ast.FunctionDef):
                 continue
             parameters = [argument.arg for argument in node.args.args]
-            for value in _added(node):
+            for value in _added(ast.walk(node)):
                 if isinstance(value, ast.Name) and value.id in parameters:
                     adders[node.name] = parameters.index(value.id)
-        yield from _added(self._tree)
-        for node in ast.walk(self._tree):
+        yield from _added(self._nodes)
+        for node in self._nodes:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in adders:
                 if len(node.args) > adders[node.func.id]:
                     yield node.args[adders[node.func.id]]
@@ -130,9 +130,9 @@ class _Reader:
         return known[0] if name in ("abspath", "realpath", "normpath", "str", "expanduser") else None
 
 
-def _added(node: ast.AST) -> Iterator[ast.expr]:
-    """The values that calls of ``sys.path``'s methods below a node add."""
-    for call in ast.walk(node):
+def _added(nodes: Iterable[ast.AST]) -> Iterator[ast.expr]:
+    """The values that calls of ``sys.path``'s methods add."""
+    for call in nodes:
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _METHODS:
             owner = call.func.value
             if isinstance(owner, ast.Attribute) and owner.attr == "path" and getattr(owner.value, "id", "") == "sys":

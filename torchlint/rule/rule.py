@@ -125,17 +125,12 @@ class Rule:
         return Severity.INFO if cls.default is Default.INFO else Severity.WARNING
 
     @classmethod
-    def has_words(cls, text: str) -> bool:
-        """Whether a file's text contains the rule's words."""
-        return _contains(text, cls.words)
-
-    @classmethod
     def may_concern(cls, code: str) -> bool:
         """Whether the rule may report anything in a file, by its text without comments and triple-quoted strings.
 
         A rule that overrides it looks at the words closer, and calls it first.
         """
-        return cls.has_words(code)
+        return _contains(code, cls.words)
 
     @classmethod
     def may_apply(cls, text: str) -> bool:

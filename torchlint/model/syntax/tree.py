@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TypeVar, cast
@@ -35,9 +36,9 @@ class Tree(Traversal):
 
     @cached_property
     def _by_kind(self) -> dict[type[cst.CSTNode], list[cst.CSTNode]]:
-        found: dict[type[cst.CSTNode], list[cst.CSTNode]] = {}
+        found: defaultdict[type[cst.CSTNode], list[cst.CSTNode]] = defaultdict(list)
         for node in self.nodes:
-            found.setdefault(type(node), []).append(node)
+            found[type(node)].append(node)
         return found
 
     # -- questions about places
@@ -61,11 +62,12 @@ class Tree(Traversal):
     def last(self, node: cst.CSTNode) -> int:
         """Index of the last node inside ``node``."""
         if self._last is None:
-            self._last = list(range(len(self.nodes)))
-            for i in range(len(self.nodes) - 1, 0, -1):
-                above = self._parents[i]
-                if above >= 0 and self._last[i] > self._last[above]:
-                    self._last[above] = self._last[i]
+            last = self._last = list(range(len(self.nodes)))
+            parents = self._parents
+            for i in range(len(last) - 1, 0, -1):
+                above = parents[i]
+                if above >= 0 and last[i] > last[above]:
+                    last[above] = last[i]
         return self._last[self._index[node]]
 
     def within(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
