@@ -14,7 +14,7 @@ from torchlint.model.data.placement import Placement
 from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.moves import device_of
+from torchlint.model.semantics.moves import device_of, keyword
 from torchlint.model.semantics.value import Device, Role, Value
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.training.data_flow import DataFlow
@@ -261,7 +261,11 @@ class HostReads:
 
     def _is_on_host(self, value: Value) -> bool:
         """Whether a value is a tensor on the CPU for certain: ``torch.zeros(10)`` that is filled there."""
-        return value.sure and value.kind is Kind.TENSOR and value.device is Device.CPU
+        if not value.sure or value.kind is not Kind.TENSOR or value.device is not Device.CPU:
+            return False
+        return bool(value.origins) and all(
+            isinstance(made, cst.Call) and keyword(made, "device") is None for made in value.origins
+        )
 
     def _is_source(self, part: cst.CSTNode) -> bool:
         if isinstance(part, cst.Call):

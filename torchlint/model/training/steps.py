@@ -13,6 +13,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
@@ -99,16 +100,31 @@ class Steps(ForestFact):
             return found
         while innermost is not None:
             if self._is_step(innermost):
-                return [innermost, *self._loops_calling(innermost)]
+                return [innermost, *self._loops_calling(innermost, call)]
             innermost = self._module.function_of(innermost)
         return []
 
-    def _loops_calling(self, function: cst.FunctionDef) -> Iterator[cst.CSTNode]:
-        """The loops that call ``function``, a step, at every iteration: what else they run belongs to the step."""
-        for call in self._module.fact(Dispatch).callers(function):
+    def _loops_calling(self, function: cst.FunctionDef, trains: cst.Call) -> Iterator[cst.CSTNode]:
+        """The loops that call ``function``, a step, at every iteration: what else they run belongs to the step.
+
+        ``trains`` is what makes the function a step. If it may be skipped, a loop may call the function to validate.
+        """
+        always = self._module.fact(Iterations).at_every_iteration
+        for call in self._module.callers(function).calls if self._always_trains(function, trains) else ():
             for loop in self._module.fact(Loops).around(call)[:1]:
-                if not self._is_epoch(loop.node) and self._module.fact(Iterations).at_every_iteration(call, loop.node):
+                if not self._is_epoch(loop.node) and always(call, loop.node):
                     yield loop.node
+
+    def _always_trains(self, function: cst.FunctionDef, trains: cst.Call) -> bool:
+        """Whether ``function`` runs a backward pass at every call, be it ``trains`` or that of another branch."""
+        for above, child in climb(self._module.tree, trains):
+            if above is function:
+                return True
+            if isinstance(above, cst.If) and child is not above.test:
+                other = above.orelse if child is above.body else above.body
+                if other is None or not any(map(is_backward, self._module.tree.calls_in(other))):
+                    return False
+        return False
 
     def _is_run_per_batch(self, function: cst.FunctionDef, loops: list[Loop]) -> bool:
         """Whether ``loops`` of ``function`` iterate over the parts of a batch, and a loop over batches calls it."""
