@@ -46,9 +46,12 @@ import time
 HOOKS = []
 def register_optimizer_step_post_hook(hook):
     HOOKS.append(hook)
-class SGD:
-    def __init__(self, parameters=(), lr=0.1):
+class Optimizer:
+    def __init__(self, parameters, defaults):
         pass
+class SGD(Optimizer):
+    def __init__(self, parameters=(), lr=0.1):
+        super().__init__(parameters, {"lr": lr})
     def zero_grad(self, set_to_none=True):
         time.sleep(0.0 if set_to_none else 0.02)
     def step(self):

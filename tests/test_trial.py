@@ -86,6 +86,10 @@ def test_one_side_computes_at_a_time(trial: Callable[..., Trial], tmp_path: Path
     ("text", "kind"),
     [
         (script(), "optimizer"),
+        (
+            script().replace("for step", "for x in torch.utils.data.DataLoader(range(99)): pass\nfor step", 1),
+            "optimizer",
+        ),
         ("import torch\nfor step in range(99):\n    torch.Tensor().backward()\n", "backward"),
         ("import torch\nfor batch in torch.utils.data.DataLoader(range(99)):\n    pass\n", "batch"),
         ("import torch\nfor batch in torch.utils.data.DataLoader(range(9)):\n    pass\n", "batch"),

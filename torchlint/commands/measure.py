@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -55,6 +56,8 @@ def _count(text: str) -> int:
 
 def run(arguments: Sequence[str]) -> int:
     """Measure the example programs of some rules, or of all, or a script."""
+    if os.name == "nt":
+        raise UsageError("`torchlint measure` needs Linux or macOS")
     words = list(arguments)
     end = words.index("--") if "--" in words else len(words)
     options, command = parser().parse_args(words[:end]), words[end + 1 :]

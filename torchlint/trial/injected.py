@@ -23,7 +23,7 @@ from time import perf_counter
 from types import ModuleType
 from typing import Any
 
-#: Backward passes, or batches of a script without any, after which these are its steps: it has no optimizer.
+#: Backward passes, or batches of a script without any, after which these are the steps of a script without optimizer.
 ENOUGH = 64
 
 
@@ -37,6 +37,7 @@ class Steps:
         self.process = os.getpid()
         self.thread = threading.get_ident()
         self.passed = {"optimizer": 0, "backward": 0, "batch": 0, "forward": 0}
+        self.has_optimizer = False
         self.depth = 0  #: of the calls of modules
         self.optimizer: Callable[[], Any] = lambda: None  #: the one whose steps count
         self.waited = 0.0  #: seconds in which the script waited for batches
@@ -61,7 +62,7 @@ class Steps:
             self._report()
 
     def _is_step(self, kind: str) -> bool:
-        enough = self.passed[kind] >= ENOUGH
+        enough = self.passed[kind] >= ENOUGH and not self.has_optimizer
         return kind == "optimizer" or (enough and (kind == "backward" or self.passed["backward"] == 0))
 
     def _report(self) -> None:
@@ -118,6 +119,7 @@ class Steps:
             optimizers.register_optimizer_step_post_hook(self._after_step)
         else:  # before torch 2.0
             self.kind = self.kind or "batch"
+        wrap(optimizers.Optimizer, "__init__", self._make_optimizer)
         loaders = importlib.import_module("torch.utils.data.dataloader")
         wrap(loaders._BaseDataLoaderIter, "__next__", self._next_batch)
         wrap(torch.Tensor, "backward", self._backward)
@@ -126,6 +128,10 @@ class Steps:
         if self.kind == "forward":
             wrap(torch.nn.Module, "__call__", self._call)
         wrap(torch, "save", self._save)
+
+    def _make_optimizer(self, original: Callable[..., None], *rest: Any, **named: Any) -> None:
+        self.has_optimizer = True
+        original(*rest, **named)
 
     def _after_step(self, optimizer: Any, *rest: Any) -> None:
         if self.optimizer() is None:
