@@ -86,9 +86,17 @@ DAMAGED = (
 
 
 @pytest.mark.parametrize("content", DAMAGED)
-def test_a_damaged_file_is_ignored_with_one_warning(own: Path, content: str, torchlint_in: RunTorchlint) -> None:
+def test_a_damaged_file_is_ignored(own: Path, content: str) -> None:
     put(own, "a CPU", "cpu")
     (own / "cuda.json").write_text(content)
+    assert [one.where for one in measurements(NAME)] == ["your a CPU", "NVIDIA H200"]
+    (problem,) = evidence.problems()
+    assert problem.startswith(f"{own / 'cuda.json'} is not a file of results")
+
+
+def test_a_damaged_file_is_one_warning(own: Path, torchlint_in: RunTorchlint) -> None:
+    put(own, "a CPU", "cpu")
+    (own / "cuda.json").write_text("{")
     done = torchlint_in(own, "explain", NAME, "missing-no-grad", env={"XDG_DATA_HOME": str(own.parents[1])})
     assert done.returncode == 0
     assert "your a CPU" in done.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -51,6 +52,7 @@ def measure_script(options: argparse.Namespace, command: Sequence[str]) -> int:
     from torchlint.trial.side import ScriptError
     from torchlint.trial.trial import Trial
 
+    signal.signal(signal.SIGTERM, lambda *received: sys.exit(128 + signal.SIGTERM))  # removes the copies first
     terminal = _Terminal()
     budget = BUDGET_S if options.budget is None else options.budget
     try:
