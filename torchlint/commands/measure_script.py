@@ -80,10 +80,10 @@ def _measure(trial: Trial, resolver: Resolver, terminal: _Terminal) -> tuple[Fix
     fixed = fixes.made()
     for error in fixes.errors:
         report_warning(error)
+    if left := report.left_line(fixes.left):
+        terminal.print(left)
     if not fixed:
-        unsafe = fixes.unsafe_left()
-        hint = f"; {unsafe} unsafe ones do: add --unsafe-fixes" if unsafe else ""
-        terminal.print(f"No fix applies to the files of the project that the script uses ({len(files)}){hint}.")
+        terminal.print(f"No fix applies to the files of the project that the script uses ({len(files)}).")
         return fixes, frozenset()
     terminal.print(report.fixes_line(fixed))
     try:

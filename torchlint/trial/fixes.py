@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from torchlint.engine.checker import InternalError
 from torchlint.engine.fixer import Fixed, content_of, fix, write
-from torchlint.findings.conflicts import applicable
+from torchlint.findings.diagnostic import Diagnostic
 from torchlint.settings.settings import Settings
 from torchlint.source import reading
 from torchlint.source.source import Source, SourceError
@@ -28,6 +28,7 @@ class Fixes:
     def __init__(self, paths: Iterable[str], settings_for: Callable[[str], Settings]) -> None:
         """`settings_for` gives the settings of a file. Files that are not valid Python stay as they are."""
         self.errors: list[str] = []
+        self.left: list[Diagnostic] = []  #: what the fixes of all rules leave
         self._settings: dict[str, Settings] = {}
         self._sources: list[Source] = []
         for path in sorted(set(paths)):
@@ -40,22 +41,18 @@ class Fixes:
     def made(self, codes: frozenset[str] | None = None) -> list[FixedFile]:
         """The files that change, with the fixes of all rules or of some."""
         found = []
+        left: list[Diagnostic] = []
         for source in self._sources:
             settings = self._settings[source.path]
             wanted = settings if codes is None else replace(settings, codes=settings.codes & codes)
             fixed = fix(source, wanted, on_crash=self._crashed)
             self.errors += [error for error in fixed.errors if error not in self.errors]
+            left += fixed.diagnostics
             if fixed.source is not source:
                 found.append(FixedFile(source, fixed))
+        if codes is None:
+            self.left = left
         return found
-
-    def unsafe_left(self) -> int:
-        """How many findings have fixes that only --unsafe-fixes applies."""
-        left = 0
-        for source in self._sources:
-            found = fix(source, self._settings[source.path], on_crash=self._crashed).diagnostics
-            left += sum(applicable(one, unsafe=True) for one in found)
-        return left
 
     def apply(self, codes: frozenset[str]) -> list[str]:
         """Write the fixes of some rules to the user's files; the paths. Raises WriteError."""

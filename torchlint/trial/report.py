@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from rich.table import Table
 
+from torchlint.findings.conflicts import applicable
+from torchlint.findings.diagnostic import Diagnostic
 from torchlint.measure.figures import interval, mebibytes, ratio
 from torchlint.trial.comparison import Comparison, Totals
 from torchlint.trial.fixes import FixedFile, by_rule
@@ -24,6 +27,13 @@ def fixes_line(files: Sequence[FixedFile]) -> str:
     """``Fixes in 2 files: TL101 (1), TL402 (2)``."""
     rules = ", ".join(f"{code} ({count})" for (code, _), count in sorted(by_rule(files).items()))
     return f"Fixes in {len(files)} file{'s' if len(files) > 1 else ''}: {rules}."
+
+
+def left_line(left: Sequence[Diagnostic]) -> str:
+    """``Not fixed: TL107 (1), TL301 (1 with --unsafe-fixes).``, or nothing."""
+    counts = Counter((one.code, applicable(one, unsafe=True)) for one in left)
+    rules = [f"{code} ({count}{' with --unsafe-fixes' if unsafe else ''})" for (code, unsafe), count in counts.items()]
+    return f"Not fixed: {', '.join(sorted(rules))}." if rules else ""
 
 
 def outcome_line(found: Comparison) -> str:
