@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from torchlint.rule.loop_words import is_repeated
+from torchlint.rule.loop_words import is_repeated, loop_around
 from torchlint.source.lexemes import places
 
 LOOP = re.compile(r"^[ \t]*(async )?for\b", re.MULTILINE)
@@ -15,8 +15,13 @@ _SINGLE = re.compile(
 )
 _INFERENCE = ("no_grad", "inference_mode", ".eval(")
 _SIZES = ("esize(", "Crop(", "crop(", "etterbox(", "Image.new(", "DataLoader")
-#: What takes rows of a tensor or array.
-_ROWS = re.compile(r"\.size\(0\)|\.shape\[0\]|\w\[\w{1,40}, ?[\w:]|\[(\w{1,40}) ?: ?\1 ?\+ ?1\b")
+#: A loop over the rows of a tensor or array.
+_OVER_ROWS = re.compile(r"\bfor [^\n]{0,120}(?:\.size\(0\)|\.shape\[0\])")
+#: A row, or a slice of one row; `dict[str, int]` is a type.
+_ROW = re.compile(
+    r"\w\[(?!(?:None|int|str|bool|float|torch|dict|list|tuple)\b)[a-z]\w{0,39}, ?[\w:]"
+    r"|\[(\w{1,40}) ?: ?\1 ?\+ ?1\b"
+)
 #: Functions that read an image, which may be passed to a function of another file.
 _READING = ("Image.open(", "imread(")
 #: `pipeline` of transformers
@@ -31,12 +36,15 @@ def runs_on_images(text: str) -> bool:
     return (
         any(word in text for word in _INFERENCE)
         and _SINGLE.search(text) is not None
-        and (
-            any(word in text for word in _SIZES)
-            or ("torch.stack(" in text and ".eval(" in text)
-            or _ROWS.search(text) is not None
-        )
+        and (any(word in text for word in _SIZES) or ("torch.stack(" in text and ".eval(" in text) or _takes_rows(text))
     )
+
+
+def _takes_rows(text: str) -> bool:
+    """Whether a loop takes the rows of a tensor or array one by one."""
+    if _OVER_ROWS.search(text) is not None:
+        return True
+    return any(loop_around(text, found.start()) is not None for found in _ROW.finditer(text))
 
 
 def runs_on_texts(text: str) -> bool:
