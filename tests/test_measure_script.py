@@ -72,6 +72,16 @@ def test_the_fix_that_pays_is_found_and_applied(project: Path, torchlint_in: Run
     assert (project / "train.py").read_text() == TRAIN.replace("set_to_none=False", "")
 
 
+def test_no_fix_is_applied_if_the_losses_differ(tmp_path: Path, torchlint_in: RunTorchlint) -> None:
+    loss = 'torch.Tensor(3.0 if "set_to_none=" + "False" in open(__file__).read() else 1.0)'
+    text = TRAIN.replace("return torch.Tensor()", f"return {loss}")
+    project = make_project(tmp_path, train=text)
+    done = torchlint_in(project, "measure", "--unsafe-fixes", "--select", "TL407", "--apply", *SHORT, *RUN)
+    assert "With the fixes, the script is faster: " in done.stdout
+    assert "The losses differ, so that no fix is offered" in done.stdout
+    assert (project / "train.py").read_text() == text
+
+
 def test_without_an_applicable_fix_nothing_is_measured(project: Path, torchlint_in: RunTorchlint) -> None:
     done = torchlint_in(project, "measure", *SHORT, *RUN)
     assert done.returncode == 0
@@ -83,6 +93,7 @@ def test_without_an_applicable_fix_nothing_is_measured(project: Path, torchlint_
     ("arguments", "message"),
     [
         (("TL101", *RUN), "error: rules are chosen with --select when a script is measured"),
+        (("--again", *RUN), "error: --again and --device are for the example programs"),
         (("--steps", "many", *RUN), "error: argument --steps: a number of steps, not `many`"),
         (("--select", "TL9999", *RUN), "error: command line: unknown rule 'TL9999'"),
         (("--", sys.executable, "no-such-script.py"), "error: the script failed: "),

@@ -18,7 +18,7 @@ _PRETRAINED = re.compile(
 
 
 class BiasBeforeNorm(Rule):
-    """A convolution or `nn.Linear` has a bias that the batch norm behind it subtracts again.
+    """A convolution or `nn.Linear` has a bias that the batch norm after it subtracts again.
 
     ## What it does
     Flags `nn.Conv1d`, `nn.Conv2d`, `nn.Conv3d`, their transposed forms and `nn.Linear` without `bias=False`
@@ -30,9 +30,9 @@ class BiasBeforeNorm(Rule):
     pretrained weights, whose names of parameters are fixed.
 
     ## Why it is slow
-    A batch norm subtracts the mean of each channel, and with it every number that was added to the whole channel. The
-    bias has no effect on the output, and its gradient is 0 except for rounding. To compute it, the backward pass adds
-    up the gradient of the whole output, and the optimizer updates the bias. The cost is small next to that of the
+    In training mode, a batch norm subtracts the mean of each channel, and with it any constant added to that channel.
+    The bias has no effect on the output, and its gradient is 0 except for rounding. To compute it, the backward pass
+    adds up the gradient of the whole output, and the optimizer updates the bias. The cost is small next to that of the
     convolution: torchlint claims no speed-up.
 
     ## Example
@@ -51,7 +51,7 @@ class BiasBeforeNorm(Rule):
     afterwards.
 
     ## When to ignore
-    When checkpoints exist.
+    When checkpoints exist, or when the batch norm is in evaluation mode during training: its bias is then trained.
 
     ## References
     - [Performance Tuning Guide: disable bias for convolutions directly followed by a batch norm](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)
@@ -79,7 +79,7 @@ class BiasBeforeNorm(Rule):
             yield self.diagnostic(
                 module,
                 node,
-                "bias is subtracted again by the batch norm behind the layer",
+                "bias is subtracted again by the batch norm after the layer",
                 label=f"`{module.code(found.norm.func)}` follows",
                 fix=None if changed is None else Fix("add `bias=False`", changed, Applicability.UNSAFE, caution),
                 cause=Cause(module.tree.class_of(module.function_of(node) or node), "another such bias"),

@@ -45,7 +45,7 @@ class ManualActivation(Rule):
     Unsafe: rounds differently.
 
     ## When to ignore
-    When results must be reproduced bit by bit.
+    When results must be reproduced bit for bit.
 
     ## References
     - [torch.nn.functional.gelu](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.gelu.html)

@@ -18,12 +18,12 @@ class RepeatedKvHeads(Rule):
     `k.repeat_interleave(n, dim=1)` or of a function `repeat_kv(k, n)`, also if they are transposed afterwards.
 
     Not reported are other ways to repeat, such as `repeat`, whose heads are in another order, attention with
-    `attn_mask`, and copies with other uses than an attention in another branch.
+    `attn_mask`, and copies used elsewhere, except by attention in another branch.
 
     ## Why it is slow
     The repetition writes `n` copies of all keys and values, which the attention then reads. With `enable_gqa=True`,
-    FlashAttention reads each key head for all its query heads. FlashAttention needs float16 or bfloat16 and no mask.
-    With a mask or in float32, `enable_gqa=True` selects the slow kernel with single operations (torch 2.13).
+    FlashAttention reads each key head for all its query heads. It needs an Ampere GPU or newer, 16 bits and no mask.
+    On a GPU, with a mask or in float32, `enable_gqa=True` selects the slow math backend (torch 2.13).
 
     ## Example
     ```python

@@ -21,7 +21,7 @@ class BulkCopyInLoop(Rule):
     - nothing else in the loop waits for the GPU, such as `.item()`.
 
     ## Why it is slow
-    Each copy waits until the GPU has computed the results. Meanwhile the CPU cannot load and launch the next batch, and
+    Each copy waits until the GPU has computed the results. Meanwhile the CPU cannot launch the next batch, and
     afterwards the GPU waits for the CPU.
 
     ## Example
@@ -37,7 +37,7 @@ class BulkCopyInLoop(Rule):
         scores.append(model(images.cuda()))
     scores = torch.cat(scores).cpu()
     ```
-    In training, append `output.detach()`.
+    Without `no_grad`, append `output.detach()`.
 
     ## Fix safety
     Unsafe: the results of all steps must fit into the memory of the GPU. The fix is offered for lists with one `append`

@@ -35,9 +35,10 @@ class DataDependentShape(Rule):
     index = F.one_hot(assignments, num_classes=experts)
     positive = torch.where(losses > 0, losses, 0.0).sum()
     ```
-    `num_classes`, `output_size` and `torch.nonzero_static` say how many items there are. Elsewhere, compute with all
-    items and drop some by `torch.where`, `masked_fill` or weights of 0. For counts, `torch.zeros(n).scatter_add_(...)`
-    takes the place of `bincount`.
+    `num_classes`, `output_size` and `torch.nonzero_static` (with a `fill_value`; on CUDA since torch 2.7) fix the size
+    of the output. Elsewhere, compute with all items and drop some by `torch.where`, `masked_fill` or weights of 0. For
+    counts, `counts = torch.zeros(n, dtype=torch.long, device=x.device)` and `counts.scatter_add_(0, x,
+    torch.ones_like(x))` replace `bincount`.
 
     ## Fix safety
     Advice: only the author knows the size, or whether the other items may be computed as well.

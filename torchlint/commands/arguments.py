@@ -50,7 +50,7 @@ def parser() -> Parser:
         usage="torchlint [check] [OPTIONS] [PATH...]\n       torchlint COMMAND ...",
         description="Find and fix PyTorch performance anti-patterns.",
         epilog=f"commands:\n{_commands()}\n\n`torchlint help COMMAND` shows the options of a command.\n"
-        "Exit status: 0 no findings, 1 findings remain, 2 usage, configuration or internal error.",
+        "Exit status: 0 no warnings, 1 warnings remain, 2 usage, configuration or internal error.",
     )
     switch = argparse.BooleanOptionalAction
     parser.add_argument("paths", nargs="*", metavar="PATH", help="files or folders (default: .); - is standard input")

@@ -33,7 +33,7 @@ def parser() -> Parser:
         help="the device to measure on (default: the GPU if there is one)",
     )
     parser.add_argument("--budget", type=float, metavar="SECONDS", help="stop after this time (script: 600)")
-    parser.add_argument("--again", action="store_true", help="measure what has been measured once more")
+    parser.add_argument("--again", action="store_true", help="repeat measurements that have results")
     script = parser.add_argument_group("a script")
     script.add_argument("--unsafe-fixes", action="store_true", help="include fixes that may change results")
     for name, what in (
@@ -66,9 +66,11 @@ def run(arguments: Sequence[str]) -> int:
 
         if options.rule:
             raise UsageError("rules are chosen with --select when a script is measured")
+        if options.again or options.device != "auto":
+            raise UsageError("--again and --device are for the example programs; a script chooses its device itself")
         return measure_script(options, command)
     if importlib.util.find_spec("torch") is None:
-        raise UsageError("`torchlint measure` needs torch, which is not installed: pip install 'torchlint[measure]'")
+        raise UsageError("`torchlint measure` needs torch, which is not installed: pip install torch")
     return _measure_pairs(options)
 
 

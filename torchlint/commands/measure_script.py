@@ -97,6 +97,9 @@ def _measure(trial: Trial, resolver: Resolver, terminal: _Terminal) -> tuple[Fix
         terminal.print(report.shares_table(shares))
     for path in trial.changed_files():
         report_warning(f"{path} has changed, although the script ran in a copy: a link leads to it")
+    if found.losses is not None and found.losses.verdict == "differ":
+        terminal.print("The losses differ, so that no fix is offered; --ignore leaves out the fixes of rules.")
+        return fixes, frozenset()
     codes = _worthwhile(found, shares, fixed)
     if not codes:
         terminal.print("No fix pays; nothing is changed.")

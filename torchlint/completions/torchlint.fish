@@ -201,7 +201,7 @@ complete -c torchlint -n '_shtab_torchlint_using measure' -s h -l help -d 'show 
 complete -c torchlint -n '_shtab_torchlint_using measure' -l color -xka "auto\t always\t never\t" -d 'when to colour output (default: auto)'
 complete -c torchlint -n '_shtab_torchlint_using measure' -l device -xka "auto\t cuda\t cpu\t" -d 'the device to measure on (default: the GPU if there is one)'
 complete -c torchlint -n '_shtab_torchlint_using measure' -l budget -x -d 'stop after this time (script: 600)'
-complete -c torchlint -n '_shtab_torchlint_using measure' -l again -d 'measure what has been measured once more'
+complete -c torchlint -n '_shtab_torchlint_using measure' -l again -d 'repeat measurements that have results'
 complete -c torchlint -n '_shtab_torchlint_using measure' -l unsafe-fixes -d 'include fixes that may change results'
 complete -c torchlint -n '_shtab_torchlint_using measure' -l select -xka "(_torchlint_rules)" -d 'rules whose fixes are measured: codes, prefixes, names or ALL (comma-separated)'
 complete -c torchlint -n '_shtab_torchlint_using measure' -l extend-select -xka "(_torchlint_rules)" -d 'rules in addition to the selected ones (comma-separated)'

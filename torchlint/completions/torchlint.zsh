@@ -156,7 +156,7 @@ _shtab_torchlint_measure_options=(
   "--color[when to colour output (default\: auto)]:color:(auto always never)"
   "--device[the device to measure on (default\: the GPU if there is one)]:device:(auto cuda cpu)"
   "--budget[stop after this time (script\: 600)]:SECONDS:"
-  "--again[measure what has been measured once more]"
+  "--again[repeat measurements that have results]"
   "--unsafe-fixes[include fixes that may change results]"
   "*--select[rules whose fixes are measured\: codes, prefixes, names or ALL (comma-separated)]:RULES:_torchlint_rules"
   "*--extend-select[rules in addition to the selected ones (comma-separated)]:RULES:_torchlint_rules"
