@@ -170,5 +170,5 @@ def test_what_cannot_be_measured_is_named(quick: list[str], arguments: list[str]
 
 def test_without_torch_the_command_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"pip install 'torchlint\[measure\]'"):
+    with pytest.raises(UsageError, match=r"pip install torch"):
         measure.run([])
