@@ -54,11 +54,6 @@ collect_ignore_glob = [f"{name}.py" for package in MISSING for name in NEEDS[pac
 SLOW = (*NEEDS["torch"], "test_flake8", "test_ci", "test_pre_commit", "test_site", "test_fuzzing", "test_reliability")
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """One process more than there are cores, because many tests wait for programs that they start."""
-    return (os.cpu_count() or 1) + 1
-
-
 def pytest_report_header() -> list[str]:
     """Says which tests are left out."""
     return [f"{package} is not installed: {', '.join(NEEDS[package])} are left out" for package in MISSING]
