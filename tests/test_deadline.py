@@ -53,8 +53,8 @@ def test_a_file_that_takes_too_long_is_left_out(monkeypatch: pytest.MonkeyPatch)
         assert check(Source.from_text(PROGRAM, "a.py"), settings, on_crash=crashes.append) == []
     (crash,) = crashes
     assert str(crash) == (
-        "a.py: skipped: its analysis takes longer than `timeout`, 0.1 s of CPU time and one more for every 20,000 "
-        "characters"
+        "a.py: skipped: its analysis takes longer than `timeout`, 0.1 s of CPU time and as much again for every "
+        "200,000 characters"
     )
     assert check(Source.from_text(PROGRAM, "a.py"), torchlint.load_settings()) != []
 

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from torchlint.model.syntax.context import Context
 
 
-#: So many characters that are analysed together give an analysis one second more.
-_CHARACTERS = 20_000
+#: So many characters that are analysed together give an analysis as much time again.
+_CHARACTERS = 200_000
 
 
 class InternalError(Exception):
@@ -195,7 +195,7 @@ def _run_rules(
         _forget_forests()
         raise InternalError(
             f"{source.path}: skipped: its analysis takes longer than `timeout`, {settings.timeout:g} s of CPU time "
-            f"and one more for every {_CHARACTERS:,} characters"
+            f"and as much again for every {_CHARACTERS:,} characters"
         ) from None
 
 
@@ -219,7 +219,7 @@ def _run_all(
         return results
     if is_cancelled():
         raise AbandonedError
-    limit = settings.timeout + len(known) / _CHARACTERS if settings.timeout else float("inf")
+    limit = settings.timeout * (1 + len(known) / _CHARACTERS) if settings.timeout else float("inf")
     with deadline.deadline(limit), _model(source, settings, rules, around) as module:
         for rule in rules:
             deadline.keep()

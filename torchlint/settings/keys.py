@@ -296,8 +296,8 @@ KEYS: Mapping[str, Key] = {
     "timeout": Key(
         Kind.NUMBER,
         "10",
-        "How many seconds of CPU time the analysis of a file may take, and one more for every 20,000 characters of the "
-        "files that are analysed with it. A file that takes longer is skipped with an error. 0 means no limit.",
+        "How many seconds of CPU time the analysis of a file may take, and as much again for every 200,000 characters "
+        "of the files that are analysed with it. A file that takes longer is skipped with an error. 0 means no limit.",
         "timeout = 60",
     ),
     "unfixable": Key(
