@@ -64,13 +64,12 @@ class PerSampleInference(Rule):
     @classmethod
     def may_concern(cls, text: str) -> bool:
         """Whether a file may contain a loop over samples, or a function that takes one."""
-        has_samples = runs_on_images(text) or runs_on_texts(text) or reads_images(text)
-        return has_samples and super().may_concern(text)
+        return super().may_concern(text) and (runs_on_images(text) or runs_on_texts(text) or reads_images(text))
 
     @classmethod
     def may_apply(cls, text: str) -> bool:
         """Whether the file and its context contain the words that a finding needs."""
-        return (runs_on_texts(text) or runs_on_images(text)) and runs_repeatedly(text)
+        return runs_repeatedly(text)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._samples import Samples
