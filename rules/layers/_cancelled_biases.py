@@ -11,6 +11,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.dotted import is_attribute_of_self
 from torchlint.model.syntax.scopes import Binding
 
 _CONVOLUTIONS = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d")
@@ -76,7 +77,7 @@ class CancelledBiases:
         """``self.norm(self.layer(x))``, also with a name between the two, where nothing else uses the layer."""
         for call in self._tree.calls_in(self._module.root):
             inner = self._operand(call)
-            if inner is None or not _is_own(call.func) or not _is_own(inner.func):
+            if inner is None or not is_attribute_of_self(call.func) or not is_attribute_of_self(inner.func):
                 continue
             norm, layer = self._created(call.func), self._created(inner.func)
             if norm is not None and layer is not None and self._uses(layer, inner.func) == 1:
@@ -159,8 +160,3 @@ class CancelledBiases:
         features = self._module.call(norm, "").argument("num_features").value or norm.args[0].value
         if outputs is not None and self._module.code(outputs) == self._module.code(features):
             yield CancelledBias(made, norm)
-
-
-def _is_own(func: cst.BaseExpression) -> bool:
-    """``self.name``."""
-    return isinstance(func, cst.Attribute) and isinstance(func.value, cst.Name) and func.value.value == "self"

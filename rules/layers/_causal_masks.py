@@ -12,6 +12,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.dotted import is_attribute_of_self
 
 #: How many names, methods and functions a mask is followed through.
 _DEPTH = 16
@@ -108,7 +109,7 @@ class CausalMasks:
         """Whether a name is only assigned in its function, or an attribute only in its class."""
         if isinstance(node, cst.Name):
             return all(item.kind == "assign" for item in self._module.names.bindings(node))
-        return isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and node.value.value == "self"
+        return is_attribute_of_self(node)
 
     def _buffer(self, node: cst.Attribute) -> cst.BaseExpression | None:
         """The value of ``self.mask`` after ``self.register_buffer("mask", value)``, unless it is set again."""

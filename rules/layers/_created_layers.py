@@ -10,6 +10,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.dotted import is_attribute_of_self
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlaces
 
@@ -67,10 +68,7 @@ class CreatedLayers:
         target = above.targets[0].target
         if isinstance(target, cst.Name):
             return self._is_run_only(target, function)
-        is_own = (
-            isinstance(target, cst.Attribute) and isinstance(target.value, cst.Name) and target.value.value == "self"
-        )
-        return is_own and self._is_unconditional(above, function)
+        return is_attribute_of_self(target) and self._is_unconditional(above, function)
 
     def _moved(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """``nn.Linear(8, 8).to(x.device)`` of the call in it."""

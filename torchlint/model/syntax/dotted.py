@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 import libcst as cst
 
 
@@ -33,6 +35,11 @@ def dotted_name(node: cst.CSTNode | None) -> str | None:
         return None
     parts.append(node.value)
     return ".".join(reversed(parts))
+
+
+def is_attribute_of_self(node: cst.CSTNode) -> TypeGuard[cst.Attribute]:
+    """Whether ``node`` is ``self.name``."""
+    return isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and node.value.value == "self"
 
 
 def stored_name(target: cst.CSTNode) -> str | None:
