@@ -29,15 +29,17 @@ _DRAWN = frozenset({"rand", "randint", "randn", "randperm"})
 #: Methods that give the same values on any device.
 _SAME_EVERYWHERE = frozenset(
     "long int float double half bfloat16 bool byte short view reshape unsqueeze squeeze expand repeat t transpose "
-    "permute contiguous flatten fill_ zero_".split()
+    "permute contiguous flatten fill_ zero_ triu tril".split()
 )
 #: ... and methods whose last digits may differ, called without arguments or with numbers.
 _COMPUTING = frozenset(
     "mul mul_ add add_ sub sub_ div div_ pow exp exp_ log sqrt rsqrt square neg neg_ abs clamp clamp_ sigmoid tanh "
     "round floor sin cos".split()
 )
+#: ... and functions.
+_PARTS = frozenset({"torch.triu", "torch.tril"})
 #: ... and methods whose result shares no memory among its elements.
-_COPYING = frozenset({"repeat"}) | {name for name in _COMPUTING if name[-1] != "_"}
+_COPYING = frozenset({"repeat", "triu", "tril"}) | {name for name in _COMPUTING if name[-1] != "_"}
 _DRAWING = frozenset({"uniform_", "normal_", "random_", "bernoulli_", "exponential_"})
 #: ``torch.<name>(...)`` of sizes that makes a tensor without values, and of data one of these values.
 _LEGACY = frozenset(
@@ -180,6 +182,9 @@ class Placement(ForestFact):
                 if not node.args or node.args[0].star or not all(map(_is_volatile, node.args[1:])):
                     return None
                 node = node.args[0].value
+                continue
+            if name in _PARTS and node.args and not node.args[0].star and node.args[0].keyword is None:
+                node, copied = node.args[0].value, True
                 continue
             if name.startswith("torch."):
                 call = self._module.call(node, name)
