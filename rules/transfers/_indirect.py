@@ -13,6 +13,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.main_guard import is_main_guard
 from torchlint.model.syntax.parameters import first_parameter
+from torchlint.source.lexemes import comments_in
 
 from ._tensor_targets import TensorTargets
 
@@ -32,7 +33,7 @@ class IndirectMoves(ForestFact):
         for call in self._module.methods("to", "type", "type_as"):
             assert isinstance(call.func, cst.Attribute)
             if len(call.args) == 1 and call.args[0].keyword is None and self._gives_cuda(call, call.func.attr.value):
-                if not self._is_self_test(call):
+                if not self._is_self_test(call) and not self._is_traced(call):
                     yield Move(call, call.func.value, None, Device.CUDA)
 
     def _calls_of_movers(self) -> Iterator[Move]:
@@ -49,6 +50,12 @@ class IndirectMoves(ForestFact):
         return self._module.function_of(call) is not None and any(
             isinstance(above, cst.If) and is_main_guard(above.test) for above in self._module.tree.ancestors(call)
         )
+
+    def _is_traced(self, call: cst.Call) -> bool:
+        """Whether a comment, there or above, says that a trace records the cast: the device is that of its input."""
+        row = self._module.row_at(self._module.span(call)[0])
+        lines = map(self._module.line, range(max(row - 1, 1), row + 1))
+        return any("trace" in comment for line in lines for comment in comments_in(line))
 
     def _gives_cuda(self, call: cst.Call, method: str) -> bool:
         given, targets = call.args[0].value, self._module.fact(TensorTargets)

@@ -14,6 +14,9 @@ from torchlint.model.syntax.dotted import called_name
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlaces
 
+#: Operators of comparisons that something does not exist: ``x is None``, ``"x" not in cache``, ``len(cache) == 0``.
+_ASKING = (cst.Is, cst.NotIn, cst.Equal)
+
 
 def is_kept(module: Module, call: cst.Call) -> bool:
     """Whether the tensor of ``call`` is set up once and kept: at import, by an object, or in a cache."""
@@ -48,10 +51,18 @@ def _is_cached(module: Module, call: cst.Call, function: cst.FunctionDef) -> boo
     """Whether the tensor is stored where a condition around it asks for it, for good: ``if "mask" not in cache:``."""
     stored = set(_stored(module, call))
     return any(
-        not stored.isdisjoint(map(_name, module.tree.nodes_in(above.test))) and not _is_reset(module, stored, above)
+        not stored.isdisjoint(_missing(module, above.test)) and not _is_reset(module, stored, above)
         for above, child in climb(module.tree, call, function)
         if isinstance(above, cst.If) and child is above.body
     )
+
+
+def _missing(module: Module, test: cst.BaseExpression) -> Iterator[object]:
+    """The names in the parts of a condition that something does not exist: ``x is None``, ``not hasattr(y, "x")``."""
+    for part in module.tree.nodes_in(test):
+        asks = isinstance(part, cst.UnaryOperation) and isinstance(part.operator, cst.Not)
+        if asks or (isinstance(part, cst.Comparison) and isinstance(part.comparisons[0].operator, _ASKING)):
+            yield from map(_name, module.tree.nodes_in(part))
 
 
 def _is_reset(module: Module, stored: set[object], branch: cst.If) -> bool:
