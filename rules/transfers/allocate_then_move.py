@@ -24,18 +24,20 @@ class AllocateThenMove(Rule):
     Flags `torch.zeros(...)`, `ones`, `empty`, `full`, `eye`, `arange`, `linspace`, `logspace`, `rand`, `randn`,
     `randint` and `randperm` without a device, if the result is moved by `.to(device)` or `.cuda()`
 
-    - in the same expression, also after a cast, a change of shape, arithmetic with numbers or `.scatter_(...)`;
+    - in the same expression, also after a cast, a change of shape, `torch.triu`, `torch.tril`, arithmetic with numbers
+      or `.scatter_(...)`;
     - in a later statement of the same block, `x = x.to(device)`, if nothing else uses the tensor before.
 
     Also flags `torch.FloatTensor(rows, columns)` that the same expression fills by `.zero_()`, `.fill_(...)`,
     `.normal_()` or similar methods. A cast to a CUDA type counts as a move: `.type(torch.cuda.FloatTensor)`, or
-    `.type_as(x)` if `x` is on a CUDA device. So does a call of a function of the program that returns its first
-    argument moved.
+    `.to(x)` and `.type_as(x)` if `x` is a tensor on a CUDA device. So does a call of a function of the program that
+    returns its first argument moved.
 
     Not flagged are
 
-    - tensors created once: in `__init__`, and at module level outside of loops. A tensor in a function or method that
-      the program calls once is reported at information level;
+    - tensors created once: in `__init__`, unless each forward pass creates the object, and at module level outside of
+      loops. A tensor in a function or method that the program calls once is reported at information level;
+    - tensors that are created when they are first needed, and kept: `if "mask" not in self.cache:`;
     - tensors of data (`torch.tensor([...])`), which come from the CPU in any case;
     - code under `if __name__ == "__main__":` that tests a network of its file;
     - programs that set a default device.
@@ -72,7 +74,8 @@ class AllocateThenMove(Rule):
     - with `.scatter_(...)`, whose indices must be moved first;
     - if the move is a separate statement, a call of a function of the program, or a cast to a CUDA type.
 
-    For `.type_as(x)`, the fix passes `device=x.device` and keeps the cast.
+    For `.to(x)` and `.type_as(x)`, the fix passes `device=x.device` and keeps the cast. It is not offered for
+    `linspace`, `logspace` and fractional `arange`, which a cast to integers may round to other numbers.
 
     ## When to ignore
     Ignore it if the random numbers must be the same on every device.

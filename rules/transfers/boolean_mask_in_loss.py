@@ -18,7 +18,7 @@ class BooleanMaskInLoss(Rule):
 
     ## What it does
     Flags a loss of `output[mask]` and `target[mask]` in training on a GPU, where `mask` is the result of a comparison.
-    The selections may be in the call, or be assigned to names before it.
+    The selections may be in the call, be copied there (`target[mask].detach()`), or be assigned to names before it.
 
     Not reported are other indices, which have a known length, evaluation, and losses that are not of `torch.nn`.
 

@@ -18,8 +18,8 @@ class PerParameterNorm(Rule):
 
     ## What it does
     Flags `p.grad.norm().item()`, `float(torch.norm(p.grad))` and `(p.grad ** 2).sum().item()` in a loop over parameters
-    that adds the numbers up or collects them in a list: in a training step, in a function that one calls, also in
-    another file, and in a function that is named for it (`get_grad_norm`) where no call is seen.
+    that adds the numbers up or collects them in a list or a meter: in a training step, in a function that one calls,
+    also in another file, and in a function that is named for it (`get_grad_norm`) where no call is seen.
 
     Not reported: norms that are logged with the name of each layer, norms at some steps only, and loops that keep
     tensors (`torch.stack([...])`).
