@@ -62,6 +62,7 @@ class Values:
         self._branches = Branches(tree, definitions)
         self._parameter_values = ParameterValues(tree, names, definitions, self)
         self.records = Records(tree, names, definitions, self)
+        self._library = LibraryCalls(names, self)
 
     # -- entry points
 
@@ -295,14 +296,14 @@ class Values:
     def _call(self, node: cst.Call) -> Value:
         name = self._names.resolve(node.func)
         if name is not None:
-            found = LibraryCalls(self._names, self).function(node, name)
+            found = self._library.function(node, name)
             if found is not None:
                 return found
         definitions = self._definitions.called(node, self)
         if definitions and not all(map(self._branches.only_adds, definitions)):
             return join([self._call_of_definition(node, definition) for definition in definitions])
         if isinstance(node.func, cst.Attribute):
-            found = LibraryCalls(self._names, self).method(node, node.func)
+            found = self._library.method(node, node.func)
             if found is not None:
                 return found
         elif name is None or not name.startswith("torch."):
