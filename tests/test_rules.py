@@ -19,7 +19,8 @@ import torchlint
 from torchlint.engine.fixer import fix
 from torchlint.rule import HEADINGS, Applicability, Default, Diagnostic, Rule
 from torchlint.rule.registry import load_rules
-from torchlint.rule.rule import REPORTED, Word
+from torchlint.rule.rule import REPORTED
+from torchlint.rule.words import Word
 from torchlint.settings.settings import Settings
 from torchlint.source.source import Source
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchlint import edits
 from torchlint.rule import Applicability, Cause, Diagnostic, Fix, Note, Rule
-from torchlint.source.lexemes import called_names
+from torchlint.source.lexemes import names
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -103,7 +103,7 @@ class CacheFlushInLoop(Rule):
     @classmethod
     def may_concern(cls, code: str) -> bool:
         """Whether a file calls something that may flush."""
-        return super().may_concern(code) and any(map(_may_flush, called_names(code)))
+        return super().may_concern(code) and any(f"{name}(" in code for name in filter(_may_flush, names(code)))
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._flushes import Flushes

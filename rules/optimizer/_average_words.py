@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-_LOOP = re.compile(r"^([ \t]*)(?:async )?for ([^\n]*)", re.MULTILINE)
+from torchlint.source.lexemes import in_lines
+
+_LOOP = re.compile(r"([ \t]*)(?:async )?for ([^\n]*)")
 _PARAMETERS = re.compile(r"param|state_dict|shadow|weights|buffers", re.IGNORECASE)
 _BLEND = re.compile(r"\b1(?:\.0*)?\s*-|minus|lerp", re.IGNORECASE)
 _BODY = 700  #: characters of a loop
@@ -12,7 +14,7 @@ _BODY = 700  #: characters of a loop
 
 def averages_in_loop(text: str) -> bool:
     """Whether a loop over parameters has one of two weights that add up to 1, or ``lerp``, and reads no gradients."""
-    return any(_PARAMETERS.search(loop[2]) and _averages(text, loop) for loop in _LOOP.finditer(text))
+    return any(_PARAMETERS.search(loop[2]) and _averages(text, loop) for loop in in_lines(text, "for ", _LOOP))
 
 
 def _averages(text: str, loop: re.Match[str]) -> bool:

@@ -70,12 +70,7 @@ class ParameterLoopEma(Rule):
 
     code = "TL803"
     name = "parameter-loop-ema"
-    words = (
-        "for ",
-        ("param", "state_dict", "weights", "shadow"),
-        ("1 -", "1. -", "1.0 -", "1-", "1.-", "1.0-", "minus", ".lerp"),
-        (".lerp", ".mul_(", ".copy_(", ".sub_(", ".add_(", "*=", " + "),
-    )
+    words = ("for ", ("param", "state_dict", "weights", "shadow"))
     project_words = ("torch",)
     since = (2, 0)
     demo = ("GPU", "CPU")

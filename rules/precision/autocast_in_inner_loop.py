@@ -62,7 +62,7 @@ class AutocastInInnerLoop(Rule):
     code = "TL307"
     name = "autocast-in-inner-loop"
     default = Default.INFO
-    words = (re.compile(r"with [^\n]{0,200}autocast"), re.compile(r"(?m)^[ \t]*(?:for|while)\b"))
+    words = ("autocast", re.compile(r"with [^\n]{0,200}autocast"), re.compile(r"(?m)^[ \t]*(?:for|while)\b"))
     since = (1, 6)
     demo = ("GPU",)
 
