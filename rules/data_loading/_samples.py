@@ -20,16 +20,11 @@ from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
 
 from ._sample_sizes import SampleSizes
-from ._sample_words import runs_on_images, runs_on_texts
+from ._sample_words import ONE_BY_ONE, runs_on_images, runs_on_texts
 from ._singles import Singles
 
-#: Methods that keep something for later iterations ...
+#: Methods that keep something for later iterations.
 _KEEPING = frozenset("append extend insert update add copy_ put push appendleft".split())
-#: ... and calls that show that samples arrive one by one, or that single samples are measured or shown.
-_ONE_BY_ONE = re.compile(
-    r"^(read|imshow|waitKey|input|recv|step|reset|time|perf_counter|perf_counter_ns|process_time|tic|toc|record"
-    r"|synchronize|backward|timeit|accept|poll)$"
-)
 #: Methods that pass one text, or one conversation, to a tokenizer.
 _ENCODING = frozenset({"encode", "encode_plus", "apply_chat_template"})
 _BATCH = re.compile(r"batch|chunk|group|loader", re.IGNORECASE)
@@ -295,7 +290,7 @@ class Samples(ForestFact):
     def _is_one_by_one(self, body: cst.CSTNode) -> bool:
         """Whether samples arrive one by one, or single samples are measured or shown."""
         names = (last_name(call.func) for call in self._tree.calls_in(body))
-        return any(_ONE_BY_ONE.match(name) for name in names)
+        return any(ONE_BY_ONE.match(name) for name in names)
 
     def _same_size(
         self, single: cst.CSTNode, given: cst.CSTNode, body: cst.CSTNode

@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING
 
 from torchlint.rule import Default, Diagnostic, Note, Rule
 
+from ._sample_sketch import may_run_samples
 from ._sample_words import LOOP, reads_images, runs_on_images, runs_on_texts, runs_repeatedly
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
+    from torchlint.rule.sketch import Sketch
 
 
 class PerSampleInference(Rule):
@@ -70,6 +72,11 @@ class PerSampleInference(Rule):
     def may_apply(cls, text: str) -> bool:
         """Whether the file and its context contain the words that a finding needs."""
         return runs_repeatedly(text)
+
+    @classmethod
+    def may_find(cls, sketch: Sketch) -> bool:
+        """Whether a loop of the file may run a network on one sample after the other."""
+        return may_run_samples(sketch)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._samples import Samples

@@ -18,6 +18,7 @@ from torchlint.rule.words import Words, contains
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
+    from torchlint.rule.sketch import Sketch
 
 
 class Default(str, Enum):
@@ -109,6 +110,11 @@ class Rule:
     def may_apply(cls, text: str) -> bool:
         """Whether the text of a file and its context contains the words without which the rule cannot fire."""
         return contains(text, cls.project_words)
+
+    @classmethod
+    def may_find(cls, sketch: Sketch) -> bool:
+        """Whether the rule may report anything in a file, by its syntax tree, whatever its context contains."""
+        return True
 
     @classmethod
     def page(cls) -> Page:

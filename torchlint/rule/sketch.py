@@ -1,0 +1,223 @@
+"""What Python's own syntax tree shows of a file, found out where it is asked for; no heavy imports.
+
+The model of a file takes ten times as long as its sketch, and rules ask for necessary conditions of a finding first.
+"""
+
+from __future__ import annotations
+
+import ast
+from bisect import bisect_right
+from collections.abc import Collection, Iterator
+from functools import cached_property
+
+from torchlint.source.lexemes import line_starts, places
+
+#: What functions and lambdas are in Python's tree.
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_BLOCKS = frozenset({"body", "orelse", "finalbody"})
+#: What has statements in it and is no statement.
+_CLAUSES = (ast.ExceptHandler, ast.match_case)
+
+
+class Sketch:
+    """The statements of a file, and the expressions of those that are asked for."""
+
+    def __init__(self, text: str, tree: ast.Module, *, alone: bool) -> None:
+        """``tree`` is Python's tree of ``text``; ``alone`` tells that the file is analysed without any other file."""
+        self.text = text
+        self.alone = alone
+        self._tree = tree
+        self._nodes: dict[ast.stmt, list[ast.AST]] = {}
+
+    # -- statements
+
+    @cached_property
+    def statements(self) -> list[ast.stmt]:
+        """All statements in order, each before those in it."""
+        return list(self._parents)
+
+    @cached_property
+    def _parents(self) -> dict[ast.stmt, ast.stmt | None]:
+        """The statements in order, each with the one that it is in."""
+        found: dict[ast.stmt, ast.stmt | None] = {}
+        waiting: list[tuple[ast.stmt, ast.stmt | None]] = [(node, None) for node in reversed(self._tree.body)]
+        while waiting:
+            node, parent = waiting.pop()
+            found[node] = parent
+            inner = _inner(node)
+            if inner:
+                waiting += [(child, node) for child in reversed(inner)]
+        return found
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """The first row of each statement, decorators included."""
+        return [
+            min([node.lineno, *(item.lineno for item in node.decorator_list)])
+            if isinstance(node, (*FUNCTIONS, ast.ClassDef)) and node.decorator_list
+            else node.lineno
+            for node in self.statements
+        ]
+
+    @cached_property
+    def _rows(self) -> list[int]:
+        return line_starts(self.text)
+
+    def around(self, statement: ast.stmt) -> Iterator[ast.stmt]:
+        """The statements that contain a statement, innermost first, also beyond its function."""
+        above = self._parents[statement]
+        while above is not None:
+            yield above
+            above = self._parents[above]
+
+    def function_of(self, statement: ast.stmt) -> Function | None:
+        """The innermost function that contains a statement."""
+        return next((above for above in self.around(statement) if isinstance(above, FUNCTIONS)), None)
+
+    def containing(self, *words: str) -> list[ast.stmt]:
+        """The statements with one of some words in a row of their own expressions, or above in the same row."""
+        rows = {bisect_right(self._rows, at) for at in places(self.text, *words)}
+        found: dict[ast.stmt, None] = {}
+        for row in sorted(rows):
+            found |= dict.fromkeys(self._at(row))
+        return list(found)
+
+    def _at(self, row: int) -> Iterator[ast.stmt]:
+        """The statements whose own expressions may be in a row."""
+        index = bisect_right(self._starts, row) - 1
+        while index >= 0 and self._starts[index] == row:
+            yield self.statements[index]
+            index -= 1
+        above = self.statements[index] if index >= 0 else None
+        while above is not None and (above.end_lineno or above.lineno) < row:
+            above = self._parents[above]
+        if above is not None:
+            yield above
+
+    @cached_property
+    def functions(self) -> list[Function]:
+        """All functions, in order."""
+        return [node for node in self.statements if isinstance(node, FUNCTIONS)]
+
+    def within(self, statement: ast.stmt) -> Iterator[ast.stmt]:
+        """A statement and all statements in it, also those of functions in it."""
+        waiting = [statement]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting += _inner(node)
+
+    # -- expressions
+
+    def nodes(self, statement: ast.stmt) -> list[ast.AST]:
+        """The expressions of a statement, those of the statements in it left out; each before its parts."""
+        known = self._nodes.get(statement)
+        if known is None:
+            known = self._nodes[statement] = list(_expressions(statement))
+        return known
+
+    def calls(self, statement: ast.stmt) -> list[ast.Call]:
+        """The calls in the expressions of a statement."""
+        return [node for node in self.nodes(statement) if isinstance(node, ast.Call)]
+
+    # -- names
+
+    def values(self, name: str, body: Collection[ast.stmt] | None = None) -> list[ast.expr]:
+        """The expressions that statements assign to a name, directly or by unpacking; those of ``body``, if given."""
+        return [value for statement, value in self._values.get(name, ()) if body is None or statement in body]
+
+    @cached_property
+    def _values(self) -> dict[str, list[tuple[ast.stmt, ast.expr]]]:
+        found: dict[str, list[tuple[ast.stmt, ast.expr]]] = {}
+        for node in self.statements:
+            if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)) and node.value is not None:
+                for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                    for name in _bound(target):
+                        found.setdefault(name, []).append((node, node.value))
+        for statement in self.containing(":="):
+            for part in self.nodes(statement):
+                if isinstance(part, ast.NamedExpr):
+                    found.setdefault(part.target.id, []).append((statement, part.value))
+        return found
+
+    def may_be(self, node: ast.AST, names: Collection[str]) -> bool:
+        """Whether the last part of a dotted name, or what the file gives a name from, is one of some names."""
+        if isinstance(node, ast.Attribute):
+            return node.attr in names
+        return isinstance(node, ast.Name) and any(name in names for name in (node.id, *self._aliases.get(node.id, ())))
+
+    @cached_property
+    def _aliases(self) -> dict[str, set[str]]:
+        """By name the other names of what it is: of ``import ... as``, and of ``zeros = torch.zeros``."""
+        found: dict[str, set[str]] = {}
+        for node in self.containing(" as "):
+            for item in node.names if isinstance(node, (ast.Import, ast.ImportFrom)) else ():
+                found.setdefault(item.asname or item.name, set()).add(item.name.rpartition(".")[2])
+        for name, values in self._values.items():
+            for _, value in values:
+                if isinstance(value, ast.Attribute):
+                    found.setdefault(name, set()).add(value.attr)
+                elif isinstance(value, ast.Name):
+                    found.setdefault(name, set()).update((value.id, *found.get(value.id, ())))
+        return found
+
+
+def called_name(call: ast.Call) -> str:
+    """``mul_`` of ``batch[0].mul_(2)``, ``f`` of ``f()``; "" where what is called has no name of its own."""
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr
+    return call.func.id if isinstance(call.func, ast.Name) else ""
+
+
+def _inner(node: ast.stmt) -> list[ast.stmt]:
+    """The statements directly in a statement, in order."""
+    found: list[ast.stmt] = []
+    kind = type(node)
+    if kind in _SIMPLE:
+        return found
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if name in _BLOCKS and isinstance(value, list):
+            found += value
+        elif name in ("handlers", "cases") and isinstance(value, list):
+            for clause in value:
+                found += clause.body
+    return found
+
+
+#: Statements that contain no others.
+_SIMPLE = frozenset({ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return, ast.Raise, ast.Assert, ast.Delete,
+    ast.Pass, ast.Break, ast.Continue, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal})  # fmt: skip
+
+
+def _expressions(statement: ast.stmt) -> Iterator[ast.AST]:
+    waiting: list[ast.AST] = [statement]
+    while waiting:
+        node = waiting.pop()
+        if node is not statement:
+            yield node
+        parts: list[ast.AST] = []
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if isinstance(value, ast.expr):
+                parts.append(value)
+            elif isinstance(value, list):
+                parts += [item for item in value if isinstance(item, ast.AST) and not isinstance(item, ast.stmt)]
+            elif isinstance(value, ast.AST) and not isinstance(value, (ast.expr_context, ast.operator, ast.unaryop)):
+                parts.append(value)
+        waiting += reversed(parts)
+
+
+def _bound(target: ast.expr) -> Iterator[str]:
+    """The names that an assignment to a target binds."""
+    waiting = [target]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, (ast.Tuple, ast.List)):
+            waiting += node.elts
+        elif isinstance(node, ast.Starred):
+            waiting.append(node.value)
