@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.parameter_values import mapped
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.training.loops import batch_origins
@@ -105,10 +106,10 @@ class BatchParts(ForestFact):
         function = owner_of(self._module.tree, param)
         if function is not None:
             return self._module.definitions.arguments_for(function, param, self._module.values)
-        mapped = self._module.definitions.mapped(param)
-        if isinstance(mapped, (cst.Tuple, cst.List)):
-            return [element.value for element in mapped.elements]
-        return [] if mapped is None else [mapped]
+        items = mapped(self._module.tree, self._module.names, param)
+        if isinstance(items, (cst.Tuple, cst.List)):
+            return [element.value for element in items.elements]
+        return [] if items is None else [items]
 
     def _is_view(self, node: cst.Subscript) -> bool:
         """Whether an index takes a part, and copies nothing: of a tensor, numbers and slices do."""

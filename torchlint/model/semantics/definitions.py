@@ -47,6 +47,7 @@ class Definitions(Classes):
         self._passed_functions = PassedFunctions(tree, names, self)
         self._families = Families(tree, names, self)
         self._callers: dict[cst.CSTNode, Callers] = {}
+        self._reachable: dict[cst.CSTNode, list[cst.FunctionDef | cst.ClassDef]] = {}
         self._resolving: set[cst.CSTNode] = set()
         self._calls_by_name: dict[str, list[cst.Call]] | None = None
         self.cuts = 0  #: how many times the callers of a function counted as unknown, as they were being looked for
@@ -77,6 +78,15 @@ class Definitions(Classes):
 
     def reachable(self, func: cst.CSTNode, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
         """The functions or classes of the file that ``func`` may refer to, overrides included."""
+        known = self._reachable.get(func)
+        if known is not None:
+            return known
+        found, is_final = values.attempt(lambda: self._find_reachable(func, values))
+        if is_final:
+            self._reachable[func] = found
+        return found
+
+    def _find_reachable(self, func: cst.CSTNode, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
         if isinstance(func, cst.Name):
             return self.named(func) or self._handed(func, values)
         if isinstance(func, cst.Subscript):
@@ -320,19 +330,6 @@ class Definitions(Classes):
                     by_keyword.setdefault(argument.keyword.value, argument.value)
             self._passed[call] = positional, by_keyword
         return self._passed[call]
-
-    def mapped(self, param: cst.Param) -> cst.BaseExpression | None:
-        """What a lambda takes the items of, one by one, as ``param``: ``map(lambda t: t.cuda(), (text, images))``."""
-        params = self._tree.parent(param)
-        function = self._tree.parent(params) if params is not None else None
-        argument = self._tree.parent(function) if isinstance(function, cst.Lambda) else None
-        call = self._tree.parent(argument) if isinstance(argument, cst.Arg) else None
-        if not isinstance(call, cst.Call) or not isinstance(function, cst.Lambda) or call.args[0] is not argument:
-            return None
-        if self._names.resolve(call.func) != "builtins.map" or any(item.star for item in call.args):
-            return None
-        place = next((i for i, item in enumerate(function.params.params, 1) if item is param), len(call.args))
-        return call.args[place].value if place < len(call.args) else None
 
     def is_spawned(self, function: cst.FunctionDef) -> bool:
         """Whether `mp.spawn` starts processes that run ``function``, with their rank as its first argument."""
