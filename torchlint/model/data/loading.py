@@ -16,6 +16,7 @@ from torchlint.model.data.datasets import CudaWork, Datasets, ItemRole
 from torchlint.model.data.devices import Devices
 from torchlint.model.data.host_data import HostData
 from torchlint.model.data.loaders import Loaders
+from torchlint.model.data.memory import Memory
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role, iterated, named_device
@@ -349,7 +350,7 @@ class Loading(ForestFact):
                     found.update((work.node, work) for work in self._datasets.cuda_work(method, ItemRole.DATASET))
         for loader in self._module.fact(Loaders).calls:
             # A function that selects from data on the GPU, by positions, has no batch to copy.
-            on_gpu = self._datasets.is_counted(self.dataset(loader)) and not self._has_workers(loader)
+            on_gpu = self._module.fact(Memory).is_counted(self.dataset(loader)) and not self._has_workers(loader)
             works = self.cuda_work(loader)
             found.update((work.node, work) for work in works if not (on_gpu and work.role is ItemRole.COLLATE))
         return sorted(found.values(), key=lambda work: self._tree.index(work.node))
@@ -378,7 +379,7 @@ class Loading(ForestFact):
             return None
         if not self._datasets.sharded(dataset) or self.yields_cuda(loader):
             return None
-        if self._datasets.in_memory(dataset) and not self._datasets.collation_reads_files(loader):
+        if self._module.fact(Memory).holds(dataset) and not self._datasets.collation_reads_files(loader):
             return None
         return self.feeds_network(loader)
 
