@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TypeAlias
 
 import libcst as cst
@@ -19,7 +20,7 @@ from torchlint.model.semantics.passed_functions import PassedFunctions
 from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.semantics.value import Value
 from torchlint.model.syntax.calls import is_super_call
-from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.dotted import called_name, is_attribute_of_self
 from torchlint.model.syntax.parameters import class_parameter, first_parameter, is_static
 from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.tree import Tree
@@ -97,9 +98,11 @@ class Definitions(Classes):
             owner = values.of(func.value)
             if owner.definition is not None and owner.kind is not Kind.FUNCTION:
                 if isinstance(owner.definition, cst.ClassDef) and not owner.is_of_one_class:
-                    return [*self.methods(owner.definition, func.attr.value)]  # it may be of a derived class
-                method = self.method(owner.definition, func.attr.value)
-                return [method] if method is not None else []
+                    found = self.methods(owner.definition, func.attr.value)  # it may be of a derived class
+                else:
+                    method = self.method(owner.definition, func.attr.value)
+                    found = [method] if method is not None else []
+                return [*found] or self._kept(values.of(func), (cst.FunctionDef,))  # `self.step = self._train_step`
             return self._of_any(owner, func.attr.value, values) or [*self._families.methods(func, owner)]
         return []
 
@@ -219,7 +222,8 @@ class Definitions(Classes):
         def find() -> tuple[_MethodCalls, bool]:
             found: _MethodCalls = {}
             complete = True
-            for call in self._by_name().get(name, []):
+            named = (self._by_name().get(each, []) for each in (name, *self._method_attributes.get(name, ())))
+            for call in chain.from_iterable(named):
                 if not isinstance(call.func, cst.Attribute):
                     continue
                 reached = self.reachable(call.func, values)
@@ -232,6 +236,16 @@ class Definitions(Classes):
         found, is_final = values.attempt(find)
         if is_final:
             self._methods[name] = found
+        return found
+
+    @cached_property
+    def _method_attributes(self) -> dict[str, dict[str, None]]:
+        """By name of a method the attributes that hold it: ``step`` of ``self.step = self.train_step``."""
+        found: dict[str, dict[str, None]] = {}
+        for target, value, _ in self._tree.stores:
+            if isinstance(target, cst.Attribute) and value is not None and is_attribute_of_self(value):
+                if target.attr.value != value.attr.value:
+                    found.setdefault(value.attr.value, {})[target.attr.value] = None
         return found
 
     def _function_callers(self, function: cst.FunctionDef) -> Callers:

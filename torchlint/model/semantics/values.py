@@ -31,7 +31,14 @@ from torchlint.model.semantics.subscripts import Subscripts
 from torchlint.model.semantics.value import NONE, NUMBER, UNKNOWN, Role, Value, iterated, join, unpacked
 from torchlint.model.syntax.calls import replaces_callee
 from torchlint.model.syntax.dotted import dotted_name, stored_name
-from torchlint.model.syntax.parameters import class_parameter, first_parameter, is_static, owner_of
+from torchlint.model.syntax.parameters import (
+    class_parameter,
+    first_parameter,
+    is_accessor,
+    is_property,
+    is_static,
+    owner_of,
+)
 from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.syntax.tree import Tree
 
@@ -286,8 +293,13 @@ class Values:
     def _attribute_of(self, scope: Scope, attr: str) -> Value:
         """The value of an attribute that a class and its methods bind."""
         bindings = scope.attributes.get(attr, []) + scope.bindings.get(attr, [])
-        found = self._contents.filled(join([self.binding_value(binding) for binding in bindings]), scope, attr)
+        values = [self._of_member(item) for item in bindings if not is_accessor(item.node)]
+        found = self._contents.filled(join(values), scope, attr)
         return found if found or found.shapes else self._guesses.of(f"self.{attr}")
+
+    def _of_member(self, binding: Binding) -> Value:
+        """What ``binding`` gives an attribute: of a property, what it returns."""
+        return self.returned(binding.node) if is_property(binding.node) else self.binding_value(binding)
 
     # -- calls
 
