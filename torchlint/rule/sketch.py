@@ -171,6 +171,15 @@ def called_name(call: ast.Call) -> str:
     return call.func.id if isinstance(call.func, ast.Name) else ""
 
 
+def dotted_name(node: ast.AST) -> str | None:
+    """``a.b.c`` for a name or a chain of attributes, else None."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join((node.id, *reversed(parts))) if isinstance(node, ast.Name) else None
+
+
 def _inner(node: ast.stmt) -> list[ast.stmt]:
     """The statements directly in a statement, in order."""
     found: list[ast.stmt] = []
