@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection
 
-from torchlint.rule.sketch import Function, Sketch, called_name
+from torchlint.rule.bindings import Function
+from torchlint.rule.sketch import Sketch, called_name
 
 from ._sample_words import ONE_BY_ONE
 
