@@ -139,31 +139,33 @@ class Sketch:
         """What binds a name anywhere in the file; ``.x`` is the attribute of any object."""
         return self._bindings.get(name, [])
 
-    def inner_names(self, statement: ast.stmt) -> set[str]:
-        """The names that comprehensions and lambdas in the expressions of a statement bind."""
-        found: set[str] = set()
+    def inner_bindings(self, statement: ast.stmt) -> dict[str, list[ast.expr | None]]:
+        """By name what comprehensions in the expressions of a statement iterate over; None of a lambda's parameter."""
+        found: dict[str, list[ast.expr | None]] = {}
         for node in self.nodes(statement):
             if isinstance(node, ast.comprehension):
-                found.update(part.id for part in ast.walk(node.target) if isinstance(part, ast.Name))
+                for part in ast.walk(node.target):
+                    if isinstance(part, ast.Name):
+                        found.setdefault(part.id, []).append(node.iter)
             elif isinstance(node, ast.Lambda):
-                found.update(item.arg for item in node.args.args)
+                for item in node.args.args:
+                    found.setdefault(item.arg, []).append(None)
         return found
 
-    def may_be_called(self, function: Function) -> bool:
-        """Whether the file may call a function, or use it as a value."""
-        owner = self._parents[function]
-        names = {"__next__": ["next"]}.get(function.name, [function.name])
-        if function.name == "__init__" and isinstance(owner, ast.ClassDef):
-            names = [function.name, owner.name, "cls"]
-        return any(map(self._is_used, names))
-
-    def _is_used(self, name: str) -> bool:
-        """Whether an expression contains a name, or an attribute of that name."""
-        return any(
-            (isinstance(node, ast.Name) and node.id == name) or (isinstance(node, ast.Attribute) and node.attr == name)
-            for statement in self.containing(name)
-            for node in self.nodes(statement)
-        )
+    def calls_of(self, function: Function) -> list[tuple[ast.Call, ast.stmt]] | None:
+        """The calls by the name of a function, or its class, with their statements; None if it is used otherwise."""
+        names = {"next" if function.name == "__next__" else function.name}
+        owner = next((above for above in self.around(function) if isinstance(above, ast.ClassDef)), None)
+        if function.name == "__init__" and owner is not None:
+            names |= {owner.name, "cls"}
+        found: list[tuple[ast.Call, ast.stmt]] = []
+        for statement in self.containing(*names):
+            calls = [call for call in self.calls(statement) if called_name(call) in names]
+            found += [(call, statement) for call in calls]
+            uses = sum(isinstance(node, ast.Name) and node.id in names for node in self.nodes(statement))
+            if uses > sum(isinstance(call.func, ast.Name) for call in calls):
+                return None
+        return found
 
     def bindings(self, name: str, at: ast.stmt) -> list[Bound]:
         """What may bind a name where a statement uses it; empty if that is not among the statements."""

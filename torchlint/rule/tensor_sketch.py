@@ -12,6 +12,8 @@ _PLAIN = frozenset(
     "len int float str bool range isinstance issubclass hasattr callable id hash repr format input open round abs ord "
     "chr type print vars dir any all getattr".split()
 )
+#: Builtin functions whose result is a tensor if their argument is one.
+_COPYING = frozenset({"list", "tuple", "set", "sorted", "reversed", "iter"})
 #: Attributes and methods of tensors and other objects that are not tensors.
 _NUMBERS = frozenset("shape dtype device ndim size dim numel nelement tolist item numpy".split())
 #: Methods that return what a container contains.
@@ -61,7 +63,14 @@ class _Expressions:
             parts = node.values if isinstance(node, ast.Dict) else node.elts
             return inside and any(self.may_be(part, at, inside=True) for part in parts)
         if isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp, ast.Lambda)):
-            return inside
+            made = (
+                node.value
+                if isinstance(node, ast.DictComp)
+                else node.body
+                if isinstance(node, ast.Lambda)
+                else node.elt
+            )
+            return inside and self.may_be(made, at, inside=True)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return False
         parts = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)]
@@ -70,7 +79,8 @@ class _Expressions:
         return any(self.may_be(part, at, inside=inside) for part in parts)
 
     def _name(self, name: str, at: ast.stmt, inside: bool) -> bool:
-        if name in self._sketch.inner_names(at):
+        inner = self._sketch.inner_bindings(at).get(name, [])
+        if None in inner or any(self.may_be(item, at, inside=True) for item in inner):
             return True
         found = self._sketch.bindings(name, at)
         return any(self._bound(item, name, inside) for item in found) or not (found or self._sketch.alone)
@@ -86,15 +96,29 @@ class _Expressions:
         return self.may_be(item.value, node, inside=inside or item.kind is not BindingKind.VALUE)
 
     def _parameter(self, function: Function, name: str) -> bool:
-        """Whether a caller may pass a tensor: there may be none."""
-        if name in ("self", "cls") or not self._sketch.alone:
-            return name not in ("self", "cls")
-        given = function.args
-        for parameter in (*given.posonlyargs, *given.args, *given.kwonlyargs):
-            if parameter.arg == name and parameter.annotation is not None:
-                if self._is_tensor_type(parameter.annotation):
-                    return True
-        return self._sketch.may_be_called(function)
+        """Whether a caller, or the default, may give a parameter a tensor."""
+        if name in ("self", "cls"):
+            return False
+        every = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+        parameter = next((item for item in every if item.arg == name), None)
+        if not self._sketch.alone or parameter is None:
+            return True
+        if parameter.annotation is not None and self._is_tensor_type(parameter.annotation):
+            return True
+        if any(
+            self.may_be(item, function, inside=False) for item in (*function.args.defaults, *function.args.kw_defaults)
+        ):
+            return True
+        called = self._sketch.calls_of(function)
+        place = every.index(parameter)
+        return called is None or any(self._passes(call, at, name, place) for call, at in called)
+
+    def _passes(self, call: ast.Call, at: ast.stmt, name: str, place: int) -> bool:
+        """Whether a call may pass a tensor for a parameter: in a method, ``self`` is the first one."""
+        if any(isinstance(item, ast.Starred) for item in call.args) or any(item.arg is None for item in call.keywords):
+            return True
+        given = [*call.args[max(place - 1, 0) : place + 1], *(item.value for item in call.keywords if item.arg == name)]
+        return any(self.may_be(item, at, inside=False) for item in given)
 
     def _is_tensor_type(self, annotation: ast.expr) -> bool:
         node = annotation.value if isinstance(annotation, ast.Subscript) else annotation
@@ -127,8 +151,9 @@ class _Expressions:
             if name in _PLAIN:
                 return False
             if not self._sketch.bindings(name, at):  # a builtin function
-                return any(self.may_be(item, at, inside=True) for item in node.args)
-            return not own
+                inside = inside or name not in _COPYING
+                return any(self.may_be(item, at, inside=inside) for item in node.args)
+            return not own and not self._is_unknown(name)
         if not isinstance(func, ast.Attribute) or name in _RUNNING:
             return True
         if name in _NUMBERS:
@@ -136,7 +161,7 @@ class _Expressions:
         root = _root(func)
         if root in _MODULES:
             return False
-        if self._is_import(root) or not self._sketch.alone:
+        if (self._is_import(root) and not self._is_unknown(root)) or not self._sketch.alone:
             return True
         if self._sketch.all_bindings(f".{name}"):  # `self.network(x)`
             return True
@@ -144,6 +169,11 @@ class _Expressions:
 
     def _is_import(self, name: str) -> bool:
         return any(isinstance(item.statement, (ast.Import, ast.ImportFrom)) for item in self._sketch.all_bindings(name))
+
+    def _is_unknown(self, name: str) -> bool:
+        """Whether a name is imported from another file of the project, of which nothing is known."""
+        found = [item.statement for item in self._sketch.all_bindings(name)]
+        return self._sketch.alone and all(isinstance(node, ast.ImportFrom) and node.level > 0 for node in found)
 
     def _returns(self, function: ast.stmt, inside: bool) -> bool:
         """Whether a function of the file may return, or yield, a tensor."""
