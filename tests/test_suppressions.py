@@ -205,6 +205,7 @@ def test_no_text_confuses_the_search(text: str) -> None:
         ("with a:\n    b\n", 1),
         ("with (\n    a\n):\n    b\n", 3),
         ("with a:  # why\n    # first\n\n    for b in c:\n        d\n", 1),
+        ("with a:\n    for b in c:\n        d\n", 1),
         ("with a: b\n", 1),
         ("with a: \\\n    b\n", 2),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -71,7 +71,7 @@ class Forest:
             self.bases.append(base)
             base += len(file.text) + 1
         moved = [
-            [replace(piece, start=base + piece.start) for piece in file.pieces] if base else file.pieces
+            [Piece(base + piece.start, piece.parsed) for piece in file.pieces] if base else file.pieces
             for base, file in zip(self.bases, files, strict=True)
         ]
         self.positions = Positions(moved[0])

@@ -117,6 +117,8 @@ class Traversal:
         self.attributes: list[cst.Attribute] = self._by_kind[cst.Attribute]
         self.loops: list[cst.For | cst.While] = []
         self.imports: list[cst.Import | cst.ImportFrom] = []
+        #: the names that imports bind, by the scopes in which they do
+        self.imported_names: dict[tuple[Scope, str], None] = {}
         self.stores: list[tuple[cst.BaseExpression, cst.BaseExpression | None, cst.CSTNode]] = []
         self.scopes: dict[cst.CSTNode, Scope] = {each: Scope(each, None) for each in self.roots}
         self._name_scopes: dict[cst.CSTNode, Scope] = {}
@@ -170,6 +172,8 @@ class Traversal:
         while isinstance(home.node, COMPREHENSIONS) and binding.kind == "assign" and home.parent is not None:
             home = home.parent  # a walrus binds in the scope around the comprehension
         home.bindings.setdefault(binding.name, []).append(binding)
+        if binding.kind == "import":
+            self.imported_names[home, binding.name] = None
 
     def _bind_target(
         self,

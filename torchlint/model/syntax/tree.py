@@ -54,11 +54,11 @@ class Tree(Traversal):
         """Index of the last node inside ``node``."""
         if self._last is None:
             last = self._last = list(range(len(self.nodes)))
-            parents = self._parents
-            for i in range(len(last) - 1, 0, -1):
-                above = parents[i]
-                if above >= 0 and last[i] > last[above]:
-                    last[above] = last[i]
+            index = len(last)
+            for above in reversed(self._parents):
+                index -= 1
+                if last[above] == above:  # the first of its children to come is the last one; a file has -1 above it
+                    last[above] = last[index]
         return self._last[self._index[node]]
 
     def within(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
