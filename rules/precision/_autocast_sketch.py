@@ -9,6 +9,7 @@ from torchlint.rule.sketch import FUNCTIONS, Sketch, called_name
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _BRANCHES = (ast.If, ast.Try, ast.Match)
+_AUTOCAST = frozenset({"autocast"})
 #: Other managers of contexts.
 _OTHERS = frozenset("no_grad enable_grad inference_mode set_grad_enabled open catch_warnings suppress tqdm".split())
 
@@ -24,14 +25,14 @@ def may_repeat_autocast(sketch: Sketch) -> bool:
 def _may_be_autocast(sketch: Sketch, manager: ast.expr) -> bool:
     if not isinstance(manager, ast.Call):
         return False
-    return "autocast" in called_name(manager) or sketch.may_be(manager.func, {"autocast"})
+    return "autocast" in called_name(manager) or sketch.may_be(manager.func, _AUTOCAST)
 
 
 def may_be_under_autocast(sketch: Sketch) -> bool:
     """Whether a block or function may run under an autocast that is on."""
     if sketch.alone:
         calls = (call for statement in sketch.containing("autocast") for call in sketch.calls(statement))
-        return any(sketch.may_be(call.func, {"autocast"}) and not _is_off(call) for call in calls)
+        return any(sketch.may_be(call.func, _AUTOCAST) and not _is_off(call) for call in calls)
     return any(True for _ in _entered(sketch))
 
 
@@ -42,10 +43,16 @@ def _entered(sketch: Sketch) -> Iterator[tuple[ast.stmt, ast.expr]]:
         if isinstance(statement, (ast.With, ast.AsyncWith)):
             managers = [item.context_expr for item in statement.items]
         elif isinstance(statement, FUNCTIONS):
-            managers = [item for item in statement.decorator_list if "cast" in ast.unparse(item)]
+            managers = statement.decorator_list
         for manager in managers:
             called = manager.func if isinstance(manager, ast.Call) else manager
-            if not sketch.may_be(called, _OTHERS) and not (isinstance(manager, ast.Call) and _is_off(manager)):
+            if sketch.may_be(called, _OTHERS) or (isinstance(manager, ast.Call) and _is_off(manager)):
+                continue
+            if (
+                not isinstance(statement, FUNCTIONS)
+                or "cast" in ast.unparse(called)
+                or sketch.may_be(called, _AUTOCAST)
+            ):
                 yield statement, manager
 
 
