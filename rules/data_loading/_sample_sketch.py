@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection
 
-from torchlint.rule.sketch import Function, Sketch, called_name
+from torchlint.rule.bindings import Function
+from torchlint.rule.sketch import Sketch, called_name
 
 from ._sample_words import ONE_BY_ONE
 
@@ -24,20 +25,25 @@ _OF_LISTS = frozenset({"append", "extend", "insert"})
 
 def may_run_samples(sketch: Sketch) -> bool:
     """Whether a `for` loop, or a function that it calls, may run a network on a batch of size 1, or on one text."""
-    called: set[str] = set()
+    looped: set[ast.stmt] = set()
     for loop in sketch.statements:
         if isinstance(loop, (ast.For, ast.AsyncFor)):
             body = {inner: None for statement in loop.body for inner in sketch.within(statement)}
-            calls = [call for statement in body for call in sketch.calls(statement)]
-            if any(map(_is_one_by_one, calls)):
+            if any(_is_one_by_one(call) for statement in body for call in sketch.calls(statement)):
                 continue
             if not sketch.alone or _runs_single(sketch, body):
                 return True  # the function that the loop calls may be in another file
-            called.update(map(called_name, calls))
+            looped.update(body)
     return any(
-        _may_be_called(sketch, function, called) and _runs_single(sketch, dict.fromkeys(sketch.within(function)))
-        for function in (sketch.functions if called else ())
+        _may_be_called(sketch, function, looped) and _runs_single(sketch, dict.fromkeys(sketch.within(function)))
+        for function in (sketch.functions if looped else ())
     )
+
+
+def _may_be_called(sketch: Sketch, function: Function, statements: Collection[ast.stmt]) -> bool:
+    """Whether some statements may call a function, by its name or another one."""
+    calls = sketch.calls_of(function)
+    return calls is None or any(statement in statements for _, statement in calls)
 
 
 def _is_one_by_one(call: ast.Call) -> bool:
@@ -46,26 +52,6 @@ def _is_one_by_one(call: ast.Call) -> bool:
     while isinstance(owner, ast.Attribute):
         owner = owner.value
     return isinstance(owner, ast.Name) and ONE_BY_ONE.match(called_name(call)) is not None
-
-
-def _may_be_called(sketch: Sketch, function: Function, called: Collection[str]) -> bool:
-    """Whether one of the called names may be that of a function, or the function may have another name."""
-    owner = next((above for above in sketch.around(function) if isinstance(above, ast.ClassDef)), None)
-    if function.name == "__next__":
-        return "next" in called
-    if function.name == "__init__" and owner is not None:
-        return owner.name in called or "cls" in called or _is_passed(sketch, owner.name)
-    return function.name in called or _is_passed(sketch, function.name)
-
-
-def _is_passed(sketch: Sketch, name: str) -> bool:
-    """Whether a name is used other than in calls."""
-    for statement in sketch.containing(name):
-        nodes = sketch.nodes(statement)
-        functions = {node.func for node in nodes if isinstance(node, ast.Call)}
-        if any(isinstance(node, ast.Name) and node.id == name and node not in functions for node in nodes):
-            return True
-    return False
 
 
 def _runs_single(sketch: Sketch, body: Collection[ast.stmt]) -> bool:

@@ -171,13 +171,13 @@ class Samples(ForestFact):
                 return None
             text = self._tokenized(given, body)
             return _Run(text, None, "the tokenizer can pad several texts to one length", None) if text else None
-        if not self._has_images or not self._runs_inference(call):
+        if not self._has_images:
             return None
         for item in call.args:
             single = self._singles.single(item.value, body)
             evidence = self._same_size(single, item.value, body) if single is not None else None
             if evidence is not None:
-                return _Run(item.value, single, *evidence)
+                return _Run(item.value, single, *evidence) if self._runs_inference(call) else None
         return None
 
     def _runs_inference(self, call: cst.Call) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.rule.sketch import FUNCTIONS, Sketch, called_name, dotted_name
+from torchlint.rule.bindings import FUNCTIONS
+from torchlint.rule.sketch import Sketch, called_name, dotted_name
 
 #: Methods that give the same numbers in another format.
 SAME = frozenset("to type type_as float half bfloat16 double contiguous clone".split())

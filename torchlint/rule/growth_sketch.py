@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from torchlint.rule.sketch import FUNCTIONS, Sketch, dotted_name
+from torchlint.rule.bindings import FUNCTIONS
+from torchlint.rule.sketch import Sketch, dotted_name
 
 CATS = ("cat", "concat", "concatenate", "vstack", "hstack")
 Loop = ast.For | ast.AsyncFor | ast.While

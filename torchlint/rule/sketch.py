@@ -10,15 +10,10 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator
 from functools import cached_property
 
+from torchlint.rule.bindings import FUNCTIONS, BindingKind, Bound, Function, bound_by
 from torchlint.source.lexemes import line_starts, places
 
-#: What functions and lambdas are in Python's tree.
-Function = ast.FunctionDef | ast.AsyncFunctionDef
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _BLOCKS = frozenset({"body", "orelse", "finalbody"})
-#: What has statements in it and is no statement.
-_CLAUSES = (ast.ExceptHandler, ast.match_case)
 
 
 class Sketch:
@@ -52,6 +47,14 @@ class Sketch:
         return found
 
     @cached_property
+    def _homes(self) -> dict[ast.stmt, Function | None]:
+        """By statement the innermost function that contains it."""
+        found: dict[ast.stmt, Function | None] = {}
+        for node, parent in self._parents.items():  # the statements around a node precede it
+            found[node] = parent if parent is None or isinstance(parent, FUNCTIONS) else found[parent]
+        return found
+
+    @cached_property
     def _starts(self) -> list[int]:
         """The first row of each statement, decorators included."""
         return [
@@ -74,7 +77,7 @@ class Sketch:
 
     def function_of(self, statement: ast.stmt) -> Function | None:
         """The innermost function that contains a statement."""
-        return next((above for above in self.around(statement) if isinstance(above, FUNCTIONS)), None)
+        return self._homes[statement]
 
     def containing(self, *words: str) -> list[ast.stmt]:
         """The statements with one of some words in a row of their own expressions, or above in the same row."""
@@ -126,20 +129,74 @@ class Sketch:
 
     def values(self, name: str, body: Collection[ast.stmt] | None = None) -> list[ast.expr]:
         """The expressions that statements assign to a name, directly or by unpacking; those of ``body``, if given."""
-        return [value for statement, value in self._values.get(name, ()) if body is None or statement in body]
+        return [
+            item.value
+            for item in self.all_bindings(name)
+            if item.value is not None and item.kind is not BindingKind.LOOP and (body is None or item.statement in body)
+        ]
+
+    def all_bindings(self, name: str) -> list[Bound]:
+        """What binds a name anywhere in the file; ``.x`` is the attribute of any object."""
+        return self._bindings.get(name, [])
+
+    def inner_bindings(self, statement: ast.stmt) -> dict[str, list[ast.expr | None]]:
+        """By name what comprehensions in the expressions of a statement iterate over; None of a lambda's parameter."""
+        found: dict[str, list[ast.expr | None]] = {}
+        for node in self.nodes(statement):
+            if isinstance(node, ast.comprehension):
+                for part in ast.walk(node.target):
+                    if isinstance(part, ast.Name):
+                        found.setdefault(part.id, []).append(node.iter)
+            elif isinstance(node, ast.Lambda):
+                for item in node.args.args:
+                    found.setdefault(item.arg, []).append(None)
+        return found
+
+    def calls_of(self, function: Function) -> list[tuple[ast.Call, ast.stmt]] | None:
+        """The calls by the name of a function, or its class, with their statements; None if it is used otherwise."""
+        names = {"next" if function.name == "__next__" else function.name}
+        owner = next((above for above in self.around(function) if isinstance(above, ast.ClassDef)), None)
+        if function.name == "__init__" and owner is not None:
+            names |= {owner.name, "cls"}
+        found: list[tuple[ast.Call, ast.stmt]] = []
+        for statement in self.containing(*names):
+            calls = [call for call in self.calls(statement) if called_name(call) in names]
+            found += [(call, statement) for call in calls]
+            uses = sum(isinstance(node, ast.Name) and node.id in names for node in self.nodes(statement))
+            if uses > sum(isinstance(call.func, ast.Name) for call in calls):
+                return None
+        return found
+
+    def bindings(self, name: str, at: ast.stmt) -> list[Bound]:
+        """What may bind a name where a statement uses it; empty if that is not among the statements."""
+        found = self._bindings.get(name, [])
+        if name in self._shared_names:
+            return found
+        homes: list[Function | None] = [above for above in (at, *self.around(at)) if isinstance(above, FUNCTIONS)]
+        for home in (*homes, None):
+            here = [item for item in found if item.function is home]
+            if here:
+                return here
+        return []
 
     @cached_property
-    def _values(self) -> dict[str, list[tuple[ast.stmt, ast.expr]]]:
-        found: dict[str, list[tuple[ast.stmt, ast.expr]]] = {}
-        for node in self.statements:
-            if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)) and node.value is not None:
-                for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                    for name in _bound(target):
-                        found.setdefault(name, []).append((node, node.value))
+    def _shared_names(self) -> set[str]:
+        """The names that functions bind outside of themselves."""
+        statements = self.containing("global ", "nonlocal ")
+        return {name for node in statements if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names}
+
+    @cached_property
+    def _bindings(self) -> dict[str, list[Bound]]:
+        """By name what binds it, except for the variables of comprehensions, parameters of lambdas and patterns."""
+        found: dict[str, list[Bound]] = {}
+        for node, home in self._homes.items():
+            for name, item in bound_by(node, home):
+                found.setdefault(name, []).append(item)
         for statement in self.containing(":="):
             for part in self.nodes(statement):
                 if isinstance(part, ast.NamedExpr):
-                    found.setdefault(part.target.id, []).append((statement, part.value))
+                    item = Bound(BindingKind.VALUE, statement, self._homes[statement], part.value)
+                    found.setdefault(part.target.id, []).append(item)
         return found
 
     def may_be(self, node: ast.AST, names: Collection[str]) -> bool:
@@ -155,8 +212,8 @@ class Sketch:
         for node in self.containing(" as "):
             for item in node.names if isinstance(node, (ast.Import, ast.ImportFrom)) else ():
                 found.setdefault(item.asname or item.name, set()).add(item.name.rpartition(".")[2])
-        for name, values in self._values.items():
-            for _, value in values:
+        for name, bindings in self._bindings.items():
+            for value in (item.value for item in bindings):
                 if isinstance(value, ast.Attribute):
                     found.setdefault(name, set()).add(value.attr)
                 elif isinstance(value, ast.Name):
@@ -217,16 +274,3 @@ def _expressions(statement: ast.stmt) -> Iterator[ast.AST]:
             elif isinstance(value, ast.AST) and not isinstance(value, (ast.expr_context, ast.operator, ast.unaryop)):
                 parts.append(value)
         waiting += reversed(parts)
-
-
-def _bound(target: ast.expr) -> Iterator[str]:
-    """The names that an assignment to a target binds."""
-    waiting = [target]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.Name):
-            yield node.id
-        elif isinstance(node, (ast.Tuple, ast.List)):
-            waiting += node.elts
-        elif isinstance(node, ast.Starred):
-            waiting.append(node.value)

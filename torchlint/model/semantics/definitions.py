@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TypeAlias
 
 import libcst as cst
@@ -19,7 +20,7 @@ from torchlint.model.semantics.passed_functions import PassedFunctions
 from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.semantics.value import Value
 from torchlint.model.syntax.calls import is_super_call
-from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.dotted import called_name, is_attribute_of_self
 from torchlint.model.syntax.parameters import class_parameter, first_parameter, is_static
 from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.tree import Tree
@@ -47,6 +48,7 @@ class Definitions(Classes):
         self._passed_functions = PassedFunctions(tree, names, self)
         self._families = Families(tree, names, self)
         self._callers: dict[cst.CSTNode, Callers] = {}
+        self._reachable: dict[cst.CSTNode, list[cst.FunctionDef | cst.ClassDef]] = {}
         self._resolving: set[cst.CSTNode] = set()
         self._calls_by_name: dict[str, list[cst.Call]] | None = None
         self.cuts = 0  #: how many times the callers of a function counted as unknown, as they were being looked for
@@ -77,6 +79,15 @@ class Definitions(Classes):
 
     def reachable(self, func: cst.CSTNode, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
         """The functions or classes of the file that ``func`` may refer to, overrides included."""
+        known = self._reachable.get(func)
+        if known is not None:
+            return known
+        found, is_final = values.attempt(lambda: self._find_reachable(func, values))
+        if is_final:
+            self._reachable[func] = found
+        return found
+
+    def _find_reachable(self, func: cst.CSTNode, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
         if isinstance(func, cst.Name):
             return self.named(func) or self._handed(func, values)
         if isinstance(func, cst.Subscript):
@@ -87,9 +98,11 @@ class Definitions(Classes):
             owner = values.of(func.value)
             if owner.definition is not None and owner.kind is not Kind.FUNCTION:
                 if isinstance(owner.definition, cst.ClassDef) and not owner.is_of_one_class:
-                    return [*self.methods(owner.definition, func.attr.value)]  # it may be of a derived class
-                method = self.method(owner.definition, func.attr.value)
-                return [method] if method is not None else []
+                    found = self.methods(owner.definition, func.attr.value)  # it may be of a derived class
+                else:
+                    method = self.method(owner.definition, func.attr.value)
+                    found = [method] if method is not None else []
+                return [*found] or self._kept(values.of(func), (cst.FunctionDef,))  # `self.step = self._train_step`
             return self._of_any(owner, func.attr.value, values) or [*self._families.methods(func, owner)]
         return []
 
@@ -209,7 +222,8 @@ class Definitions(Classes):
         def find() -> tuple[_MethodCalls, bool]:
             found: _MethodCalls = {}
             complete = True
-            for call in self._by_name().get(name, []):
+            named = (self._by_name().get(each, []) for each in (name, *self._method_attributes.get(name, ())))
+            for call in chain.from_iterable(named):
                 if not isinstance(call.func, cst.Attribute):
                     continue
                 reached = self.reachable(call.func, values)
@@ -222,6 +236,16 @@ class Definitions(Classes):
         found, is_final = values.attempt(find)
         if is_final:
             self._methods[name] = found
+        return found
+
+    @cached_property
+    def _method_attributes(self) -> dict[str, dict[str, None]]:
+        """By name of a method the attributes that hold it: ``step`` of ``self.step = self.train_step``."""
+        found: dict[str, dict[str, None]] = {}
+        for target, value, _ in self._tree.stores:
+            if isinstance(target, cst.Attribute) and value is not None and is_attribute_of_self(value):
+                if target.attr.value != value.attr.value:
+                    found.setdefault(value.attr.value, {})[target.attr.value] = None
         return found
 
     def _function_callers(self, function: cst.FunctionDef) -> Callers:
@@ -320,19 +344,6 @@ class Definitions(Classes):
                     by_keyword.setdefault(argument.keyword.value, argument.value)
             self._passed[call] = positional, by_keyword
         return self._passed[call]
-
-    def mapped(self, param: cst.Param) -> cst.BaseExpression | None:
-        """What a lambda takes the items of, one by one, as ``param``: ``map(lambda t: t.cuda(), (text, images))``."""
-        params = self._tree.parent(param)
-        function = self._tree.parent(params) if params is not None else None
-        argument = self._tree.parent(function) if isinstance(function, cst.Lambda) else None
-        call = self._tree.parent(argument) if isinstance(argument, cst.Arg) else None
-        if not isinstance(call, cst.Call) or not isinstance(function, cst.Lambda) or call.args[0] is not argument:
-            return None
-        if self._names.resolve(call.func) != "builtins.map" or any(item.star for item in call.args):
-            return None
-        place = next((i for i, item in enumerate(function.params.params, 1) if item is param), len(call.args))
-        return call.args[place].value if place < len(call.args) else None
 
     def is_spawned(self, function: cst.FunctionDef) -> bool:
         """Whether `mp.spawn` starts processes that run ``function``, with their rank as its first argument."""

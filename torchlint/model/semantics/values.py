@@ -23,7 +23,7 @@ from torchlint.model.semantics.library_values import instance_by_base, instance_
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.moves import moved_to
 from torchlint.model.semantics.names import Names
-from torchlint.model.semantics.parameter_values import ParameterValues
+from torchlint.model.semantics.parameter_values import ParameterValues, mapped
 from torchlint.model.semantics.parsers import Parsers
 from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.semantics.records import Records
@@ -31,7 +31,14 @@ from torchlint.model.semantics.subscripts import Subscripts
 from torchlint.model.semantics.value import NONE, NUMBER, UNKNOWN, Role, Value, iterated, join, unpacked
 from torchlint.model.syntax.calls import replaces_callee
 from torchlint.model.syntax.dotted import dotted_name, stored_name
-from torchlint.model.syntax.parameters import class_parameter, first_parameter, is_static, owner_of
+from torchlint.model.syntax.parameters import (
+    class_parameter,
+    first_parameter,
+    is_accessor,
+    is_property,
+    is_static,
+    owner_of,
+)
 from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.syntax.tree import Tree
 
@@ -88,12 +95,10 @@ class Values:
 
     def binding_value(self, binding: Binding) -> Value:
         """What ``binding`` gives its name."""
-        if binding.kind == "assign":
+        if binding.kind in ("assign", "with"):
             return unpacked(self.of(binding.value), binding.path, binding.targets)
         if binding.kind == "for":
             return unpacked(iterated(self.of(binding.value)), binding.path)
-        if binding.kind == "with":
-            return unpacked(self.of(binding.value), binding.path)
         if binding.kind == "param":
             return self._once(binding, lambda: self._parameter(binding))
         if binding.kind == "star" and isinstance(binding.node, cst.Param):
@@ -134,8 +139,8 @@ class Values:
         function = owner_of(self._tree, param)
         given: list[Value] = []
         if function is None:
-            mapped = self._definitions.mapped(param)
-            given = [] if mapped is None else [iterated(self.of(mapped))]
+            items = mapped(self._tree, self._names, param)
+            given = [] if items is None else [iterated(self.of(items))]
         else:
             owner = self._tree.class_of(function)
             if owner is not None and not is_static(function):
@@ -288,8 +293,13 @@ class Values:
     def _attribute_of(self, scope: Scope, attr: str) -> Value:
         """The value of an attribute that a class and its methods bind."""
         bindings = scope.attributes.get(attr, []) + scope.bindings.get(attr, [])
-        found = self._contents.filled(join([self.binding_value(binding) for binding in bindings]), scope, attr)
+        values = [self._of_member(item) for item in bindings if not is_accessor(item.node)]
+        found = self._contents.filled(join(values), scope, attr)
         return found if found or found.shapes else self._guesses.of(f"self.{attr}")
+
+    def _of_member(self, binding: Binding) -> Value:
+        """What ``binding`` gives an attribute: of a property, what it returns."""
+        return self.returned(binding.node) if is_property(binding.node) else self.binding_value(binding)
 
     # -- calls
 

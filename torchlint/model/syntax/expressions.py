@@ -293,7 +293,7 @@ class Expressions(AstPlaces):
 
 
 def _literals(code: str) -> list[str] | None:
-    """The literals that a string consists of; None if they cannot be told apart."""
+    """The literals that a string consists of; None if they cannot be distinguished."""
     parts, offset = [], 0
     while offset < len(code):
         match = _LITERAL.match(code, offset)

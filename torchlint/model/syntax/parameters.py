@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 import libcst as cst
 
 from torchlint.model.syntax.dotted import dotted_name, last_part
@@ -9,6 +11,7 @@ from torchlint.model.syntax.tree import Tree
 
 #: Methods that Python gives the class without a decorator.
 _OF_THE_CLASS = frozenset({"__new__", "__init_subclass__", "__class_getitem__"})
+_ACCESSORS = frozenset({"setter", "deleter"})
 
 
 def owner_of(tree: Tree, param: cst.CSTNode) -> cst.FunctionDef | None:
@@ -43,5 +46,20 @@ def class_parameter(tree: Tree, param: cst.CSTNode) -> cst.ClassDef | None:
     return None
 
 
+def is_property(node: cst.CSTNode) -> TypeGuard[cst.FunctionDef]:
+    """Whether ``node`` is a method that runs when its name is read: ``@property``, ``@cached_property``."""
+    return isinstance(node, cst.FunctionDef) and any(name.endswith("property") for name in _decorators(node))
+
+
+def is_accessor(node: cst.CSTNode) -> bool:
+    """Whether ``node`` is a method that sets or deletes a property."""
+    return isinstance(node, cst.FunctionDef) and not _ACCESSORS.isdisjoint(_decorators(node))
+
+
 def _has_decorator(function: cst.FunctionDef, name: str) -> bool:
-    return any(last_part(dotted_name(item.decorator) or "") == name for item in function.decorators)
+    return name in _decorators(function)
+
+
+def _decorators(function: cst.FunctionDef) -> list[str]:
+    """The last parts of the names of a function's decorators."""
+    return [last_part(dotted_name(item.decorator) or "") for item in function.decorators]

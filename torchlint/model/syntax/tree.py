@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import TypeVar, cast
 
 import libcst as cst
@@ -33,13 +31,6 @@ class Tree(Traversal):
     def of_kind(self, kind: type[_Node]) -> Sequence[_Node]:
         """All nodes of just this class, in order."""
         return cast("Sequence[_Node]", self._by_kind.get(kind, ()))
-
-    @cached_property
-    def _by_kind(self) -> dict[type[cst.CSTNode], list[cst.CSTNode]]:
-        found: defaultdict[type[cst.CSTNode], list[cst.CSTNode]] = defaultdict(list)
-        for node in self.nodes:
-            found[type(node)].append(node)
-        return found
 
     # -- questions about places
 

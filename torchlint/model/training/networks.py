@@ -42,14 +42,13 @@ class Networks(ForestFact):
         if not node.args or self.is_of_library(node):
             return False
         func = self.network_of(node)
+        if knowledge.NO_NETWORK.search(last_name(func.value if isinstance(func, cst.Subscript) else func)):
+            return False  # asked first, as a value takes longer
         value = self._module.value(func)
-        if value.kind is not Kind.MODULE:
-            return False
         last = last_part(value.name)
-        if last.startswith(knowledge.PARAMETERLESS) and value.name.startswith("torch.nn."):
+        if value.kind is not Kind.MODULE or knowledge.NO_NETWORK.search(last):
             return False
-        text = last_name(func.value if isinstance(func, cst.Subscript) else func)
-        if knowledge.NO_NETWORK.search(text) or knowledge.NO_NETWORK.search(last):
+        if last.startswith(knowledge.PARAMETERLESS) and value.name.startswith("torch.nn."):
             return False
         if func is node.func or (isinstance(node.func, cst.Attribute) and node.func.attr.value == "forward"):
             return self.is_forward(node)
