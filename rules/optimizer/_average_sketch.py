@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection
 
-from torchlint.rule.sketch import FUNCTIONS, Sketch
+from torchlint.rule.bindings import FUNCTIONS
+from torchlint.rule.sketch import Sketch
 from torchlint.rule.step_words import PER_BATCH
 from torchlint.rule.words import contains
 from torchlint.source.lexemes import code_of

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.rule.sketch import FUNCTIONS, Sketch, called_name
+from torchlint.rule.bindings import FUNCTIONS
+from torchlint.rule.sketch import Sketch, called_name
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _BRANCHES = (ast.If, ast.Try, ast.Match)
