@@ -7,6 +7,7 @@ from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
 from ._autocast_sketch import may_be_under_autocast
+from ._layer_sketch import may_have_products
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
@@ -83,8 +84,8 @@ class AutocastWeightRecast(Rule):
 
     @classmethod
     def may_find(cls, sketch: Sketch) -> bool:
-        """Whether anything may run under an autocast that is on."""
-        return may_be_under_autocast(sketch)
+        """Whether a network that multiplies matrices may run under an autocast that is on."""
+        return may_have_products(sketch) and may_be_under_autocast(sketch)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._recasts import Recasts
