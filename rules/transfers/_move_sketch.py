@@ -28,13 +28,13 @@ def may_move_created(sketch: Sketch) -> bool:
     """Whether a method moves, or a function that may move it is given, what a factory function may have created."""
     for statement in sketch.containing(".to(", ".cuda(", ".type(", ".type_as("):
         for call in sketch.calls(statement):
-            if isinstance(call.func, ast.Attribute) and call.func.attr in _MOVING and not _is_cast(call):
+            if isinstance(call.func, ast.Attribute) and call.func.attr in _MOVING and not is_cast(call):
                 if _may_be_created(sketch, statement, call.func.value):
                     return True
     return any(_may_be_created(sketch, statement, given) for statement, given in _given(sketch))
 
 
-def _is_cast(call: ast.Call) -> bool:
+def is_cast(call: ast.Call) -> bool:
     """``x.to(torch.float16)``, ``x.to(dtype=y.dtype)``: without a device."""
     if not isinstance(call.func, ast.Attribute) or call.func.attr != "to":
         return False
@@ -57,8 +57,22 @@ def _given(sketch: Sketch) -> Iterator[tuple[ast.stmt, ast.expr]]:
     if movers or not sketch.alone:
         for statement in sketch.containing(*(f"{name}(" for name in (*_FACTORIES, "Tensor"))):
             for call in sketch.calls(statement):
-                if call.args and (sketch.may_be(call.func, movers) or not sketch.alone):
+                if call.args and (sketch.may_be(call.func, movers) or _may_be_elsewhere(sketch, call.func)):
                     yield statement, call.args[0]
+
+
+def _may_be_elsewhere(sketch: Sketch, func: ast.expr) -> bool:
+    """Whether a function may be one of another file that is analysed with this one."""
+    if sketch.alone:
+        return False
+    while isinstance(func, ast.Attribute):
+        func = func.value
+    if not isinstance(func, ast.Name):
+        return True
+    found = [item.statement for item in sketch.all_bindings(func.id)]
+    names = [item.name for node in found if isinstance(node, ast.Import) for item in node.names]
+    names += [node.module or "" for node in found if isinstance(node, ast.ImportFrom) and not node.level]
+    return len(names) < len(found) or not all(name.partition(".")[0] == "torch" for name in names)
 
 
 def _may_be_created(sketch: Sketch, statement: ast.stmt, moved: ast.expr) -> bool:
@@ -68,9 +82,9 @@ def _may_be_created(sketch: Sketch, statement: ast.stmt, moved: ast.expr) -> boo
     while waiting:
         node, filled = waiting.pop()
         if isinstance(node, ast.Name):
-            if node.id not in seen and (seen or _rebinds(statement, node.id)):
+            if node.id not in seen:
+                waiting += [(value, filled) for value in _values(sketch, statement, node.id, is_first=not seen)]
                 seen.add(node.id)
-                waiting += [(value, filled) for value in sketch.values(node.id)]
         elif isinstance(node, ast.UnaryOp):
             waiting.append((node.operand, filled))
         elif isinstance(node, ast.BinOp):
@@ -85,6 +99,25 @@ def _may_be_created(sketch: Sketch, statement: ast.stmt, moved: ast.expr) -> boo
                 if isinstance(node.func, ast.Attribute):
                     waiting.append((node.func.value, filled))
     return False
+
+
+def _values(sketch: Sketch, statement: ast.stmt, name: str, *, is_first: bool) -> list[ast.expr]:
+    """What a name may be given; of the name that ``x = x.to(device)`` moves, the last value in the same block."""
+    if not is_first:
+        return sketch.values(name)
+    if not _rebinds(statement, name):
+        return []
+    blocks = [next(sketch.around(statement), None)]
+    if isinstance(blocks[0], ast.If):
+        blocks.append(next(sketch.around(blocks[0]), None))
+    before = [
+        item
+        for item in sorted(sketch.bindings(name, statement), key=lambda item: item.statement.lineno)
+        if item.statement.lineno <= statement.lineno
+        and item.statement is not statement
+        and next(sketch.around(item.statement), None) in blocks
+    ]
+    return [item.value for item in before[-1:] if item.value is not None]
 
 
 def _rebinds(statement: ast.stmt, name: str) -> bool:
