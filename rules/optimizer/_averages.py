@@ -160,9 +160,12 @@ class Averages:
         call: cst.Call,
         bound: frozenset[str],
     ) -> Blend | None:
-        """What ``add_`` adds to an average that was multiplied by ``factor``."""
-        added = call.args[0].value
+        """What ``add_`` adds to an average that was multiplied by ``factor``; also ``add_(1 - d, p)``."""
+        given = [item.value for item in call.args if item.keyword is None]
         alpha = next((item.value for item in call.args if item.keyword and item.keyword.value == "alpha"), None)
+        if len(given) == 2:
+            alpha = given.pop(0)  # the deprecated order
+        added = given[0] if given else call.args[0].value
         weighted = (alpha, added) if alpha is not None else self._weighted(added, bound)
         if weighted is None or not self._is_pair(average, weighted[1], bound):
             return None

@@ -1,4 +1,4 @@
-"""Moves other than ``x.to(device)``: casts to a CUDA type, and functions of the program."""
+"""Moves other than ``x.to(device)``: to the device of a tensor, casts to a CUDA type, and functions of the program."""
 
 from __future__ import annotations
 
@@ -8,21 +8,15 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.data.batch_parts import unwrapped
-from torchlint.model.data.devices import Devices
 from torchlint.model.data.placement import Move, Placement
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.value import Device, Role
-from torchlint.model.syntax.climbing import nearest
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.main_guard import is_main_guard
 from torchlint.model.syntax.parameters import first_parameter
+from torchlint.source.lexemes import comments_in
 
-#: ``torch.<name>(...)`` whose result is on the CPU, unless a device is passed.
-_ON_HOST = frozenset(
-    "arange as_tensor empty eye from_numpy full linspace logspace ones rand randint randn randperm stack tensor "
-    "zeros".split()
-)
+from ._tensor_targets import TensorTargets
 
 
 class IndirectMoves(ForestFact):
@@ -31,13 +25,19 @@ class IndirectMoves(ForestFact):
     def __init__(self, module: Forest) -> None:
         self._module = module
 
-    def all(self) -> Iterator[Move]:
-        """The moves to a CUDA device by ``x.type(torch.cuda.FloatTensor)``, ``x.type_as(y)`` and ``to_gpu(x)``."""
-        for call in self._module.methods("type", "type_as"):
-            if self._is_self_test(call):
-                continue
-            if isinstance(call.func, cst.Attribute) and len(call.args) == 1 and self._gives_cuda(call):
-                yield Move(call, call.func.value, None, Device.CUDA)
+    @cached_property
+    def all(self) -> list[Move]:
+        """The moves to CUDA by ``x.to(y)``, ``x.type_as(y)``, ``x.type(torch.cuda.FloatTensor)`` and ``to_gpu(x)``."""
+        return [*self._casts(), *self._calls_of_movers()]
+
+    def _casts(self) -> Iterator[Move]:
+        for call in self._module.methods("to", "type", "type_as"):
+            assert isinstance(call.func, cst.Attribute)
+            if len(call.args) == 1 and call.args[0].keyword is None and self._gives_cuda(call, call.func.attr.value):
+                if not self._is_self_test(call) and not self._is_traced(call):
+                    yield Move(call, call.func.value, None, Device.CUDA)
+
+    def _calls_of_movers(self) -> Iterator[Move]:
         for function, parameter in self._movers.items():
             for call in self._module.callers(function).calls:
                 moved = self._module.definitions.argument_of(call, function, parameter)
@@ -52,49 +52,20 @@ class IndirectMoves(ForestFact):
             isinstance(above, cst.If) and is_main_guard(above.test) for above in self._module.tree.ancestors(call)
         )
 
-    def _gives_cuda(self, call: cst.Call) -> bool:
-        assert isinstance(call.func, cst.Attribute)
-        given = call.args[0].value
-        if call.func.attr.value == "type":
+    def _is_traced(self, call: cst.Call) -> bool:
+        """Whether a comment, there or above, says that a trace records the cast: the device is that of its input."""
+        row = self._module.row_at(self._module.span(call)[0])
+        lines = map(self._module.line, range(max(row - 1, 1), row + 1))
+        return any("trace" in comment for line in lines for comment in comments_in(line))
+
+    def _gives_cuda(self, call: cst.Call, method: str) -> bool:
+        given, targets = call.args[0].value, self._module.fact(TensorTargets)
+        if method == "type":
             value = self._module.value(given)
             return value.kind is not Kind.TENSOR and value.device is Device.CUDA
-        return self._is_on_cuda(given, call)
-
-    def _is_on_cuda(self, tensor: cst.BaseExpression, place: cst.Call) -> bool:
-        """Whether a tensor is on a CUDA device: it was moved there, or a network of a program for CUDA processes it."""
-        value = self._module.value(tensor)
-        if value.device is not None or not self._module.fact(Devices).uses_cuda:
-            return value.device is Device.CUDA
-        if value.role in (Role.OUTPUT, Role.LOSS):
-            return True
-        owner = self._module.tree.class_of(self._module.function_of(place) or place)
-        if owner is None or self._module.values.instance(owner).kind not in (Kind.MODULE, Kind.LOSS):
+        if method == "to" and (self._module.fact(Placement).is_device(given) or not targets.is_tensor(given)):
             return False
-        text = dotted_name(tensor) or ""
-        if text.startswith("self."):
-            return self._is_buffer(text[5:], owner)
-        return not self._is_created_on_cpu(tensor)
-
-    def _is_buffer(self, name: str, owner: cst.ClassDef) -> bool:
-        return any(
-            call.args
-            and nearest(self._module.tree, call, cst.ClassDef) is owner
-            and isinstance(call.args[0].value, cst.SimpleString)
-            and call.args[0].value.raw_value == name
-            for call in self._module.methods("register_buffer")
-        )
-
-    def _is_created_on_cpu(self, tensor: cst.BaseExpression) -> bool:
-        """Whether a function of torch may have created ``tensor`` on the CPU."""
-        tree = self._module.tree
-        names = [node for node in tree.nodes_in(tensor) if isinstance(node, cst.Name)]
-        made = [item.value for name in names for item in self._module.values.reaching.of(name)]
-        return any(
-            (self._module.name_of(call.func) or "").removeprefix("torch.") in _ON_HOST
-            for value in made
-            if value is not None
-            for call in (*((value,) if isinstance(value, cst.Call) else ()), *tree.calls_in(value))
-        )
+        return targets.is_on_cuda(given, call)
 
     # -- functions
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from torchlint.model.data.creation import (
+    COMPUTING,
+    DRAWN,
+    EXACT,
+    FILLING,
+    LEGACY,
+    ROUNDED,
+    SAME_EVERYWHERE,
+)
 from torchlint.rule.sketch import Sketch
 
-_FACTORIES = frozenset("zeros ones empty full eye arange linspace logspace rand randn randint randperm".split())
-#: Constructors of tensors without values, which a method must fill.
-_LEGACY = frozenset(
-    f"{name}Tensor" for name in ("", "Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short")
-)
+_FACTORIES = EXACT | ROUNDED | DRAWN
 #: Keywords with which a factory makes a tensor elsewhere, or one that must be on the host.
 _OPTIONS = frozenset({"device", "generator", "out", "pin_memory", "requires_grad"})
 _MOVING = frozenset({"to", "cuda", "type", "type_as"})
 #: Methods and functions whose result is another form of the same tensor.
-_FORMS = frozenset(
-    "long int float double half bfloat16 bool byte short view reshape unsqueeze squeeze expand repeat t transpose "
-    "permute contiguous flatten mul mul_ add add_ sub sub_ div div_ pow exp exp_ log sqrt rsqrt square neg neg_ abs "
-    "clamp clamp_ sigmoid tanh round floor sin cos scatter_ Variable".split()
-)
-_FILLING = frozenset("fill_ zero_ uniform_ normal_ random_ bernoulli_ exponential_".split())
+_FORMS = SAME_EVERYWHERE | COMPUTING | FILLING | {"scatter_", "Variable"}
 
 
 def may_move_created(sketch: Sketch) -> bool:
@@ -90,11 +90,11 @@ def _may_be_created(sketch: Sketch, statement: ast.stmt, moved: ast.expr) -> boo
         elif isinstance(node, ast.BinOp):
             waiting += [(node.left, filled), (node.right, filled)]
         elif isinstance(node, ast.Call):
-            if sketch.may_be(node.func, _FACTORIES) or (filled and sketch.may_be(node.func, _LEGACY)):
+            if sketch.may_be(node.func, _FACTORIES) or (filled and sketch.may_be(node.func, LEGACY)):
                 if not any(item.arg is None or item.arg in _OPTIONS for item in node.keywords):
                     return True
-            elif sketch.may_be(node.func, _FORMS | _FILLING):
-                filled = filled or sketch.may_be(node.func, _FILLING)
+            elif sketch.may_be(node.func, _FORMS):
+                filled = filled or sketch.may_be(node.func, FILLING)
                 waiting += [(item, filled) for item in node.args[:1]]
                 if isinstance(node.func, ast.Attribute):
                     waiting.append((node.func.value, filled))

@@ -106,18 +106,18 @@ class AllocateThenMove(Rule):
         from torchlint.model.training.purpose import Purposes
 
         from ._indirect import IndirectMoves
+        from ._repetition import is_kept, is_once
 
         purposes, placement = module.fact(Purposes), module.fact(Placement)
         if placement.is_gpu_default:
             return
-        for move in (*placement.moves, *module.fact(IndirectMoves).all()):
-            function = module.function_of(move.call)
-            once = purposes.runs_once(move.call)
-            if move.device is Device.CPU or (once and (function is None or purposes.is_constructor(function))):
+        for move in (*placement.moves, *module.fact(IndirectMoves).all):
+            if move.device is Device.CPU or is_kept(module, move.call):
                 continue
             created = placement.new_on_host(move.source)
             if created is None or purposes.is_self_test(move.call):
                 continue
+            function, once = module.function_of(move.call), is_once(module, move.call)
             factory = "torch.empty" if created.legacy else module.code(created.factory.node.func)
             fix = None if created.named or created.legacy or created.scattered else self._fix(module, move, created)
             yield self.diagnostic(
@@ -138,8 +138,8 @@ class AllocateThenMove(Rule):
 
     def _fix(self, module: Module, move: Move, created: NewTensor) -> Fix | None:
         device = self._device(module, move)
-        if device is None:
-            return None
+        if device is None or (_casts(move) and not created.exact and not created.drawn):
+            return None  # a cast to integers may round another way
         added = edits.add_keyword(module, created.factory.node, "device", device)
         removed = self._without_move(module, move)
         if added is None or removed is None:
@@ -163,7 +163,7 @@ class AllocateThenMove(Rule):
 
     def _without_move(self, module: Module, move: Move) -> Edits | None:
         """The edits that remove the move and keep a cast that the same call does."""
-        if move.method == "type_as":
+        if _casts(move):
             return ()
         others = [
             item
@@ -190,7 +190,7 @@ class AllocateThenMove(Rule):
         from torchlint.model.syntax.dotted import dotted_name
 
         method = move.method
-        if method == "type_as":
+        if _casts(move):
             tensor = dotted_name(move.call.args[0].value)
             return None if tensor is None else f"{tensor}.device"
         if method not in ("to", "cuda"):
@@ -205,3 +205,8 @@ class AllocateThenMove(Rule):
         if text.isdigit():
             return f'"cuda:{text}"'
         return text if module.value(move.target.value).kind is Kind.DEVICE else None
+
+
+def _casts(move: Move) -> bool:
+    """Whether ``move`` also casts to the dtype of a tensor: ``x.type_as(y)``, ``x.to(y)``."""
+    return move.method == "type_as" or (move.method == "to" and move.target is None)

@@ -1,0 +1,98 @@
+"""How often a tensor is created: once for the program or for an object that lives long, or repeatedly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.stores import Stores
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.dotted import called_name
+from torchlint.model.training.purpose import Purposes
+from torchlint.model.training.step_places import StepPlaces
+
+#: Operators of comparisons that something does not exist: ``x is None``, ``"x" not in cache``, ``len(cache) == 0``.
+_ASKING = (cst.Is, cst.NotIn, cst.Equal)
+
+
+def is_kept(module: Module, call: cst.Call) -> bool:
+    """Whether the tensor of ``call`` is set up once and kept: at import, by an object, or in a cache."""
+    function = module.function_of(call)
+    if function is None:
+        return module.fact(Purposes).runs_once(call)
+    if module.fact(Purposes).is_constructor(function):
+        return not is_of_step(module, function)
+    return _is_cached(module, call, function)
+
+
+def is_once(module: Module, call: cst.Call) -> bool:
+    """Whether the function of ``call``, which is not a constructor, runs once."""
+    function = module.function_of(call)
+    purposes = module.fact(Purposes)
+    return function is not None and not purposes.is_constructor(function) and purposes.runs_once(call)
+
+
+def is_of_step(module: Module, constructor: cst.FunctionDef) -> bool:
+    """Whether a constructor runs once per batch and no attribute keeps the object, as for a mask of an attention."""
+    owner = module.tree.class_of(constructor)
+    if owner is None or module.values.instance(owner).kind not in (Kind.UNKNOWN, Kind.OTHER):
+        return False
+    for call in module.callers(constructor).calls:
+        repeated = module.fact(StepPlaces).repeating(call)
+        if repeated is not None and not any(any(_stored(module, item)) for item in (call, *repeated.calls)):
+            return True
+    return False
+
+
+def _is_cached(module: Module, call: cst.Call, function: cst.FunctionDef) -> bool:
+    """Whether the tensor is stored where a condition around it asks for it, for good: ``if "mask" not in cache:``."""
+    stored = set(_stored(module, call))
+    return any(
+        not stored.isdisjoint(_missing(module, above.test)) and not _is_reset(module, stored, above)
+        for above, child in climb(module.tree, call, function)
+        if isinstance(above, cst.If) and child is above.body
+    )
+
+
+def _missing(module: Module, test: cst.BaseExpression) -> Iterator[object]:
+    """The names in the parts of a condition that something does not exist: ``x is None``, ``not hasattr(y, "x")``."""
+    for part in module.tree.nodes_in(test):
+        asks = isinstance(part, cst.UnaryOperation) and isinstance(part.operator, cst.Not)
+        if asks or (isinstance(part, cst.Comparison) and isinstance(part.comparisons[0].operator, _ASKING)):
+            yield from map(_name, module.tree.nodes_in(part))
+
+
+def _is_reset(module: Module, stored: set[object], branch: cst.If) -> bool:
+    """Whether code other than a constructor and ``branch`` sets one of these attributes: the state of a sequence."""
+    attributes = module.fact(Stores).attributes
+    return any(
+        (function := module.function_of(statement)) is not None
+        and not module.fact(Purposes).is_constructor(function)
+        and not module.tree.within(statement, branch)
+        for name in stored
+        for _, _, statement in attributes.get(str(name), ())
+    )
+
+
+def _stored(module: Module, call: cst.Call) -> Iterator[object]:
+    """The names of the attributes, buffers and containers that the statement of ``call`` stores something in."""
+    statement = module.tree.statement_of(call)
+    if isinstance(statement, cst.Assign):
+        for item in statement.targets:
+            if isinstance(item.target, (cst.Attribute, cst.Subscript)):
+                yield _name(item.target.value if isinstance(item.target, cst.Subscript) else item.target)
+    elif isinstance(statement, cst.Expr) and isinstance(statement.value, cst.Call):
+        if called_name(statement.value) == "register_buffer" and statement.value.args:
+            yield _name(statement.value.args[0].value)
+
+
+def _name(node: cst.CSTNode) -> object:
+    """The last part of a name; also ``"x"`` of ``hasattr(self, "x")``."""
+    if isinstance(node, cst.SimpleString):
+        return node.evaluated_value
+    if isinstance(node, cst.Attribute):
+        return node.attr.value
+    return node.value if isinstance(node, cst.Name) else None

@@ -1,0 +1,121 @@
+"""Whether the argument of ``x.to(y)`` or ``x.type_as(y)`` is a tensor, and whether that is on a CUDA device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.model.data.devices import Devices
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.value import Device, Role
+from torchlint.model.syntax.climbing import nearest
+from torchlint.model.syntax.dotted import dotted_name
+
+#: ``torch.<name>(...)`` whose result is on the CPU, unless a device is passed.
+_ON_HOST = frozenset(
+    "arange as_tensor empty eye from_numpy full linspace logspace ones rand randint randn randperm stack tensor "
+    "zeros".split()
+)
+#: How many calls lie between a tensor of a network and a function that uses it.
+_DEPTH = 3
+#: Attributes of devices and dtypes.
+_OF_OTHERS = frozenset({"type", "index", "is_floating_point", "is_complex", "is_signed", "itemsize"})
+
+
+class TensorTargets(ForestFact):
+    """Answers for one forest."""
+
+    def __init__(self, module: Forest) -> None:
+        self._module = module
+
+    def is_tensor(self, node: cst.BaseExpression) -> bool:
+        """Whether what ``x.to`` accepts is a tensor and neither a device nor a dtype.
+
+        It is known to be one, or the function around it uses it as one: ``y.shape``, ``y[0]``, ``y * 2``.
+        """
+        value = self._module.value(node)
+        if value.sure and value:
+            return value.kind in (Kind.TENSOR, Kind.BATCH)
+        name = dotted_name(node)
+        if name is None:
+            return False
+        function = self._module.function_of(node)
+        last = name.rpartition(".")[2]
+        uses: list[cst.BaseExpression] = []
+        if isinstance(node, cst.Name):
+            bindings = self._module.names.bindings(node)
+            uses += [
+                use for use in self._module.tree.names.get(last, ()) if self._module.names.bindings(use) == bindings
+            ]
+        elif function is not None:
+            uses += [
+                use
+                for use in self._module.tree.nodes_in(function)
+                if isinstance(use, cst.Attribute) and use.attr.value == last and dotted_name(use) == name
+            ]
+        return any(map(self._is_used_as_tensor, uses))
+
+    def _is_used_as_tensor(self, use: cst.BaseExpression) -> bool:
+        parent = self._module.tree.parent(use)
+        if isinstance(parent, cst.Attribute):
+            return parent.value is use and parent.attr.value not in _OF_OTHERS
+        if isinstance(parent, cst.Subscript):
+            return parent.value is use
+        return isinstance(parent, (cst.BinaryOperation, cst.UnaryOperation)) and not isinstance(
+            getattr(parent, "operator", None), cst.Not
+        )
+
+    def is_on_cuda(self, tensor: cst.BaseExpression, place: cst.Call, depth: int = _DEPTH) -> bool:
+        """Whether a tensor is on a CUDA device: it was moved there, or a network of a program for CUDA processes it.
+
+        ``place`` is a call in the function that uses the tensor. A caller of that may pass the tensor.
+        """
+        value = self._module.value(tensor)
+        if value.device is not None or not self._module.fact(Devices).uses_cuda:
+            return value.device is Device.CUDA
+        if value.role in (Role.OUTPUT, Role.LOSS):
+            return True
+        owner = self._module.tree.class_of(self._module.function_of(place) or place)
+        if owner is None:
+            return depth > 0 and any(self.is_on_cuda(given, call, depth - 1) for given, call in self._passed(tensor))
+        if self._module.values.instance(owner).kind not in (Kind.MODULE, Kind.LOSS):
+            return False
+        text = dotted_name(tensor) or ""
+        if text.startswith("self."):
+            return self._is_buffer(text[5:], owner)
+        return not self._is_created_on_cpu(tensor)
+
+    def _passed(self, tensor: cst.BaseExpression) -> Iterator[tuple[cst.BaseExpression, cst.Call]]:
+        """What the calls of a function pass for a parameter, with these calls."""
+        function = self._module.function_of(tensor)
+        reached = self._module.values.reaching.of(tensor) if isinstance(tensor, cst.Name) else ()
+        for binding in reached:
+            if function is None or not isinstance(binding.node, cst.Param):
+                continue
+            for call in self._module.callers(function).calls:
+                given = self._module.definitions.argument_of(call, function, binding.node)
+                if given is not None:
+                    yield given, call
+
+    def _is_buffer(self, name: str, owner: cst.ClassDef) -> bool:
+        return any(
+            call.args
+            and nearest(self._module.tree, call, cst.ClassDef) is owner
+            and isinstance(call.args[0].value, cst.SimpleString)
+            and call.args[0].value.raw_value == name
+            for call in self._module.methods("register_buffer")
+        )
+
+    def _is_created_on_cpu(self, tensor: cst.BaseExpression) -> bool:
+        """Whether a function of torch may have created ``tensor`` on the CPU."""
+        tree = self._module.tree
+        names = [node for node in tree.nodes_in(tensor) if isinstance(node, cst.Name)]
+        made = [item.value for name in names for item in self._module.values.reaching.of(name)]
+        return any(
+            (self._module.name_of(call.func) or "").removeprefix("torch.") in _ON_HOST
+            for value in made
+            if value is not None
+            for call in (*((value,) if isinstance(value, cst.Call) else ()), *tree.calls_in(value))
+        )
