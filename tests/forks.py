@@ -6,6 +6,7 @@ hash seed with the others, and sees what `imported` names as imported.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -169,9 +170,12 @@ def _received(connection: socket.socket, length: int) -> bytes:
 
 def _serve(control: socket.socket, imported: Sequence[str]) -> None:
     """Fork for each request, until there are no more; returns in a fork, when its module is to be run."""
+    shared: list[str] = []
+    atexit.register(_keep, shared)  # the first that is registered is called last
     for name in imported:
         with contextlib.suppress(ImportError):  # of a package that need not be installed
             importlib.import_module(name)
+    shared += sys.modules.keys() - {"sys", "builtins", "__main__"}
     gc.collect()
     gc.freeze()  # what is there stays; looking at it again in each process would copy its pages
     while True:
@@ -185,6 +189,12 @@ def _serve(control: socket.socket, imported: Sequence[str]) -> None:
             os.close(descriptor)
         while _ended():
             pass
+
+
+def _keep(modules: Sequence[str]) -> None:
+    """Let Python end without freeing modules: that would copy the pages of all that was there at the fork."""
+    for name in modules:
+        sys.modules.pop(name, None)
 
 
 def _ended() -> bool:

@@ -1,4 +1,4 @@
-"""What regular expressions see in a text: the names of calls, for the screens of rules."""
+"""What regular expressions see in a text: code, names, lines, brackets, for the screens of rules."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchlint.source.lexemes import NEWLINE, behind, called_names, closing_bracket, line_starts
+from torchlint.source.lexemes import NEWLINE, behind, closing_bracket, code_of, in_lines, line_starts, names
+
+
+@given(st.text(alphabet="aé_1 (.)+\n'[", max_size=60))
+def test_the_names_are_those_of_a_pattern(text: str) -> None:
+    assert names(text) == set(re.findall(r"\w+", text))
 
 
 @pytest.mark.parametrize(
-    ("text", "names"),
+    ("text", "code"),
     [
-        ("f(g(x), a.h(1))", {"f", "g", "h"}),
-        ("torch.cuda.empty_cache()\n", {"empty_cache"}),
-        ("def clean(x):\n\treturn(x)\n", {"clean", "return"}),
-        ("x = (1, [2](3), 'a'(4))", set()),
-        ("f (x); g\n(y)", set()),
-        ("", set()),
+        ("x = 1  # one\ny = 2\n", "x = 1  \ny = 2\n"),
+        ('"""Doc # 1"""\nx = \'# 2\'\n', "\nx = '# 2'\n"),
+        ("f('''a\nb''', \"c\")\n", 'f(, "c")\n'),
+        (r'x = "a\"#"  # b', r'x = "a\"#"  '),
+        ("x = 'open\ny = 2  # two", "x = 'open\ny = 2  "),
+        ('x = """open\ny = 2', "x = "),
     ],
 )
-def test_names_before_parentheses(text: str, names: set[str]) -> None:
-    assert called_names(text) == names
-
-
-@given(st.text(alphabet="ab_1 (.)\n'[", max_size=60))
-def test_the_names_are_those_of_a_pattern(text: str) -> None:
-    assert called_names(text) == set(re.findall(r"(?<!\w)(\w+)\(", text))
+def test_code_without_comments_and_triple_quoted_strings(text: str, code: str) -> None:
+    assert code_of(text) == code
 
 
 def test_a_bracket_is_closed_within_a_limit() -> None:
@@ -48,3 +48,9 @@ def test_a_word_and_what_is_behind_it_are_one_pattern(text: str, word: str) -> N
     behind_it = r"\b\s{0,2}=(?!=)([^\n]*)"
     found = [(at, match[1]) for at, match in behind(text, word, re.compile(behind_it))]
     assert found == [(match.start(), match[1]) for match in re.finditer(word + behind_it, text)]
+
+
+@given(st.text(alphabet="ab \n", max_size=40))
+def test_the_beginnings_of_lines_with_a_word(text: str) -> None:
+    found = [match[0] for match in in_lines(text, "ab", re.compile(r" *ab"))]
+    assert found == re.findall(r"^ *ab", text, re.MULTILINE)

@@ -125,5 +125,6 @@ def test_what_python_has_read_is_not_read_again_for_its_syntax(monkeypatch: pyte
     text = "read_once = 1\n"
     parsing.python_tree(text)
     monkeypatch.setattr(parsing, "_trees", {})  # as after many other texts
-    monkeypatch.setattr(parsing, "_tree", lambda text: pytest.fail("it is read again"))
+    for reader in ("fresh_tree", "_collect_names"):
+        monkeypatch.setattr(parsing, reader, lambda text: pytest.fail("it is read again"))
     parsing.check_syntax(text)

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 from project_files import GUARD, make, names
 
+from torchlint.project.imports import facts
+from torchlint.project.toplevel import top_level
+
 # -- imports
 
 
@@ -122,3 +125,33 @@ def test_programs_are_unknown_beyond_a_bound(tmp_path: Path, monkeypatch: pytest
     assert project.complete
     assert names(project, project.programs(tmp_path / "data.py")) == ["s0.py"]
     assert names(project, project.programs(tmp_path / "s2.py")) == ["s2.py"]
+
+
+# -- facts
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'import a\n\n\nclass A(\n    B\n):\n    """Text\nimport no\n"""\n\n    x = 1\n# end\n\n\ny = A()\ny.z = 2\n',
+        "@deco(\n    1,\n)\ndef f(\n    a,\n) -> int:\n    return a\n\n\nf()\n",
+        "async def f():\n    if a: import b\n    global c\n    c = 1\n\n\ndef g(): from d import (  # e)\n e)\nx = 1\n",
+        "def f():\n    return (1,\n2)\n\n\nclass A: pass\n",
+        "def f():\n    return 1 + \\\n2\n\n\nclass A: pass\n",
+        "def f():\n    return 'a\\\nclass B: pass'\n\n\nclass A: pass\n",
+        "def f():\r\n    return 1\r\n\r\n\r\nclass A: pass\r\n",
+        "def f(): return 1\n\x0cclass A: pass\n",
+        "x = '''\ndef f():\n'''; y = f\"\"\"{x}\nclass A: pass\n\"\"\".z\ndef g(): return '# \"'\nh = 1\n",
+        "if a:\n    def f():\n        import b\nelse:\n    class f: pass\ntry:\n    c = 1\nexcept E:\n    import c\n",
+    ],
+)
+def test_facts_do_not_depend_on_what_is_left_out(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = facts(text)
+    monkeypatch.setattr("torchlint.project.imports.top_level", lambda text: text)
+    assert found.bindings
+    assert found == facts(text)
+
+
+def test_functions_and_classes_without_imports_are_not_parsed_for_facts() -> None:
+    text = "import a\n\n\nclass A(B):\n    x = 1\n\n\ndef f():\n    import b\n\n\nc = A()\n"
+    assert top_level(text) == "import a\n\n\nclass A(): pass\n\n\n\ndef f():\n    import b\n\n\nc = A()\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -19,7 +20,9 @@ import torchlint
 from torchlint.engine.fixer import fix
 from torchlint.rule import HEADINGS, Applicability, Default, Diagnostic, Rule
 from torchlint.rule.registry import load_rules
-from torchlint.rule.rule import REPORTED, Word
+from torchlint.rule.rule import REPORTED
+from torchlint.rule.sketch import Sketch
+from torchlint.rule.words import Word
 from torchlint.settings.settings import Settings
 from torchlint.source.source import Source
 
@@ -131,6 +134,8 @@ def test_fixes_keep_line_endings(case: Case) -> None:
 def test_a_screened_out_file_never_fires(case: Case) -> None:
     rule = next(rule for rule in RULES if rule.name == case.rule)
     assert rule.may_concern(case.text) and rule.may_apply(case.text), "the rule's words screen out a file that it flags"
+    for alone in (True, False):
+        assert rule.may_find(Sketch(case.text, ast.parse(case.text), alone=alone)), "its sketch screens it out"
 
 
 @each(FIRING)
@@ -267,7 +272,13 @@ _HOSTILE = {
 def test_no_text_keeps_the_screen_of_a_rule_busy(text: str) -> None:
     program = (
         "import sys; from torchlint.rule.registry import load_rules; text = sys.stdin.read()\n"
-        "for rule in load_rules(): rule.may_concern(text)"
+        "from torchlint.rule.sketch import Sketch; from torchlint.source.parsing import ParseError, python_tree\n"
+        "for rule in load_rules(): rule.may_concern(text)\n"
+        "try: tree = python_tree(text)\n"
+        "except ParseError: sys.exit()\n"
+        "for alone in (True, False):\n"
+        "    sketch = Sketch(text, tree, alone=alone)\n"
+        "    for rule in load_rules(): rule.may_find(sketch)"
     )
     words = " ".join(word for rule in RULES for part in rule.words for word in _plain(part))
     text = f"# {words}\nimport torch\nx.to(1)\n{text}"

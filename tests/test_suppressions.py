@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torchlint.engine.checker import check
 from torchlint.engine.fixer import fix
 from torchlint.findings.suppressions import find_suppressions, suppress
+from torchlint.model.module import Module
 from torchlint.settings.settings import Settings
 from torchlint.source.source import Source
 
@@ -196,3 +197,19 @@ def test_no_text_confuses_the_search(text: str) -> None:
         assert text[suppression.start] == "#"
         assert "\n" not in text[suppression.start : suppression.end]
         end = suppression.end
+
+
+@pytest.mark.parametrize(
+    ("text", "last"),
+    [
+        ("with a:\n    b\n", 1),
+        ("with (\n    a\n):\n    b\n", 3),
+        ("with a:  # why\n    # first\n\n    for b in c:\n        d\n", 1),
+        ("with a:\n    for b in c:\n        d\n", 1),
+        ("with a: b\n", 1),
+        ("with a: \\\n    b\n", 2),
+    ],
+)
+def test_a_compound_statement_is_suppressed_on_the_rows_of_its_header(text: str, last: int) -> None:
+    module = Module.parse(text)
+    assert module.statement_rows(module.tree.withs[0].items[0].item) == (1, last)

@@ -60,8 +60,8 @@ class Untrained:
 
     @cached_property
     def _freezes(self) -> bool:
-        texts = (code_of(self._module.file_of_root[root].text) for root in self._module.related)
-        return any(map(_FREEZES.search, texts))
+        texts = (self._module.file_of_root[root].text for root in self._module.related)
+        return any(_FREEZES.search(text) and _FREEZES.search(code_of(text)) for text in texts)
 
     @cached_property
     def _optimizers(self) -> list[cst.Call]:

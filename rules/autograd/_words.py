@@ -5,8 +5,8 @@ import re
 #: Words that show inference by themselves ...
 _SIGNS = (
     *(".eval()", ".train(False", "volatile=True", "volatile = True", "DataLoader("),
-    *(re.compile(r"loader[:),]"), "oaders[", "_action("),
-    re.compile(r"def (?:_?eval|test|val[_(]|validate\(|validation|_?predict|infer|act\()"),
+    *("loader:", "loader)", "loader,", "oaders[", "_action("),
+    re.compile(r"def (?:_?eval|test|val[_(]|validate[_(]|validation|_?predict|infer|act\()"),
 )
 #: ... and names that mean it in a script, and possibly in a library.
 _NAMES = (

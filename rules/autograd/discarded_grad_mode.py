@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _MODES = ("torch.no_grad", "torch.inference_mode", "torch.enable_grad")
 _NAMES = ("no_grad", "inference_mode", "enable_grad")
-#: What may be a statement, and is no decorator. A pattern that begins with a literal is quick.
+#: What may be a statement, and is no decorator.
 _STATEMENTS = tuple(
     re.compile(rf"{mode}(?<!@torch\.{mode})(?<!@{mode})[ \t]*(?:\([^()\n]{{0,40}}\))?[ \t]*(?:[;\r\n#]|\Z)")
     for mode in _NAMES
@@ -66,7 +66,7 @@ class DiscardedGradMode(Rule):
 
     code = "TL404"
     name = "discarded-grad-mode"
-    words = ("torch", _STATEMENTS)
+    words = ("torch", _NAMES, _STATEMENTS)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         for mode, name in _statements(module):

@@ -76,10 +76,8 @@ class Execution(ForestFact):
             if self._names.resolve(call.func) == "torch.compile" or call in self.by_node:
                 continue
             entered = self.called_through(self._objects.of(call.func)) if self._is_known(call.func) else frozenset()
-            is_called_by_name = isinstance(call.func, cst.Name) and self._definitions.called(call, self._values)
-            handed = frozenset() if is_called_by_name else self._handed(call)
-            if handed and not self._definitions.called(call, self._values) and not self._objects.is_holder(call):
-                entered |= handed
+            if not self._objects.is_holder(call) and not self._definitions.called(call, self._values):
+                entered |= self._handed(call)
             if entered:
                 found[call] = entered
         return found

@@ -54,7 +54,7 @@ class PositionalCompileMode(Rule):
     words = (
         "torch",
         ".compile(",
-        re.compile(r"(?<!\bre)\.compile\((?:[^()'\"=#]|\([^()]{0,200}\)){0,200}['\"]"),
+        re.compile(r"\.compile\((?<!\bre\.compile\()(?:[^()'\"=#]|\([^()]{0,200}\)){0,200}['\"]"),
     )
     since = (2, 0)
 

@@ -127,10 +127,12 @@ class Epochs:
         if self._module.name_of(call.func) not in _ITERATORS or not call.args:
             return False
         parent = self._tree.parent(call)
-        around = self._tree.parent(parent) if isinstance(parent, cst.Arg) else None
+        around = self._tree.parent(parent) if isinstance(parent, (cst.Arg, cst.Element)) else None
         if isinstance(around, cst.Call):
             in_loop = bool(self._module.fact(Loops).around(call))
             return in_loop and self._module.name_of(around.func) == "builtins.next"
+        if isinstance(parent, cst.Element) and isinstance(around, cst.Tuple):
+            parent = self._tree.parent(around)  # `few, many = iter(labeled), iter(unlabeled)`
         return isinstance(parent, (cst.Assign, cst.AnnAssign))
 
     def _iterated_by(self, node: cst.BaseExpression) -> cst.BaseExpression:

@@ -30,6 +30,12 @@ _PIPELINE = re.compile(
     r"|from transformers(?:\.\w+)* import *(?:\([^)]{0,1000}\bpipeline\b|[^\n(]*\bpipeline\b|\*)"
 )
 
+#: Calls that show that samples arrive one by one, or that single samples are measured or shown.
+ONE_BY_ONE = re.compile(
+    r"^(read|imshow|waitKey|input|recv|step|reset|time|perf_counter|perf_counter_ns|process_time|tic|toc|record"
+    r"|synchronize|backward|timeit|accept|poll)$"
+)
+
 
 def runs_on_images(text: str) -> bool:
     """Whether a text may run a network on one image, and give all images the same size."""

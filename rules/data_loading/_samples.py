@@ -20,16 +20,11 @@ from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
 
 from ._sample_sizes import SampleSizes
-from ._sample_words import runs_on_images, runs_on_texts
+from ._sample_words import ONE_BY_ONE, runs_on_images, runs_on_texts
 from ._singles import Singles
 
-#: Methods that keep something for later iterations ...
+#: Methods that keep something for later iterations.
 _KEEPING = frozenset("append extend insert update add copy_ put push appendleft".split())
-#: ... and calls that show that samples arrive one by one, or that single samples are measured or shown.
-_ONE_BY_ONE = re.compile(
-    r"^(read|imshow|waitKey|input|recv|step|reset|time|perf_counter|perf_counter_ns|process_time|tic|toc|record"
-    r"|synchronize|backward|timeit|accept|poll)$"
-)
 #: Methods that pass one text, or one conversation, to a tokenizer.
 _ENCODING = frozenset({"encode", "encode_plus", "apply_chat_template"})
 _BATCH = re.compile(r"batch|chunk|group|loader", re.IGNORECASE)
@@ -69,22 +64,24 @@ class Samples(ForestFact):
         self._has_images, self._has_texts = runs_on_images(module.text), runs_on_texts(module.text)
         self._callers: dict[cst.CSTNode, list[tuple[cst.Call, cst.For]]] = {}
 
+    def loops_in(self, root: cst.CSTNode) -> list[SampleLoop]:
+        """The loops whose calls in a file run a network, or a pipeline, on one sample at a time."""
+        if not any(map(self._loop_of, self._tree.calls_in(root))):
+            return []
+        return [item for item in self._loops if self._tree.root_of(item.call) is root]
+
     @cached_property
-    def loops(self) -> list[SampleLoop]:
-        """The loops that run a network, or a pipeline, on one sample at a time; each loop once."""
+    def _loops(self) -> list[SampleLoop]:
+        """All such loops, each with its first call."""
         found: dict[cst.CSTNode, SampleLoop] = {}
-        for call in self._tree.calls:
-            if self._module.fact(Networks).is_of_library(call):
-                continue
-            item = self._loop_of(call)
-            if item is not None:
-                found.setdefault(item.loop, item)
+        for item in filter(None, map(self._loop_of, self._tree.calls)):
+            found.setdefault(item.loop, item)
         return list(found.values())
 
     def _loop_of(self, call: cst.Call) -> SampleLoop | None:
         """The loop around ``call``, or around the calls of the function that contains it."""
         given = next((item.value for item in call.args if item.star != "*"), None)
-        if given is None:
+        if given is None or self._module.fact(Networks).is_of_library(call):
             return None
         around = next((item.node for item in self._module.fact(Loops).around(call)), None)
         if around is not None:
@@ -176,13 +173,13 @@ class Samples(ForestFact):
                 return None
             text = self._tokenized(given, body)
             return _Run(text, None, "the tokenizer can pad several texts to one length", None) if text else None
-        if not self._has_images or not self._runs_inference(call):
+        if not self._has_images:
             return None
         for item in call.args:
             single = self._singles.single(item.value, body)
             evidence = self._same_size(single, item.value, body) if single is not None else None
             if evidence is not None:
-                return _Run(item.value, single, *evidence)
+                return _Run(item.value, single, *evidence) if self._runs_inference(call) else None
         return None
 
     def _runs_inference(self, call: cst.Call) -> bool:
@@ -295,7 +292,7 @@ class Samples(ForestFact):
     def _is_one_by_one(self, body: cst.CSTNode) -> bool:
         """Whether samples arrive one by one, or single samples are measured or shown."""
         names = (last_name(call.func) for call in self._tree.calls_in(body))
-        return any(_ONE_BY_ONE.match(name) for name in names)
+        return any(ONE_BY_ONE.match(name) for name in names)
 
     def _same_size(
         self, single: cst.CSTNode, given: cst.CSTNode, body: cst.CSTNode

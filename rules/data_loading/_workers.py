@@ -153,14 +153,23 @@ def _is_on_a_condition(module: Module, value: cst.BaseExpression) -> bool:
     return False
 
 
-def runs_on_import(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bool:
+def runs_on_import(module: Module, node: cst.CSTNode) -> bool:
     """Whether importing the file runs ``node``: at module level without a main guard, or called from there."""
-    if module.under_main_guard(node) and module.tree.function_of(node) is None:
-        return False
-    function = module.function_of(node)
-    if function is None:
-        return True
-    return depth > 0 and any(runs_on_import(module, call, depth - 1) for call in module.callers(function).calls)
+    places: list[cst.CSTNode] = [node]
+    seen: set[cst.FunctionDef] = set()
+    for _ in range(_DEPTH + 1):
+        found = [(place, module.function_of(place)) for place in places]
+        if any(function is None and _is_unguarded(module, place) for place, function in found):
+            return True
+        new = {function: None for _, function in found if function is not None and function not in seen}
+        places = [call for function in new for call in module.callers(function).calls]
+        seen.update(new)
+    return False
+
+
+def _is_unguarded(module: Module, node: cst.CSTNode) -> bool:
+    """Whether ``node``, at module level, runs without a main guard."""
+    return module.tree.function_of(node) is not None or not module.under_main_guard(node)
 
 
 def can_be_sent(module: Module, loader: Call) -> bool:

@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING
 
 from torchlint.rule import Default, Diagnostic, Note, Rule
 
+from ._sample_sketch import may_run_samples
 from ._sample_words import LOOP, reads_images, runs_on_images, runs_on_texts, runs_repeatedly
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
+    from torchlint.rule.sketch import Sketch
 
 
 class PerSampleInference(Rule):
@@ -71,12 +73,15 @@ class PerSampleInference(Rule):
         """Whether the file and its context contain the words that a finding needs."""
         return runs_repeatedly(text)
 
+    @classmethod
+    def may_find(cls, sketch: Sketch) -> bool:
+        """Whether a loop of the file may run a network on one sample after the other."""
+        return may_run_samples(sketch)
+
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._samples import Samples
 
-        for found in module.fact(Samples).loops:
-            if not module.is_own(found.call):
-                continue
+        for found in module.fact(Samples).loops_in(module.root):
             notes = [Note.at(module, found.evidence, found.reason)]
             if found.single is not None:
                 notes.append(Note.at(module, found.single, "the batch of size 1 is created"))

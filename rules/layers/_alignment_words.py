@@ -11,6 +11,7 @@ HALF = re.compile(
 TRAINS = re.compile(r"\.backward\(|\.fit\(|\.train\(")
 #: Signs of a network whose sizes are given by a checkpoint, or that a compiler pads.
 FIXED = re.compile(
-    r"(?<!Tokenizer)(?<!TokenizerFast)(?<!tokenizer)\.from_pretrained\(|def from_pretrained"
+    r"\.from_pretrained\((?<!Tokenizer\.from_pretrained\()(?<!TokenizerFast\.from_pretrained\()"
+    r"(?<!tokenizer\.from_pretrained\()|def from_pretrained"
     r"|torch\.compile\b|\.compile\("
 )

@@ -12,10 +12,10 @@ from torchlint.model.module import Module
 from torchlint.model.syntax.dotted import called_name, dotted_name, last_part
 from torchlint.model.syntax.scopes import Binding
 
+from ._product_sketch import SAME
+
 _SOFTMAX = ("torch.softmax", "torch.nn.functional.softmax", "torch.special.softmax")
 _PRODUCTS = frozenset({"torch.matmul", "torch.bmm"})
-#: Methods that give the same numbers in another format.
-_SAME = frozenset("to type type_as float half bfloat16 double contiguous clone".split())
 _MASK = re.compile(r"mask|causal|\bpad", re.IGNORECASE)
 _SCALE = re.compile(
     r"(?<!logit_)scale|sqrt|\bd_?k\b|dim\b|\*\* ?\(? ?-|^\(?[\d./ *-]+\)?$|head_size|channels?\b|norm_fact"
@@ -116,7 +116,7 @@ class ManualAttention:
             elif method in ("mul", "div", "mul_", "div_"):
                 if not (node.args and _SCALE.search(self._module.code(node.args[0].value))):
                     return None
-            elif method not in _SAME:
+            elif method not in SAME:
                 return None
             found.steps.append(node)
             return self._product_behind(node.func.value, found, depth - 1)
@@ -263,7 +263,7 @@ class ManualAttention:
         call = self._tree.parent(method)
         if not isinstance(call, cst.Call) or call.func is not method:
             return False
-        if name in _SAME:
+        if name in SAME:
             return self._is_consumed(call, found, depth - 1, is_turned)
         if _is_swap(self._module.code(call)):
             return self._is_consumed(call, found, depth - 1, not is_turned)

@@ -75,7 +75,7 @@ class DisabledKvCache(Rule):
 
     code = "TL712"
     name = "disabled-kv-cache"
-    words = (re.compile(r"use_cache['\"]?\s?[=:]\s?False"), ("generate(", "GenerationConfig("))
+    words = ("use_cache", ("generate(", "GenerationConfig("), re.compile(r"use_cache['\"]?\s?[=:]\s?False"))
     project_words = (_LIBRARIES,)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

@@ -75,7 +75,7 @@ class EagerAttention(Rule):
 
     code = "TL711"
     name = "eager-attention"
-    words = (re.compile(r"attn_implementation['\"]?\s?[=:]\s?['\"]eager['\"]"),)
+    words = ("attn_implementation", re.compile(r"attn_implementation['\"]?\s?[=:]\s?['\"]eager['\"]"))
     project_words = ("transformers",)
     since = (2, 1)
 

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING
 from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Rule
 
+from ._mask_sketch import ATTENTION, POSITION, may_be_causal
+
 if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.model.module import Module
     from torchlint.model.syntax.calls import Call
+    from torchlint.rule.sketch import Sketch
 
-_ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
+_ATTENTION = f"torch.nn.functional.{ATTENTION}"
 _LAYER = "torch.nn.MultiheadAttention"
-#: The position of `attn_mask`; of the layer, queries, keys and values are before other arguments.
-_POSITION = 3
 #: Words of attention with more keys than queries: one query with all earlier keys needs no mask.
 _CACHES = re.compile(r"cache|past_|_past|(?<![a-z])past\b|prev_k|prev_v|kv_(?:len|pos)|start_pos|offset|cross|memory")
 
@@ -72,6 +73,11 @@ class ExplicitCausalMask(Rule):
     since = (2, 0)
     demo = ("GPU",)
 
+    @classmethod
+    def may_find(cls, sketch: Sketch) -> bool:
+        """Whether a call is given a mask that may be causal."""
+        return may_be_causal(sketch)
+
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._causal_masks import CausalMasks, Part
 
@@ -115,7 +121,7 @@ def _layers(module: Module) -> Iterator[Call]:
         call = module.call(node, _LAYER)
         padding = call.argument("key_padding_mask")
         if call.argument("need_weights").literal() == "False" and call.argument("is_causal").absent:
-            if (padding.absent or padding.literal() == "None") and len(_positional(call)) == _POSITION:
+            if (padding.absent or padding.literal() == "None") and len(_positional(call)) == POSITION:
                 yield call
 
 
@@ -127,8 +133,8 @@ def _mask(call: Call) -> cst.Arg | None:
     """The argument `attn_mask`."""
     given = call.argument("attn_mask").node
     positional = _positional(call)
-    if given is None and len(positional) > _POSITION and not any(item.star == "*" for item in call.node.args):
-        given = positional[_POSITION]
+    if given is None and len(positional) > POSITION and not any(item.star == "*" for item in call.node.args):
+        given = positional[POSITION]
     return given
 
 

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from torchlint.rule import Diagnostic, Note, Rule
 
+from ._product_sketch import may_attend
 from ._product_words import multiplies_weights
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
+    from torchlint.rule.sketch import Sketch
 
 #: Libraries and functions next to which a handwritten attention is the fallback.
 _KERNELS = re.compile(r"scaled_dot_product_attention|flash_attn|memory_efficient_attention|flex_attention|xformers")
@@ -71,6 +73,11 @@ class ManualAttention(Rule):
     def may_concern(cls, text: str) -> bool:
         """Whether a file computes attention, and uses none of the kernels for it."""
         return super().may_concern(text) and _KERNELS.search(text) is None and multiplies_weights(text)
+
+    @classmethod
+    def may_find(cls, sketch: Sketch) -> bool:
+        """Whether a softmax of a product is only multiplied."""
+        return may_attend(sketch)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._attention_fix import fix_of

@@ -65,7 +65,7 @@ class ModuleCreatedInForward(Rule):
 
     code = "TL714"
     name = "module-created-in-forward"
-    words = ("torch",)
+    words = ("torch", ("def forward", "def _forward"))
     demo = ("GPU", "CPU")
 
     @classmethod

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint.rule import Default, Diagnostic, Note, Rule
+from torchlint.source.lexemes import names
 
 from ._alignment_words import FIXED, HALF, TRAINS
 
@@ -59,7 +60,7 @@ class UnalignedDimension(Rule):
     code = "TL707"
     name = "unaligned-dimension"
     default = Default.INFO
-    words = (("Linear(", "vocab", "class", "token", "size", "dim", "num", "out_features"), _NUMBER)
+    words = (("Linear(", "vocab", "class", "token", "size", "dim", "num", "out_features"),)
     project_words = ("Linear(", HALF, TRAINS)
     demo = ("GPU",)
     options = {"smallest": 1000}
@@ -67,9 +68,9 @@ class UnalignedDimension(Rule):
     @classmethod
     def may_concern(cls, code: str) -> bool:
         """Whether there is such a number in the text, and nothing fixes the sizes."""
-        if not any(int(found.group()) % 8 for found in _NUMBER.finditer(code)):
+        if not _has_size(" ".join(names(code))):
             return False
-        return super().may_concern(code) and not FIXED.search(code)
+        return super().may_concern(code) and _has_size(code) and not FIXED.search(code)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._alignment import Alignment
@@ -88,3 +89,7 @@ class UnalignedDimension(Rule):
                     Note("the program trains in 16 bits, where rows are aligned if their length is a multiple of 8"),
                 ),
             )
+
+
+def _has_size(text: str) -> bool:
+    return any(int(found.group()) % 8 for found in _NUMBER.finditer(text))

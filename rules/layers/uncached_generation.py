@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING
 
 from torchlint.rule import Default, Diagnostic, Note, Rule
 
+from ._generation_sketch import may_generate_uncached
 from ._generation_words import generates_uncached
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
+    from torchlint.rule.sketch import Sketch
 
 
 class UncachedGeneration(Rule):
@@ -65,6 +67,11 @@ class UncachedGeneration(Rule):
     def may_concern(cls, text: str) -> bool:
         """Whether a loop may choose tokens and append them."""
         return super().may_concern(text) and generates_uncached(text)
+
+    @classmethod
+    def may_find(cls, sketch: Sketch) -> bool:
+        """Whether a loop appends to a sequence that it passes to a call."""
+        return may_generate_uncached(sketch)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._uncached import UncachedGeneration as Generation

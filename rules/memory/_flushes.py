@@ -16,18 +16,14 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
+from ._flush_sketch import PURPOSES
+
 _CACHES = frozenset(
     f"torch.{name}.empty_cache" for name in ("cuda", "cuda.memory", "mps", "xpu", "npu", "mlu", "accelerator.memory")
 ) | {"torch.accelerator.empty_cache"}
 COLLECTOR = "gc.collect"
 #: What else a function may do that only flushes.
 _ALONGSIDE = re.compile(r"torch\.\w+\.(synchronize|ipc_collect|reset_\w*stats)|builtins\.print|gc\.(collect|get_count)")
-#: Functions that want an empty cache: they measure memory, or bring in and take out networks.
-_PURPOSES = re.compile(
-    r"bench|profil|measur|latency|throughput|memory|max_batch|batch_size|offload|quanti|calibrat|prune|convert|export|"
-    r"load|merge|compare|sweep|search|trial|fold|warm|_oom|oom_",
-    re.IGNORECASE,
-)
 #: What an option is called that saves memory.
 _SAVING = re.compile(r"cache|mem|offload|oom|vram|gpu_poor", re.IGNORECASE)
 #: Iterables with few items, each with a program of its own.
@@ -150,7 +146,7 @@ class Flushes:
     def _is_for_a_purpose(self, call: cst.Call) -> bool:
         function = self._module.function_of(call)
         while function is not None:
-            if function not in self._helpers and _PURPOSES.search(function.name.value):
+            if function not in self._helpers and PURPOSES.search(function.name.value):
                 return True
             function = self._module.function_of(function)
         return False

@@ -16,17 +16,14 @@ from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.training.loops import Loop, Loops, is_batch
 from torchlint.model.training.purpose import Purposes
+from torchlint.rule.growth_sketch import CATS
 
-_CATS = ("torch.cat", "torch.concat", "torch.concatenate", "torch.vstack", "torch.hstack")
+from ._growth_sketch import FEW
+
+_CATS = tuple(f"torch.{name}" for name in CATS)
 #: Factories of a tensor of size 0.
 _EMPTY = frozenset({"torch.tensor", "torch.empty", "torch.zeros", "torch.Tensor", "torch.FloatTensor"}) | frozenset(
     {"torch.LongTensor", "torch.IntTensor", "torch.BoolTensor", "torch.DoubleTensor"}
-)
-#: What there are only a few of.
-_FEW = re.compile(
-    r"layer|block|scale|level|head|crop|gpu|device|view|key|stage|group|branch|conv|(?<!data)set|split|chunk|expert|"
-    r"stream|modalit|flow|frame|radius|anchor|dim|channel|nums\b|depth|fold|aug|kernel|upsample|task|class|worker|rank",
-    re.IGNORECASE,
 )
 #: What there are many of.
 _STEPS = re.compile(r"step|length|\blen\(|sample|time|iter|max_|\bn\b|\bT\b|horizon|seq", re.IGNORECASE)
@@ -106,7 +103,7 @@ class Growing:
         if isinstance(node, (cst.List, cst.Tuple)) or self._calls_target(loop.node):
             return False
         text = self._module.code(node)
-        if _FEW.search(text):
+        if FEW.search(text):
             return False
         if isinstance(node, cst.Call) and self._module.name_of(node.func) == "builtins.range":
             numbers = [self._module.value(item.value).constant for item in node.args]

@@ -9,6 +9,14 @@ _HEAD = re.compile(
     r"for\s([^:\n]{1,120}?)\sin\b([^\n]{1,200}):[^\S\n]*(?:#[^\n]*)?\n"
     r"\s*[\w.]+\[([^\n]{1,160}?)\] *(\+?)= ([^\n]*\n[^\n]*)"
 )
+#: What there are only a few of.
+FEW = re.compile(
+    r"layer|block|scale|level|head|crop|gpu|device|view|key|stage|group|branch|conv|set|split|chunk|expert|stream|"
+    r"modalit|flow|anchor|dim|channel|depth|fold|aug|kernel|task|worker|rank|class|label_values|part|pathway|axis",
+    re.IGNORECASE,
+)
+#: Functions that run once.
+ONCE = re.compile(r"init|reset|build|create_|make_|load")
 _WORD = re.compile(r"\w+")
 _NUMBER = re.compile(r"(?:-?[\d.]+|True|False)\s*(?:#|$)")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,13 +14,9 @@ from torchlint.model.semantics.value import Role
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.training.purpose import Purposes
 
+from ._row_words import FEW, ONCE
+
 _MANY = 16  #: iterations below which a loop costs little
-#: What there are only a few of.
-_FEW = re.compile(
-    r"layer|block|scale|level|head|crop|gpu|device|view|key|stage|group|branch|conv|set|split|chunk|expert|stream|"
-    r"modalit|flow|anchor|dim|channel|depth|fold|aug|kernel|task|worker|rank|class|label_values|part|pathway|axis",
-    re.IGNORECASE,
-)
 #: Methods that only tensors have.
 _TENSOR_METHODS = frozenset({"long", "cpu", "cuda", "detach", "float", "int"})
 #: Functions that compute each row of their arguments from that row alone.
@@ -96,9 +91,9 @@ class RowLoops:
 
     def _is_long(self, loop: cst.For, bound: list[str]) -> bool:
         """Whether there may be many iterations: rows and elements, not layers or channels."""
-        if isinstance(loop.iter, (cst.List, cst.Tuple)) or any(_FEW.search(name) for name in bound):
+        if isinstance(loop.iter, (cst.List, cst.Tuple)) or any(FEW.search(name) for name in bound):
             return False
-        if any(map(_FEW.search, self._names_in(loop.iter))):
+        if any(map(FEW.search, self._names_in(loop.iter))):
             return False
         if isinstance(loop.iter, cst.Call) and self._module.name_of(loop.iter.func) == "builtins.range":
             if len(loop.iter.args) > 1 and not self._starts_at_zero(loop.iter):
@@ -126,7 +121,7 @@ class RowLoops:
         function = self._module.function_of(loop)
         if function is None or self._module.fact(Purposes).is_constructor(function):
             return True
-        return re.search(r"init|reset|build|create_|make_|load", function.name.value) is not None
+        return ONCE.search(function.name.value) is not None
 
     # -- one statement
 

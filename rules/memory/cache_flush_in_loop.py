@@ -1,26 +1,21 @@
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from functools import cache
 from typing import TYPE_CHECKING
 
 from torchlint import edits
 from torchlint.rule import Applicability, Cause, Diagnostic, Fix, Note, Rule
-from torchlint.source.lexemes import called_names
+from torchlint.source.lexemes import names
+
+from ._flush_sketch import may_flush, may_flush_per_step
 
 if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.model.module import Module
+    from torchlint.rule.sketch import Sketch
 
     from ._flushes import Flush
-
-#: The name of a function that may flush, or that may do nothing else.
-_FLUSHING = re.compile(
-    r"empty_cache|_(?:cache|memory|mem|gpu|cuda|vram|ram)|"
-    r"(?:clean|clear|collect|empty|flush|free|garbage|release|purge)(?:_?up|_?all|_garbage|[A-Z]\w*)?$"
-)
 
 
 class CacheFlushInLoop(Rule):
@@ -103,7 +98,12 @@ class CacheFlushInLoop(Rule):
     @classmethod
     def may_concern(cls, code: str) -> bool:
         """Whether a file calls something that may flush."""
-        return super().may_concern(code) and any(map(_may_flush, called_names(code)))
+        return super().may_concern(code) and any(f"{name}(" in code for name in filter(may_flush, names(code)))
+
+    @classmethod
+    def may_find(cls, sketch: Sketch) -> bool:
+        """Whether something that may be a step flushes."""
+        return may_flush_per_step(sketch)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._flushes import Flushes
@@ -122,11 +122,6 @@ class CacheFlushInLoop(Rule):
                 fix=_fix(module, flush, [other.call for other in flushes]),
                 cause=Cause((module.tree.index(flush.step.step), module.function_of(flush.call)), "also flushed"),
             )
-
-
-@cache
-def _may_flush(name: str) -> bool:
-    return _FLUSHING.search(name) is not None
 
 
 def _notes(module: Module, flush: Flush) -> Iterator[Note]:

@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 from torchlint.rule import Diagnostic, Note, Rule
 from torchlint.rule.growth_words import grows_by_cat
 
+from ._growth_sketch import may_grow
+
 if TYPE_CHECKING:
     from torchlint.model.module import Module
+    from torchlint.rule.sketch import Sketch
 
 
 class CatInLoop(Rule):
@@ -64,6 +67,11 @@ class CatInLoop(Rule):
     def may_concern(cls, text: str) -> bool:
         """Whether the result of `torch.cat` is assigned to one of its arguments."""
         return super().may_concern(text) and grows_by_cat(text)
+
+    @classmethod
+    def may_find(cls, sketch: Sketch) -> bool:
+        """Whether `torch.cat` appends to its target in a loop that may be long."""
+        return may_grow(sketch)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._collecting import fix_of

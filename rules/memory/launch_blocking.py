@@ -23,7 +23,7 @@ _LABELS = {
     "PYTORCH_NO_CUDA_MEMORY_CACHING": "each `cudaMalloc` and `cudaFree` waits for the GPU",
     "TORCH_DISTRIBUTED_DEBUG": "for finding collectives that do not match",
 }
-_SET = re.compile(r"environ\[\s*[\"'](?:CUDA_LAUNCH_BLOCKING|PYTORCH_NO_CUDA_MEMORY_CACHING|TORCH_DISTRIBUTED_DEBUG)")
+_SET = re.compile(rf"environ\[\s*[\"'](?:{'|'.join(_VARIABLES)})")
 #: Functions that set a variable on purpose.
 _PURPOSES = re.compile(r"debug|determin|reproduc|test|profil|trace|bench|check|diagnos|sanit", re.IGNORECASE)
 #: Functions that seed random numbers, and what shows that they also ask for deterministic kernels.
@@ -80,7 +80,7 @@ class LaunchBlocking(Rule):
 
     code = "TL605"
     name = "launch-blocking"
-    words = (_SET,)
+    words = (tuple(_VARIABLES), _SET)
     project_words = ("torch",)
     demo = ("GPU",)
 

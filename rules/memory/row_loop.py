@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING
 
 from torchlint.rule import Diagnostic, Rule
 
+from ._row_sketch import may_write_rows
 from ._row_words import writes_rows
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
+    from torchlint.rule.sketch import Sketch
 
 
 class RowLoop(Rule):
@@ -70,6 +72,11 @@ class RowLoop(Rule):
     def may_concern(cls, text: str) -> bool:
         """Whether the body of a loop may begin with an assignment to an item of the loop variable."""
         return super().may_concern(text) and writes_rows(text)
+
+    @classmethod
+    def may_find(cls, sketch: Sketch) -> bool:
+        """Whether the body of a loop only writes items that the loop variables name."""
+        return may_write_rows(sketch)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._rows import RowLoops

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import re
 
-_LOOP = re.compile(r"^([ \t]*)(?:async )?for ([^\n]*)", re.MULTILINE)
+from torchlint.source.lexemes import in_lines
+
+_LOOP = re.compile(r"([ \t]*)(?:async )?for ([^\n]*)")
+#: What a loop over parameters iterates over, and words in its line.
+PARAMETERS = re.compile(r"(parameters|buffers|state_dict)\(|param(eter)?s|param_|shadow|weights", re.IGNORECASE)
 _PARAMETERS = re.compile(r"param|state_dict|shadow|weights|buffers", re.IGNORECASE)
+#: What a function that averages, or its class, is called where no call of it is seen.
+NAMES = re.compile(
+    r"EMA|(^|_)ema(_|$)|Ema(?![a-z])|(?i:exponential|polyak|moving_?average|soft_?update|momentum_update)"
+)
 _BLEND = re.compile(r"\b1(?:\.0*)?\s*-|minus|lerp", re.IGNORECASE)
 _BODY = 700  #: characters of a loop
 
 
 def averages_in_loop(text: str) -> bool:
     """Whether a loop over parameters has one of two weights that add up to 1, or ``lerp``, and reads no gradients."""
-    return any(_PARAMETERS.search(loop[2]) and _averages(text, loop) for loop in _LOOP.finditer(text))
+    return any(_PARAMETERS.search(loop[2]) and _averages(text, loop) for loop in in_lines(text, "for ", _LOOP))
 
 
 def _averages(text: str, loop: re.Match[str]) -> bool:

@@ -15,14 +15,10 @@ from torchlint.model.syntax.dotted import called_name
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
-#: What a loop over parameters iterates over.
-_PARAMETERS = re.compile(r"(parameters|buffers|state_dict)\(|param(eter)?s|param_|shadow|weights", re.IGNORECASE)
+from ._average_words import NAMES, PARAMETERS
+
 #: One of two weights that add up to 1.
 _COMPLEMENT = re.compile(r"\b1(\.0*)?\s*-|minus", re.IGNORECASE)
-#: What such a function, its class or its file is called where no call of it is seen.
-_NAMES = re.compile(
-    r"EMA|(^|_)ema(_|$)|Ema(?![a-z])|(?i:exponential|polyak|moving_?average|soft_?update|momentum_update)"
-)
 #: Methods and attributes that give the same values in another form.
 _SAME = frozenset({"detach", "to", "type_as", "cuda", "cpu", "clone", "float"})
 
@@ -70,11 +66,11 @@ class Averages:
     # -- the loop
 
     def _is_over_parameters(self, loop: cst.For) -> bool:
-        if _PARAMETERS.search(self._module.code(loop.iter)):
+        if PARAMETERS.search(self._module.code(loop.iter)):
             return True
         names = [node for node in self._tree.nodes_in(loop.iter) if isinstance(node, cst.Name)]
         values = [item.value for name in names for item in self._module.values.reaching.of(name)]
-        return any(value is not None and _PARAMETERS.search(self._module.code(value)) for value in values)
+        return any(value is not None and PARAMETERS.search(self._module.code(value)) for value in values)
 
     def _has_other_purpose(self, loop: cst.For) -> bool:
         """Whether the loop is part of an optimizer, or what runs where the batched functions are missing."""
@@ -95,7 +91,7 @@ class Averages:
             return False
         owner = self._tree.class_of(function)
         names = (function.name.value, owner.name.value if owner is not None else "")
-        return any(map(_NAMES.search, names)) and not self._module.fact(Iterations).is_counted(loop, function)
+        return any(map(NAMES.search, names)) and not self._module.fact(Iterations).is_counted(loop, function)
 
     # -- the blend
 

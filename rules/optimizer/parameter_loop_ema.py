@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Edit, Fix, Note, Rule
 
+from ._average_sketch import may_average
 from ._average_words import averages_in_loop
 
 if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.model.module import Module
+    from torchlint.rule.sketch import Sketch
 
     from ._averages import AverageLoop
 
@@ -70,12 +72,7 @@ class ParameterLoopEma(Rule):
 
     code = "TL803"
     name = "parameter-loop-ema"
-    words = (
-        "for ",
-        ("param", "state_dict", "weights", "shadow"),
-        ("1 -", "1. -", "1.0 -", "1-", "1.-", "1.0-", "minus", ".lerp"),
-        (".lerp", ".mul_(", ".copy_(", ".sub_(", ".add_(", "*=", " + "),
-    )
+    words = ("for ", ("param", "state_dict", "weights", "shadow"))
     project_words = ("torch",)
     since = (2, 0)
     demo = ("GPU", "CPU")
@@ -84,6 +81,11 @@ class ParameterLoopEma(Rule):
     def may_concern(cls, text: str) -> bool:
         """Whether a loop over parameters may update an average of them."""
         return super().may_concern(text) and averages_in_loop(text)
+
+    @classmethod
+    def may_find(cls, sketch: Sketch) -> bool:
+        """Whether a loop over parameters may average them."""
+        return may_average(sketch)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._averages import Averages

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 from torchlint.rule import Applicability, Default, Diagnostic, Fix, Note, Rule
 from torchlint.source.ranges import Edit
 
+from ._autocast_sketch import may_repeat_autocast
+
 if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.model.module import Module
+    from torchlint.rule.sketch import Sketch
 
     from ._inner_autocasts import InnerAutocast
 
@@ -62,9 +65,14 @@ class AutocastInInnerLoop(Rule):
     code = "TL307"
     name = "autocast-in-inner-loop"
     default = Default.INFO
-    words = (re.compile(r"with [^\n]{0,200}autocast"), re.compile(r"(?m)^[ \t]*(?:for|while)\b"))
+    words = ("autocast", re.compile(r"with [^\n]{0,200}autocast"), re.compile(r"(?m)^[ \t]*(?:for|while)\b"))
     since = (1, 6)
     demo = ("GPU",)
+
+    @classmethod
+    def may_find(cls, sketch: Sketch) -> bool:
+        """Whether a loop enters an autocast."""
+        return may_repeat_autocast(sketch)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._inner_autocasts import InnerAutocasts

@@ -6,9 +6,13 @@ from typing import TYPE_CHECKING
 from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
+from ._autocast_sketch import may_be_under_autocast
+from ._layer_sketch import may_have_products
+
 if TYPE_CHECKING:
     from torchlint.model.module import Module
     from torchlint.model.syntax.calls import Call
+    from torchlint.rule.sketch import Sketch
 
     from ._recasts import Recast
 
@@ -77,6 +81,11 @@ class AutocastWeightRecast(Rule):
     words = ("autocast", ("Linear", "Attention", "Transformer", "dot_product_attention"))
     since = (1, 6)
     demo = ("GPU", "CPU")
+
+    @classmethod
+    def may_find(cls, sketch: Sketch) -> bool:
+        """Whether a network that multiplies matrices may run under an autocast that is on."""
+        return may_have_products(sketch) and may_be_under_autocast(sketch)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._recasts import Recasts

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING
 from torchlint import edits
 from torchlint.rule import Applicability, Default, Diagnostic, Fix, Note, Rule
 
+from ._layer_sketch import may_have_products
+
 if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.model.module import Module
+    from torchlint.rule.sketch import Sketch
 
 _SETTING = 'torch.set_float32_matmul_precision("high")'
 
@@ -80,6 +83,11 @@ class FullPrecisionMatmul(Rule):
     )
     since = (1, 12)
     demo = ("GPU",)
+
+    @classmethod
+    def may_find(cls, sketch: Sketch) -> bool:
+        """Whether a network may multiply matrices."""
+        return may_have_products(sketch)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.numerics.precision import Precision

@@ -65,8 +65,8 @@ class HalfModelUnderAutocast(Rule):
     code = "TL306"
     name = "half-model-under-autocast"
     words = (
-        re.compile(r"\.(?:half|bfloat16)\(\)|\.to\([^)\n]*torch\.(?:half|float16|bfloat16)"),
         ("optim", "Adam", "SGD"),
+        re.compile(r"\.(?:half|bfloat16)\(\)|\.to\([^)\n]*torch\.(?:half|float16|bfloat16)"),
     )
     project_words = ("autocast", ".backward(")
     since = (1, 6)

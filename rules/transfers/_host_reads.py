@@ -170,7 +170,7 @@ class HostReads:
                 continue
             for function in self._module.fact(Dispatch).run(call):
                 if function not in seen and (
-                    self._feeds(call) or self._is_pass(function) or self._computes_loss(function, call)
+                    self._is_pass(function) or self._feeds(call) or self._computes_loss(function, call)
                 ):
                     yield from self._calls_at_every_iteration(function, step, depth - 1, seen, or_often=or_often)
 

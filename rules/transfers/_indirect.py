@@ -7,6 +7,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from torchlint.model.data.batch_parts import unwrapped
 from torchlint.model.data.placement import Move, Placement
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
@@ -96,7 +97,7 @@ class IndirectMoves(ForestFact):
         tree = self._module.tree
         statement = tree.statement_of(move.call)
         for returned in self._module.definitions.returns(function):
-            bare = self._unwrapped(returned)
+            bare = unwrapped(self._module, returned) if returned is not None else None
             if bare is move.call:
                 return True
             if isinstance(bare, cst.Name) and any(
@@ -104,9 +105,3 @@ class IndirectMoves(ForestFact):
             ):
                 return True
         return False
-
-    def _unwrapped(self, node: cst.BaseExpression | None) -> cst.BaseExpression | None:
-        """``x`` of ``Variable(x)``, which is ``x``."""
-        if isinstance(node, cst.Call) and self._module.name_of(node.func) == "torch.autograd.Variable" and node.args:
-            return node.args[0].value
-        return node

@@ -7,6 +7,7 @@ from torchlint import edits
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.rule import Applicability, Cause, Diagnostic, Fix, Rule, Severity
 
+from ._move_sketch import may_move_created
 from ._move_words import moves_created_tensors
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from torchlint.edits import Edits
     from torchlint.model.data.placement import Move, NewTensor
     from torchlint.model.module import Module
+    from torchlint.rule.sketch import Sketch
 
 
 class AllocateThenMove(Rule):
@@ -95,6 +97,11 @@ class AllocateThenMove(Rule):
     def may_concern(cls, text: str) -> bool:
         """Whether a move also follows a factory closely: many files use both, few in one expression."""
         return super().may_concern(text) and moves_created_tensors(text)
+
+    @classmethod
+    def may_find(cls, sketch: Sketch) -> bool:
+        """Whether the result of a factory is moved, directly or under a name."""
+        return may_move_created(sketch)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.data.placement import Placement

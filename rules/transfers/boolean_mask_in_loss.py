@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING
 
 from torchlint.rule import Applicability, Cause, Default, Diagnostic, Edit, Fix, Note, Rule
 
+from ._mask_sketch import may_select_for_loss
 from ._mask_words import selects_for_loss
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
+    from torchlint.rule.sketch import Sketch
 
     from ._masked_losses import MaskedLoss
 
@@ -64,6 +66,11 @@ class BooleanMaskInLoss(Rule):
     def may_concern(cls, text: str) -> bool:
         """Whether two tensors may be indexed with the same mask."""
         return super().may_concern(text) and selects_for_loss(text)
+
+    @classmethod
+    def may_find(cls, sketch: Sketch) -> bool:
+        """Whether two arguments of a call may be indexed with a mask."""
+        return may_select_for_loss(sketch)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._masked_losses import MaskedLosses

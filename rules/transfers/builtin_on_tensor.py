@@ -8,6 +8,7 @@ from torchlint.rule import Applicability, Diagnostic, Fix, Rule
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
+    from torchlint.rule.sketch import Sketch
 
     from ._builtins import BuiltinCall
 
@@ -63,6 +64,13 @@ class BuiltinOnTensor(Rule):
         from ._builtin_words import calls_builtin
 
         return super().may_concern(text) and calls_builtin(text)
+
+    @classmethod
+    def may_find(cls, sketch: Sketch) -> bool:
+        """Whether the argument of one of these functions may be a tensor."""
+        from ._builtin_sketch import may_call_builtin
+
+        return may_call_builtin(sketch)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._builtins import BuiltinCalls

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
+from ._element_sketch import may_read_elements
 from ._element_words import reads_elements
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
+    from torchlint.rule.sketch import Sketch
 
     from ._element_reads import ElementRead
 
@@ -65,6 +67,11 @@ class ItemPerElement(Rule):
     def may_concern(cls, text: str) -> bool:
         """Whether a loop may read elements of a tensor."""
         return super().may_concern(text) and reads_elements(text)
+
+    @classmethod
+    def may_find(cls, sketch: Sketch) -> bool:
+        """Whether a loop of a function may read the elements of a tensor."""
+        return may_read_elements(sketch)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._element_reads import ElementReads

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
+from ._repeat_sketch import may_move_again
 from ._repeat_words import moves_repeatedly
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
+    from torchlint.rule.sketch import Sketch
 
     from ._invariant_moves import InvariantMove
 
@@ -70,6 +72,11 @@ class ModuleMoveInLoop(Rule):
     def may_concern(cls, text: str) -> bool:
         """Whether a loop may move a module, or a step a tensor that is made once."""
         return super().may_concern(text) and moves_repeatedly(text)
+
+    @classmethod
+    def may_find(cls, sketch: Sketch) -> bool:
+        """Whether a loop may move what it does not change, or a method a tensor of its object."""
+        return may_move_again(sketch)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._invariant_moves import InvariantMoves

@@ -21,7 +21,7 @@ from torchlint.rule.rule import Rule
 from torchlint.settings.settings import Settings
 from torchlint.source import deadline
 from torchlint.source.lexemes import code_of, comments_in
-from torchlint.source.parsing import TOO_DEEP, ParseError, check_syntax, garbage_collection_paused
+from torchlint.source.parsing import TOO_DEEP, ParseError, check_syntax, garbage_collection_paused, python_tree
 from torchlint.source.paths import in_project, is_in_package, is_vendored
 from torchlint.source.source import Source, SourceError
 from torchlint.source.stack import StackError, with_large_stack
@@ -215,6 +215,7 @@ def _run_all(
     known = around[0].known_text if around else code_of(source.text)
     rules = [rule for rule in rules if rule.may_apply(known)]
     results = _RuleResults(bool(rules))
+    rules = _sketched(source, rules, around)
     if not rules:
         return results
     if is_cancelled():
@@ -230,6 +231,24 @@ def _run_all(
             except InternalError as crash:
                 results.crashes[rule.code] = crash
     return results
+
+
+def _sketched(source: Source, rules: Sequence[Rule], around: tuple[Context, str] | None) -> Sequence[Rule]:
+    """Those of some rules that may report something in a file, by Python's syntax tree; all if the file has none."""
+    if not rules:
+        return rules
+    from torchlint.rule.sketch import Sketch  # not needed, so not imported, for most files
+
+    try:
+        with phase("sketch"):
+            sketch = Sketch(source.code, python_tree(source.code), alone=around is None or len(around[0].files) == 1)
+            return [rule for rule in rules if rule.may_find(sketch)]
+    except ParseError:
+        return rules
+    except (RecursionError, deadline.DeadlineError):
+        raise
+    except Exception as error:
+        raise _internal_error(source, "the sketch", error) from error
 
 
 def _context(source: Source, settings: Settings) -> tuple[Context, str] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -71,7 +71,7 @@ class Forest:
             self.bases.append(base)
             base += len(file.text) + 1
         moved = [
-            [replace(piece, start=base + piece.start) for piece in file.pieces] if base else file.pieces
+            [Piece(base + piece.start, piece.parsed) for piece in file.pieces] if base else file.pieces
             for base, file in zip(self.bases, files, strict=True)
         ]
         self.positions = Positions(moved[0])
@@ -184,12 +184,14 @@ class Forest:
         start, end = self.span(statement)
         body = getattr(statement, "body", None)
         if isinstance(body, cst.CSTNode) and isinstance(statement, cst.BaseCompoundStatement):
-            end = self.span(body)[0]
-            last = self.row_at(max(start, end - 1))
-            if isinstance(body, cst.IndentedBlock) and last > self.row_at(start):
-                while last > self.row_at(start) and not self._header_ends(last):
+            assert isinstance(body, (cst.IndentedBlock, cst.SimpleStatementSuite))
+            inner = body.body[0]  # Python knows where it is, and not where the block begins
+            inner = inner.body[0] if isinstance(inner, cst.SimpleStatementLine) else inner
+            first, last = self.row_at(start), self.row_at(self.span(inner)[0])
+            if isinstance(body, cst.IndentedBlock):
+                last -= 1
+                while last > first and not self._header_ends(last):
                     last -= 1
-            first = self.row_at(start)
             return first, max(first, last, self.row_at(self.span(node)[1]))
         return self.row_at(start), self.row_at(max(start, end - 1))
 

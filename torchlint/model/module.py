@@ -44,6 +44,7 @@ class Module(Forest):
         self.is_taken: Callable[[str], bool] = lambda name: False
         index = self.files.index(file)
         self.root = self.tree.roots[index]
+        self._first, self._last = self.tree.index(self.root), self.tree.last(self.root)
         #: the offsets of the file's first character and of its end
         self.begin, self.end = self.bases[index], self.bases[index] + len(file.text)
 
@@ -101,7 +102,7 @@ class Module(Forest):
 
     def is_own(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is in the file."""
-        return self.tree.root_of(node) is self.root
+        return self._first <= self.tree.index(node) <= self._last
 
     @cached_property
     def related(self) -> frozenset[cst.CSTNode]:

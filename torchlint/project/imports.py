@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import accumulate
 
+from torchlint.project.toplevel import top_level
 from torchlint.source.lexemes import line_starts
-from torchlint.source.parsing import ParseError, piece_starts, python_tree
+from torchlint.source.parsing import ParseError, fresh_tree, piece_starts, python_tree
 
 
 class DefinitionKind(Enum):
@@ -72,15 +73,14 @@ class Facts:
     #: it as a ``global``
     uses: dict[str, tuple[int, ...]] = field(default_factory=dict)
     runs: bool = False  #: whether a top-level statement, other than an import or a definition, does something
-    valid: bool = True
 
 
 def facts(text: str) -> Facts:
     """The facts of a file's text; of what is not Python, none."""
     try:
-        tree = python_tree(text)
+        tree = _tree(text)
     except ParseError:
-        return Facts(valid=False)
+        return Facts()
     begins = line_starts(text)
     pieces = _pieces(text, tree, begins)
     reader = _Reader(_Rows(text, "global ", begins))
@@ -100,6 +100,14 @@ def facts(text: str) -> Facts:
         {name: tuple(dict.fromkeys(rows.get(row, row) for row in found)) for name, found in reader.uses.items()},
         any(map(_does_something, tree.body)),
     )
+
+
+def _tree(text: str) -> ast.Module:
+    """The statements of a text, without most of what is in functions and classes. Raises ParseError."""
+    try:
+        return fresh_tree(top_level(text))
+    except ParseError:
+        return python_tree(text)
 
 
 def is_type_checking(test: ast.expr) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from torchlint.source.lexemes import COMMENT, STRING
 
@@ -79,25 +80,25 @@ def _imports(text: str) -> Iterator[Imported]:
     quoted = _quoted_starts(text, [match.start() for match in found])
     checked = list(_type_checking_blocks(text))
     for match in found:
-        if match.start() in quoted:
-            continue
-        runs = not any(start <= match.start() < end for start, end in checked)
-        if match["modules"] is not None:
-            for part in match["modules"].split(","):
-                module = _MODULE.match(part.replace("\\", " "))
-                if module is not None:
-                    yield Imported(module[1], runs=runs)
-            continue
-        origin = match["origin"]
-        module_name = origin.lstrip(". \t")
-        names = _COMMENT.sub("", match["names"]).replace("\\", " ").strip("() \t\r\n").split(",")
-        taken = tuple(name[1] for part in names if (name := _NAME.match(part)) is not None)
-        yield Imported(module_name, len(origin) - len(origin.lstrip(".")), taken, runs)
+        if match.start() not in quoted:
+            runs = not any(start <= match.start() < end for start, end in checked)
+            yield from _imported(*match.group("origin", "names", "modules"), runs)
     if "import_module" in text or "__import__" in text:
         for dynamic in _DYNAMIC.finditer(text):
             yield Imported(dynamic[1])
         for prefix in _PREFIX.finditer(text):
             yield Imported(prefix[1], is_folder=True)
+
+
+@lru_cache(maxsize=20_000)  # files have the same imports
+def _imported(origin: str | None, names: str | None, modules: str | None, runs: bool) -> tuple[Imported, ...]:
+    """What one statement imports, by what `_IMPORT` has found."""
+    if origin is None or names is None:
+        parts = (modules or "").replace("\\", " ").split(",")
+        return tuple(Imported(module[1], runs=runs) for part in parts if (module := _MODULE.match(part)) is not None)
+    parts = _COMMENT.sub("", names).replace("\\", " ").strip("() \t\r\n").split(",")
+    taken = tuple(name[1] for part in parts if (name := _NAME.match(part)) is not None)
+    return (Imported(origin.lstrip(". \t"), len(origin) - len(origin.lstrip(".")), taken, runs),)
 
 
 def _import_statements(text: str) -> Iterator[re.Match[str]]:

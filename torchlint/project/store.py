@@ -57,7 +57,7 @@ class Entry:
     @cached_property
     def facts(self) -> Facts:
         """Its top-level statements and imports, by its syntax tree."""
-        return facts(self.text) if self.text is not None else Facts(valid=False)
+        return facts(self.text) if self.text is not None else Facts()
 
     @cached_property
     def runs(self) -> bool:

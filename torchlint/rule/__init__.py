@@ -2,7 +2,8 @@
 
 from torchlint.findings.diagnostic import Applicability, Cause, Diagnostic, Fix, Note, Severity
 from torchlint.model.option import Option
-from torchlint.rule.rule import HEADINGS, Default, Page, Rule, Words
+from torchlint.rule.rule import HEADINGS, Default, Page, Rule
+from torchlint.rule.words import Words
 from torchlint.source.ranges import Edit, Place
 
 __all__ = [

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
 
 from torchlint.rule.loop_words import indentation, loop_around
-from torchlint.source.lexemes import behind, closing_bracket
+from torchlint.source.lexemes import behind, closing_bracket, is_in_name
 
 #: `cat([x, ...` and `cat(tensors=(x, ...`: the first of several tensors
 _CALLS = ("cat(", "concatenate(", "vstack(", "hstack(")
 _FIRST_OF_SEVERAL = re.compile(r"\s*(?:tensors\s*=\s*)?[\[(]\s*([\w.]+)\s*,\s*[^\s\])]")
+_ASSIGNED = re.compile(r"\s*=(?!=)")
 _BEFORE = 200  #: characters between the target of an assignment and the call
 _NEAR = 160  #: characters before the call with a test of the first iteration
 #: A test of the first iteration.
@@ -21,45 +24,60 @@ _ARGUMENTS = 1000  #: characters of the arguments of a call
 _TEST = re.compile(r"[ \t]*(?:if|elif|while)\b")
 
 
+class _Growth(NamedTuple):
+    """A call of several tensors in a loop, whose result is assigned to the first of them."""
+
+    call: int  #: where it begins
+    name: str  #: the first tensor
+    target: int  #: where the statement begins
+    loop: int  #: where the line begins that is the head of the loop
+
+
 def grows_by_cat(text: str) -> bool:
     """Whether a call such as ``torch.cat`` in a loop appends to its target, which the loop does not read."""
-    return any(_grows(text, at, name) for at, name in _calls(text))
+    return any(_is_write_only(text, found) for found in _growths(text))
 
 
 def growing_loops(text: str) -> Iterator[str]:
     """The texts of the loops in which a call such as ``torch.cat`` appends to the variable it is assigned to."""
-    for at, name in _calls(text):
-        target = _target(text, at, name) if "." not in name else None
-        loop = loop_around(text, at) if target is not None else None
-        if loop is not None:
-            yield text[loop : _end(text, loop)]
+    for found in _growths(text):
+        if "." not in found.name:
+            yield text[found.loop : _end(text, found.loop)]
 
 
-def _calls(text: str) -> Iterator[tuple[int, str]]:
-    """Where a call of several tensors begins, and the first of them."""
+@lru_cache(maxsize=1)  # several rules ask about one text after the other
+def _growths(text: str) -> list[_Growth]:
+    found = []
     for function in _CALLS:
-        for at, found in behind(text, function, _FIRST_OF_SEVERAL):
-            yield at, found[1]
-
-
-def _grows(text: str, start: int, name: str) -> bool:
-    target = _target(text, start, name)
-    loop = loop_around(text, start) if target is not None else None
-    if loop is None or target is None or _is_bound_in(text[loop:start], name):
-        return False
-    closed = closing_bracket(text, text.index("(", start) + 1, _ARGUMENTS)
-    return closed is None or not _is_read(text, name, loop, (target, text.find("\n", closed) % (len(text) + 1)))
+        for at, first in behind(text, function, _FIRST_OF_SEVERAL):
+            target = _target(text, at, first[1])
+            loop = loop_around(text, at) if target is not None else None
+            if target is not None and loop is not None:
+                found.append(_Growth(at, first[1], target, loop))
+    return found
 
 
 def _target(text: str, start: int, name: str) -> int | None:
     """Where the statement begins that assigns a call to a name; None if it assigns something else."""
-    before = max(0, start - _BEFORE)
-    found = list(re.finditer(rf"(?<![\w.]){re.escape(name)}\s*=(?!=)", text[before:start]))
-    if not found:
+    first = max(0, start - _BEFORE)
+    before = text[first:start]
+    found = (at for at, _ in behind(before, name, _ASSIGNED))
+    targets = [at for at in found if not is_in_name(before, at) and before[at - 1 : at] != "."]
+    if not targets:
         return None
-    at = before + found[-1].start()
+    at = first + targets[-1]
     line = text[text.rfind("\n", 0, at) + 1 : at].strip()
     return at if not line or line.endswith((":", ";")) else None
+
+
+def _is_write_only(text: str, found: _Growth) -> bool:
+    """Whether a loop does not use a name outside of the statement that adds to it, and does not bind it before."""
+    if _is_bound_in(text[found.loop : found.call], found.name):
+        return False
+    closed = closing_bracket(text, text.index("(", found.call) + 1, _ARGUMENTS)
+    if closed is None:
+        return True
+    return not _is_read(text, found.name, found.loop, (found.target, text.find("\n", closed) % (len(text) + 1)))
 
 
 def _is_read(text: str, name: str, loop: int, statement: tuple[int, int]) -> bool:

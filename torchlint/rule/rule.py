@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from torchlint.findings.diagnostic import Cause, Diagnostic, Fix, Note, Severity
 from torchlint.model.option import Option
+from torchlint.rule.words import Words, contains
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
+    from torchlint.rule.sketch import Sketch
 
 
 class Default(str, Enum):
@@ -48,34 +50,6 @@ class Page:
 
     summary: str
     sections: Mapping[str, str] = field(default_factory=dict)
-
-
-#: Strings that a text must contain; of a tuple, at least one; of a pattern, a match.
-Word = str | tuple[str | re.Pattern[str], ...] | re.Pattern[str]
-Words = tuple[Word, ...]
-
-
-#: The last text, and whether it contains the words that rules asked for: rules share most of their words.
-_asked: tuple[str, dict[Word, bool]] = ("", {})
-
-
-def _contains(text: str, words: Words) -> bool:
-    global _asked
-    asked = _asked
-    if asked[0] is not text:
-        asked = _asked = (text, {})
-    known = asked[1]
-    for word in words:
-        found = known.get(word)
-        if found is None:
-            if isinstance(word, tuple):
-                found = any(_contains(text, (alternative,)) for alternative in word)
-            else:
-                found = word in text if isinstance(word, str) else word.search(text) is not None
-            known[word] = found
-        if not found:
-            return False
-    return True
 
 
 class Rule:
@@ -130,12 +104,17 @@ class Rule:
 
         A rule that overrides it looks at the words closer, and calls it first.
         """
-        return _contains(code, cls.words)
+        return contains(code, cls.words)
 
     @classmethod
     def may_apply(cls, text: str) -> bool:
         """Whether the text of a file and its context contains the words without which the rule cannot fire."""
-        return _contains(text, cls.project_words)
+        return contains(text, cls.project_words)
+
+    @classmethod
+    def may_find(cls, sketch: Sketch) -> bool:
+        """Whether the rule may report anything in a file, by its syntax tree, whatever its context contains."""
+        return True
 
     @classmethod
     def page(cls) -> Page:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import accumulate
@@ -12,12 +13,12 @@ from itertools import accumulate
 NEWLINE = r"(?:\r\n|\r(?!\n)|\n)"
 #: A comment, up to the end of its line.
 COMMENT = r"\#[^\r\n]*"
-#: A string without its prefix. An unfinished one ends with its line, a triple-quoted one with the text.
-#: For ``re.VERBOSE | re.DOTALL``.
-STRING = r"""(?: \"\"\"[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*(?:\"\"\"|\Z)
+#: A string without its prefix, as alternatives: ``re`` looks for the first characters of alternatives, not of groups.
+#: An unfinished one ends with its line, a triple-quoted one with the text. For ``re.VERBOSE | re.DOTALL``.
+STRING = r"""\"\"\"[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*(?:\"\"\"|\Z)
     | '''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*(?:'''|\Z)
-    | "(?:[^"\\\r\n]|\\(?:\r\n|.))*"?
-    | '(?:[^'\\\r\n]|\\(?:\r\n|.))*'? )"""
+    | "[^"\\\r\n]*(?:\\(?:\r\n|.)[^"\\\r\n]*)*"?
+    | '[^'\\\r\n]*(?:\\(?:\r\n|.)[^'\\\r\n]*)*'?"""
 #: The beginning of a suppression comment. For ``re.IGNORECASE``.
 NOQA = r"\#[ \t]*(?P<whole>torchlint[ \t]*:[ \t]*)?noqa\b"
 
@@ -46,37 +47,29 @@ def without_suppressions(text: str) -> str:
     return _SUPPRESSION.sub("", text)
 
 
-_NO_CODE = re.compile(rf"{COMMENT}|(?P<string>{STRING})", re.VERBOSE | re.DOTALL)
+_QUOTED = re.compile(rf"({COMMENT}|{STRING})", re.VERBOSE | re.DOTALL)
 
 
 def comments_in(text: str) -> list[str]:
     """The comments of a text, without the blanks at their ends."""
     if "#" not in text:
         return []
-    return [match[0].rstrip() for match in _NO_CODE.finditer(text) if match["string"] is None]
+    return [found.rstrip() for found in _QUOTED.findall(text) if found.startswith("#")]
 
 
 @lru_cache(maxsize=4)  # asked by the screens, and again for the words of a file's context
 def code_of(text: str) -> str:
     """``text`` without its comments and triple-quoted strings, which hold examples and explanations."""
-
-    def kept(match: re.Match[str]) -> str:
-        string = match["string"]
-        return string if string and not string.startswith(('"""', "'''")) else ""
-
-    return _NO_CODE.sub(kept, text)
+    return "".join([part for part in _QUOTED.split(text) if not part.startswith(("#", '"""', "'''"))])
 
 
-_LAST_WORD = re.compile(r"\w+\Z")
-#: Characters of a name that are looked at.
-_LONGEST = 80
+_PUNCTUATION = str.maketrans(dict.fromkeys(string.punctuation.replace("_", ""), " "))
 
 
-@lru_cache(maxsize=1)  # several rules ask about one text after the other
-def called_names(text: str) -> frozenset[str]:
-    """The names before opening parentheses: those of all calls, but for odd spacing, and of definitions."""
-    before = {part[part.rfind(" ") + 1 :][-_LONGEST:] for part in text.split("(")[:-1]}
-    return frozenset(found[0] for part in before if (found := _LAST_WORD.search(part)) is not None)
+@lru_cache(maxsize=2)  # many rules ask about one text after the other
+def names(text: str) -> frozenset[str]:
+    """The names, keywords and numbers of a text, and the words of its strings: what blanks and punctuation separate."""
+    return frozenset(text.translate(_PUNCTUATION).split())
 
 
 def places(text: str, *words: str) -> Iterator[int]:
@@ -96,6 +89,17 @@ def behind(text: str, word: str, pattern: re.Pattern[str]) -> Iterator[tuple[int
         if found is not None:
             yield at, found
         at = text.find(word, at + 1 if found is None else found.end())
+
+
+def in_lines(text: str, word: str, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
+    """The matches of a pattern at the beginnings of the lines that contain a word."""
+    at = text.find(word)
+    while at >= 0:
+        found = pattern.match(text, text.rfind("\n", 0, at) + 1)
+        if found is not None:
+            yield found
+        end = text.find("\n", at)
+        at = text.find(word, end) if end >= 0 else -1
 
 
 def is_in_name(text: str, at: int) -> bool:

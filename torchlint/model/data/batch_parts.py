@@ -9,14 +9,13 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.parameter_values import mapped
 from torchlint.model.syntax.parameters import owner_of
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.scopes import Binding, unpacked
 from torchlint.model.training.loops import batch_origins
 
 #: How many names and functions a batch is followed through.
 _DEPTH = 4
-#: Calls that return what they are given: ``next(batches)``, ``Variable(images)``.
-_HANDING_ON = frozenset({"builtins.next", "torch.autograd.Variable"})
 #: Methods of an iterator that return a batch.
 _TAKING = frozenset({"next", "__next__"})
 #: Methods that return a part of a batch, or the same memory in another shape.
@@ -56,6 +55,32 @@ class BatchParts(ForestFact):
         So it may be after ``.float()``, which copies nothing if the images are float32, as most are.
         """
         return self._is_part(node, (), _DEPTH, all_paths=False)
+
+    def is_of_labels(self, move: cst.Call) -> bool:
+        """Whether ``move`` moves labels: ``targets.cuda()``, ``Variable(labels.long()).cuda()``."""
+        moved = move.func.value if isinstance(move.func, cst.Attribute) else None
+        while isinstance(moved, cst.Call):
+            held = unwrapped(self._module, moved)
+            moved = held if held is not moved else moved.func.value if isinstance(moved.func, cst.Attribute) else None
+        return isinstance(moved, cst.Name) and bool(_LABELS.match(moved.value))
+
+    def cast_to_float(self, moved: cst.BaseExpression) -> str:
+        """``images`` if what is moved is ``images.float()``, there or in a statement before; empty for others."""
+        moved = unwrapped(self._module, moved)
+        while isinstance(moved, cst.Subscript):
+            moved = moved.value
+        if isinstance(moved, cst.Name):
+            values = [unpacked(binding.value, binding.path) for binding in self._module.values.reaching.of(moved)]
+            calls = [value for value in values if isinstance(value, cst.Call)]
+            return next((name for call in calls if (name := self._name_of_cast(call))), "")
+        return self._name_of_cast(moved) if isinstance(moved, cst.Call) else ""
+
+    def _name_of_cast(self, call: cst.Call) -> str:
+        """``images`` of ``images.float()`` and of ``Variable(images.float())``."""
+        cast = unwrapped(self._module, call)
+        func = cast.func if isinstance(cast, cst.Call) else None
+        is_cast = isinstance(func, cst.Attribute) and func.attr.value == "float"
+        return self._module.code(func.value) if isinstance(func, cst.Attribute) and is_cast else ""
 
     def is_of_graph(self, move: cst.Call) -> bool:
         """Whether ``move`` moves a graph, or a part of one: ``graphs.ndata["feat"].to(device)``."""
@@ -105,10 +130,10 @@ class BatchParts(ForestFact):
         function = owner_of(self._module.tree, param)
         if function is not None:
             return self._module.definitions.arguments_for(function, param, self._module.values)
-        mapped = self._module.definitions.mapped(param)
-        if isinstance(mapped, (cst.Tuple, cst.List)):
-            return [element.value for element in mapped.elements]
-        return [] if mapped is None else [mapped]
+        items = mapped(self._module.tree, self._module.names, param)
+        if isinstance(items, (cst.Tuple, cst.List)):
+            return [element.value for element in items.elements]
+        return [] if items is None else [items]
 
     def _is_view(self, node: cst.Subscript) -> bool:
         """Whether an index takes a part, and copies nothing: of a tensor, numbers and slices do."""
@@ -123,8 +148,11 @@ class BatchParts(ForestFact):
 
     def _is_part_returned(self, call: cst.Call, path: tuple[int, ...], depth: int, *, all_paths: bool) -> bool:
         """Whether ``call`` returns a part of a batch that it is given, or that it is called on."""
-        if self._module.name_of(call.func) in _HANDING_ON:
+        if self._module.name_of(call.func) == "builtins.next":
             return bool(call.args)
+        held = unwrapped(self._module, call)
+        if held is not call:
+            return self._is_part(held, path, depth, all_paths=all_paths)
         returned = [
             item
             for definition in self._module.definitions.called(call, self._module.values)
@@ -160,9 +188,8 @@ class BatchParts(ForestFact):
         )
 
 
-def is_of_labels(call: cst.Call) -> bool:
-    """Whether ``call`` moves labels: ``targets.cuda()``, ``labels.long().to(device)``."""
-    moved = call.func.value if isinstance(call.func, cst.Attribute) else None
-    while isinstance(moved, cst.Call) and isinstance(moved.func, cst.Attribute):
-        moved = moved.func.value
-    return isinstance(moved, cst.Name) and bool(_LABELS.match(moved.value))
+def unwrapped(module: Forest, node: cst.BaseExpression) -> cst.BaseExpression:
+    """``x`` of ``Variable(x)``, which is ``x``; any other expression as it is."""
+    if isinstance(node, cst.Call) and node.args and module.name_of(node.func) == "torch.autograd.Variable":
+        return node.args[0].value
+    return node

@@ -1,4 +1,4 @@
-"""Whether a dataset is in memory, reads files per item, or creates CUDA tensors."""
+"""What a dataset and the functions around it do for each item: read files, create CUDA tensors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from enum import Enum
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of, keyword, moved_to
 from torchlint.model.semantics.value import Device, named_device
@@ -20,30 +19,9 @@ from torchlint.model.syntax.dotted import dotted_name, last_part
 _ITEM_METHODS = ("__getitem__", "__getitems__", "__iter__")
 #: Arguments of a dataset's constructor that are called on every item.
 _TRANSFORMS = ("transform", "target_transform", "transforms")
-#: So few items are a demonstration.
-_HANDFUL = 16
 #: What is asked for its device when items are to be put there, and not for where it happens to be itself.
 _DEVICE_HOLDERS = frozenset(
     "self cls args opt opts cfg config conf hparams params settings accelerator trainer".split()
-)
-#: Methods that convert or copy an item that is already there.
-_CONVERSIONS = frozenset(
-    "to long float int bool half double type clone copy item tolist numpy astype size view squeeze unsqueeze "
-    "contiguous detach".split()
-)
-#: ... and library calls that do.
-_CONVERTERS = (
-    frozenset(
-        f"torch.{name}"
-        for name in (
-            "tensor as_tensor from_numpy Tensor LongTensor FloatTensor IntTensor BoolTensor randint is_tensor unsqueeze"
-        ).split()
-    )
-    | frozenset(
-        f"builtins.{name}"
-        for name in "len int float bool str dict tuple list isinstance slice range min max super".split()
-    )
-    | frozenset({"numpy.array", "numpy.asarray", "numpy.random.randint", "random.randint", "numpy.int64"})
 )
 #: Functions of libraries that read a file: ``librosa.load``, ``PIL.Image.open``, ``cv2.imread``.
 _READERS = frozenset("open load imread read read_image memmap loadtxt loadmat read_csv wavread".split())
@@ -91,12 +69,12 @@ class Datasets(ForestFact):
 
     def transforms(self, dataset: cst.BaseExpression | None) -> Iterator[cst.FunctionDef | cst.Lambda]:
         """The functions of the file that the dataset is given to call on every item."""
-        for origin in self._constructions(dataset):
+        for origin in self.constructions(dataset):
             for argument in origin.args:
                 if argument.keyword is not None and argument.keyword.value in _TRANSFORMS:
                     yield from self._callables(argument.value)
 
-    def _constructions(self, dataset: cst.BaseExpression | None) -> list[cst.Call]:
+    def constructions(self, dataset: cst.BaseExpression | None) -> list[cst.Call]:
         """The calls that make the dataset, through ``random_split`` and the like; also of classes of other files."""
         found = [origin for origin in self._module.value(dataset).origins if isinstance(origin, cst.Call)]
         if found:
@@ -249,39 +227,7 @@ class Datasets(ForestFact):
             return False  # `x.device`: where some tensor is
         return last in ("device", "_device", "dev", "gpu", "cuda_device") or last.endswith("_device")
 
-    # -- data in memory
-
-    def is_counted(self, dataset: cst.BaseExpression | None) -> bool:
-        """Whether the items are only numbers: ``range(n)``, ``list(range(n))``."""
-        if isinstance(dataset, cst.Name):
-            reached = self._module.values.reaching.of(dataset)
-            dataset = reached[0].value if len(reached) == 1 and not reached[0].path else None
-        while isinstance(dataset, cst.Call) and dataset.args and self._module.name_of(dataset.func) == "builtins.list":
-            dataset = dataset.args[0].value
-        return isinstance(dataset, cst.Call) and self._module.name_of(dataset.func) == "builtins.range"
-
-    def in_memory(self, dataset: cst.BaseExpression | None) -> bool:
-        """Whether the items surely cost little: tensors, lists, a class that only indexes, or that has but a few."""
-        if isinstance(dataset, cst.Subscript) and any(map(self.in_memory, self._module.values.items.of(dataset))):
-            return True  # `datasets[split] = TensorDataset(...)`
-        value = self._module.value(dataset)
-        if value.kind in (Kind.TENSOR, Kind.ARRAY) or value.elements:
-            return True
-        if value.kind is Kind.SEQUENCE and value.each is not None and value.each.kind in (Kind.NUMBER, Kind.TENSOR):
-            return True
-        if value.name in knowledge.IN_MEMORY_DATASETS or self._is_loaded_whole(dataset):
-            return True
-        if isinstance(value.definition, cst.ClassDef) and value.kind is not Kind.CLASS:
-            method = self._module.definitions.method(value.definition, "__getitem__")
-            if method is None:
-                return False
-            return self._only_indexes(method) or self._is_handful(value.definition)
-        return False
-
-    def _is_loaded_whole(self, dataset: cst.BaseExpression | None) -> bool:
-        """Whether the dataset is the content of one file: ``torch.load("items.pt")``."""
-        made = [self._module.name_of(call.func) for call in self._constructions(dataset)]
-        return bool(made) and all(name in ("torch.load", "numpy.load", "pickle.load", "joblib.load") for name in made)
+    # -- files and CUDA tensors
 
     def collation_reads_files(self, loader: Call) -> bool:
         """Whether the function that makes items into batches reads files: the dataset only gives it their names.
@@ -305,27 +251,10 @@ class Datasets(ForestFact):
                 return True
         return False
 
-    def _is_handful(self, definition: cst.ClassDef) -> bool:
-        """Whether the class says that it has only a few items: ``def __len__(self): return 4``."""
-        method = self._module.definitions.method(definition, "__len__")
-        lengths = self._module.definitions.returns(method) if method is not None else []
-        constants = [self._module.value(item).constant for item in lengths]
-        return bool(constants) and all(isinstance(item, int) and item <= _HANDFUL for item in constants)
-
-    def _only_indexes(self, method: cst.FunctionDef) -> bool:
-        indexes = any(isinstance(node, cst.Subscript) for node in self._tree.nodes_in(method.body))
-        return indexes and all(self._converts(call) for call in self._tree.calls_in(method.body))
-
-    def _converts(self, call: cst.Call) -> bool:
-        name = self._module.name_of(call.func)
-        if name is not None:
-            return name in _CONVERTERS
-        return isinstance(call.func, cst.Attribute) and call.func.attr.value in _CONVERSIONS
-
     def on_cuda(self, dataset: cst.BaseExpression | None) -> bool:
         """Whether the dataset contains or creates CUDA tensors, or gets a device for that."""
         value = self._module.value(dataset)
-        for origin in self._constructions(dataset):
+        for origin in self.constructions(dataset):
             for argument in origin.args:
                 if self._holds_cuda(argument.value):
                     return True

@@ -11,11 +11,12 @@ from typing import TypeVar
 
 import libcst as cst
 
-from torchlint.model.data.batch_parts import BatchParts, is_of_labels
+from torchlint.model.data.batch_parts import BatchParts
 from torchlint.model.data.datasets import CudaWork, Datasets, ItemRole
 from torchlint.model.data.devices import Devices
 from torchlint.model.data.host_data import HostData
 from torchlint.model.data.loaders import Loaders
+from torchlint.model.data.memory import Memory
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role, iterated, named_device
@@ -182,23 +183,17 @@ class Loading(ForestFact):
         One at every step, if there is any. None if only labels are copied, which are a few numbers each.
         """
         parts_of = self._module.fact(BatchParts)
-        found = [call for call in self.transfers(loader) if not is_of_labels(call) and not parts_of.is_of_graph(call)]
-        parts = [self._cast_to_float(call.func.value) for call in found if isinstance(call.func, cst.Attribute)]
+        found = [
+            call
+            for call in self.transfers(loader)
+            if not parts_of.is_of_labels(call) and not parts_of.is_of_graph(call)
+        ]
+        parts = [parts_of.cast_to_float(call.func.value) for call in found if isinstance(call.func, cst.Attribute)]
         cast = [name for name in parts if name]
         is_each = any(isinstance(self._tree.function_of(call), cst.Lambda) for call in found)  # of `map(..., batch)`
         if (len(set(cast)) > 1 or is_each) and 2 * len(cast) > len(parts):
             return None  # a dataset of 64-bit numbers: the casts make new tensors, which are not pinned
         return next((call for call in found if self._module.fact(Loops).hot(call)), next(iter(found), None))
-
-    def _cast_to_float(self, moved: cst.BaseExpression) -> str:
-        """``images`` if what is moved is ``images.float()``, there or in a statement before; empty for others."""
-        while isinstance(moved, cst.Subscript):
-            moved = moved.value
-        if isinstance(moved, cst.Name):
-            values = [binding.value for binding in self._values.reaching.of(moved)]
-            calls = [value for value in values if isinstance(value, cst.Call)]
-            return next((name for call in calls if (name := _name_of_cast(call))), "")
-        return _name_of_cast(moved) if isinstance(moved, cst.Call) else ""
 
     @cached_property
     def _transfers(self) -> dict[cst.CSTNode, list[cst.Call]]:
@@ -355,7 +350,7 @@ class Loading(ForestFact):
                     found.update((work.node, work) for work in self._datasets.cuda_work(method, ItemRole.DATASET))
         for loader in self._module.fact(Loaders).calls:
             # A function that selects from data on the GPU, by positions, has no batch to copy.
-            on_gpu = self._datasets.is_counted(self.dataset(loader)) and not self._has_workers(loader)
+            on_gpu = self._module.fact(Memory).is_counted(self.dataset(loader)) and not self._has_workers(loader)
             works = self.cuda_work(loader)
             found.update((work.node, work) for work in works if not (on_gpu and work.role is ItemRole.COLLATE))
         return sorted(found.values(), key=lambda work: self._tree.index(work.node))
@@ -384,7 +379,7 @@ class Loading(ForestFact):
             return None
         if not self._datasets.sharded(dataset) or self.yields_cuda(loader):
             return None
-        if self._datasets.in_memory(dataset) and not self._datasets.collation_reads_files(loader):
+        if self._module.fact(Memory).holds(dataset) and not self._datasets.collation_reads_files(loader):
             return None
         return self.feeds_network(loader)
 
@@ -398,9 +393,3 @@ class Loading(ForestFact):
         if trainers:
             return any(self._is_gpu_trainer(call.node) for call in trainers)
         return self._module.fact(Devices).uses_trainer
-
-
-def _name_of_cast(call: cst.Call) -> str:
-    """``images`` of ``images.float()``."""
-    func = call.func
-    return last_name(func.value) if isinstance(func, cst.Attribute) and func.attr.value == "float" else ""

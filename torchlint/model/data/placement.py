@@ -9,6 +9,17 @@ from functools import cached_property
 
 import libcst as cst
 
+from torchlint.model.data.creation import (
+    COMPUTING,
+    COPYING,
+    DRAWING,
+    DRAWN,
+    EXACT,
+    FILLING,
+    LEGACY,
+    ROUNDED,
+    SAME_EVERYWHERE,
+)
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of
@@ -22,29 +33,8 @@ _DEFAULT_SETTERS = ("torch.set_default_device", "torch.set_default_tensor_type")
 #: Names of variables that are devices, if their value is unknown.
 _DEVICE_NAMES = re.compile(r"device|^dev\d*$|_dev$|gpu|cuda|(^|_)rank(_id)?$", re.IGNORECASE)
 
-#: ``torch.<name>(...)`` that makes a tensor of a size, out of nothing that lies on the host.
-_EXACT = frozenset({"empty", "eye", "full", "ones", "zeros"})
-_ROUNDED = frozenset({"arange", "linspace", "logspace"})
-_DRAWN = frozenset({"rand", "randint", "randn", "randperm"})
-#: Methods that give the same values on any device.
-_SAME_EVERYWHERE = frozenset(
-    "long int float double half bfloat16 bool byte short view reshape unsqueeze squeeze expand repeat t transpose "
-    "permute contiguous flatten fill_ zero_ triu tril".split()
-)
-#: ... and methods whose last digits may differ, called without arguments or with numbers.
-_COMPUTING = frozenset(
-    "mul mul_ add add_ sub sub_ div div_ pow exp exp_ log sqrt rsqrt square neg neg_ abs clamp clamp_ sigmoid tanh "
-    "round floor sin cos".split()
-)
-#: ... and functions.
+#: Functions whose result has some of the values that they are given.
 _PARTS = frozenset({"torch.triu", "torch.tril"})
-#: ... and methods whose result shares no memory among its elements.
-_COPYING = frozenset({"repeat", "triu", "tril"}) | {name for name in _COMPUTING if name[-1] != "_"}
-_DRAWING = frozenset({"uniform_", "normal_", "random_", "bernoulli_", "exponential_"})
-#: ``torch.<name>(...)`` of sizes that makes a tensor without values, and of data one of these values.
-_LEGACY = frozenset(
-    f"{name}Tensor" for name in ("", "Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short")
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +178,7 @@ class Placement(ForestFact):
                 continue
             if name.startswith("torch."):
                 call = self._module.call(node, name)
-                if filled and name[6:] in _LEGACY:
+                if filled and name[6:] in LEGACY:
                     return NewTensor(call, False, drawn, named, legacy=True) if self._is_sized(call) else None
                 made = self._made_by(call, drawn)
                 if made is None:
@@ -198,15 +188,15 @@ class Placement(ForestFact):
             if not isinstance(node.func, cst.Attribute):
                 return None
             method = node.func.attr.value
-            if method in _COMPUTING and all(self._is_number(item.value) for item in node.args):
+            if method in COMPUTING and all(self._is_number(item.value) for item in node.args):
                 computed = True
-            elif method not in _SAME_EVERYWHERE and method not in _DRAWING and method != "scatter_":
+            elif method not in SAME_EVERYWHERE and method not in DRAWING and method != "scatter_":
                 return None
-            drawn = drawn or method in _DRAWING
+            drawn = drawn or method in DRAWING
             scattered = scattered or method == "scatter_"
             expanded = expanded or (method == "expand" and not copied)
-            copied = copied or method in _COPYING
-            filled = filled or method in _DRAWING or method in ("fill_", "zero_")
+            copied = copied or method in COPYING
+            filled = filled or method in FILLING
             node = node.func.value
 
     def _held_by(self, node: cst.Name) -> cst.BaseExpression | None:
@@ -270,7 +260,7 @@ class Placement(ForestFact):
             return node.right if self._is_number(node.left) else None
         if isinstance(node, cst.Call) and node.args and not any(item.star or item.keyword for item in node.args):
             name = self._module.name_of(node.func) or ""
-            if name.startswith("torch.") and name[6:] in _COMPUTING:
+            if name.startswith("torch.") and name[6:] in COMPUTING:
                 others = [item.value for item in node.args[1:]]
                 return node.args[0].value if all(map(self._is_number, others)) else None
         return None
@@ -315,7 +305,7 @@ class Placement(ForestFact):
             call = tree.parent(argument) if isinstance(argument, cst.Arg) else None
             if isinstance(call, cst.Call) and self._module.names.bindings(use) == bindings:
                 name = self._module.name_of(call.func) or ""
-                if name.startswith("torch.") and name[6:] in _EXACT | _ROUNDED | _DRAWN:
+                if name.startswith("torch.") and name[6:] in EXACT | ROUNDED | DRAWN:
                     return True
         return False
 
@@ -328,7 +318,7 @@ class Placement(ForestFact):
 
     def _made_by(self, call: Call, drawn: bool) -> NewTensor | None:
         last = call.name.removeprefix("torch.")
-        if last not in _EXACT | _ROUNDED | _DRAWN:
+        if last not in EXACT | ROUNDED | DRAWN:
             return None
         for argument in call.node.args:
             if argument.star == "**":
@@ -341,8 +331,8 @@ class Placement(ForestFact):
                 "requires_grad",
             ):
                 return None
-        drawn = drawn or last in _DRAWN
-        return NewTensor(call, not drawn and (last in _EXACT or self._counts(call)), drawn)
+        drawn = drawn or last in DRAWN
+        return NewTensor(call, not drawn and (last in EXACT or self._counts(call)), drawn)
 
     def _is_sized(self, call: Call) -> bool:
         """Whether a type is given sizes and no data: several arguments, a number, or the shape of a tensor."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.knowledge import PRODUCTS, Kind
 from torchlint.model.semantics.objects import ObjectFlow
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import last_part
@@ -21,19 +21,6 @@ _TRANSFORMERS = ("vit", "swin", "deit", "beit", "transformer", "former", "mixer"
 
 #: Networks of grouped convolutions, one group a channel as a rule.
 _DEPTHWISE = re.compile(r"mobile|efficientnet|mnasnet|shufflenet|regnet|convnext|resnext|xception|mixnet|ghost|nfnet")
-#: Layers and functions that multiply matrices; cuDNN runs recurrent layers as it runs convolutions.
-_PRODUCTS = (
-    ".Linear",
-    ".linear",
-    ".MultiheadAttention",
-    ".Transformer",
-    ".TransformerEncoder",
-    ".TransformerDecoder",
-    ".TransformerEncoderLayer",
-    ".TransformerDecoderLayer",
-    ".scaled_dot_product_attention",
-    ".multi_head_attention_forward",
-)
 
 
 @dataclass(frozen=True)
@@ -73,7 +60,7 @@ class Layers:
         """The layer that multiplies matrices, where they are what the network is made of: no head of convolutions."""
         if self.convolves or self.any("Conv1d", "Conv3d", "conv1d", "conv3d"):
             return None
-        found = [call for call in self.calls if call.name.startswith("torch.nn.") and call.name.endswith(_PRODUCTS)]
+        found = [call for call in self.calls if call.name.startswith("torch.nn.") and last_part(call.name) in PRODUCTS]
         whole = [call for call in found if not call.name.endswith("inear")]
         return whole[0] if whole else found[0] if len(found) > 1 else None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import libcst as cst
 
@@ -67,6 +67,8 @@ class PrecisionWords:
     def are_for_inference(self) -> bool:
         """Whether every place that names a precision runs without gradients: an evaluation under autocast."""
         tree, measured = self._module.tree, self._measures
+        if any(_speaks(_snake(function.name.value), measured) for function in tree.functions):
+            return False
         nodes: list[cst.CSTNode] = [node for node in tree.attributes if _speaks(_snake(node.attr.value), measured)]
         nodes += [node for node in tree.strings if _is_word(node) and _speaks(_snake(node.value), measured)]
         for call in tree.calls:
@@ -81,8 +83,6 @@ class PrecisionWords:
             ]
             if any(_speaks(_snake(word), measured) for word in (name, *imported)):
                 nodes += [use for use in uses if not self._is_number(use)]
-        if any(_speaks(_snake(function.name.value), measured) for function in tree.functions):
-            return False
         return bool(nodes) and all(self._runs_without_gradients(node) for node in nodes)
 
     def _runs_without_gradients(self, node: cst.CSTNode) -> bool:
@@ -157,6 +157,7 @@ def _counts_digits(name: str, value: cst.BaseExpression) -> bool:
     return name.endswith("precision") and isinstance(value, cst.Integer) and value.value not in _BITS
 
 
+@lru_cache(maxsize=10_000)
 def _snake(word: str) -> str:
     return _CAMEL.sub("_", word).lower()
 
@@ -165,6 +166,7 @@ def _is_word(string: cst.SimpleString) -> bool:
     return len(string.value) <= 40 and " " not in string.value
 
 
+@lru_cache(maxsize=10_000)
 def _speaks(word: str, measured: bool) -> bool:
     """Whether ``word`` names a precision; ``measured``: "precision" alone is what a classifier is measured by."""
     found = {match.group() for match in _WORDS.finditer(word)}

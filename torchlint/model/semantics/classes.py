@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from functools import cached_property
 from typing import TypeAlias
 
@@ -36,6 +35,7 @@ class Classes:
         self._lineages: dict[cst.CSTNode, tuple[cst.ClassDef, ...]] = {}
         self._overrides: dict[tuple[cst.CSTNode, str], list[cst.FunctionDef]] = {}
         self._referred: dict[tuple[Scope, str], _Referred] = {}
+        self._base_names: dict[cst.ClassDef, tuple[str, ...]] = {}
 
     def named(self, node: cst.CSTNode) -> list[cst.FunctionDef | cst.ClassDef]:
         """The functions and classes that a name, or a member of a module, refers to.
@@ -82,11 +82,17 @@ class Classes:
         self._lineages[definition] = tuple(found)
         return self._lineages[definition]
 
-    def base_names(self, definition: cst.ClassDef) -> Iterator[str]:
+    def base_names(self, definition: cst.ClassDef) -> tuple[str, ...]:
         """Dotted names of the imported classes that ``definition`` derives from, in the file or beyond."""
-        for current in self.lineage(definition):
-            for base in current.bases:
-                yield from sorted(self._names.alternatives(_without_parameters(base.value)))
+        known = self._base_names.get(definition)
+        if known is None:
+            known = self._base_names[definition] = tuple(
+                name
+                for current in self.lineage(definition)
+                for base in current.bases
+                for name in sorted(self._names.alternatives(_without_parameters(base.value)))
+            )
+        return known
 
     def is_known_whole(self, definition: cst.ClassDef) -> bool:
         """Whether all that the class inherits is in the file: its bases are classes of the file, or plain."""

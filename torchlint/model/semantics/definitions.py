@@ -10,6 +10,7 @@ from typing import TypeAlias
 import libcst as cst
 
 from torchlint.model.semantics import knowledge
+from torchlint.model.semantics.arguments import Arguments
 from torchlint.model.semantics.classes import Classes
 from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.families import Families
@@ -21,7 +22,7 @@ from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.semantics.value import Value
 from torchlint.model.syntax.calls import is_super_call
 from torchlint.model.syntax.dotted import called_name, is_attribute_of_self
-from torchlint.model.syntax.parameters import class_parameter, first_parameter, is_static
+from torchlint.model.syntax.parameters import class_parameter, first_parameter
 from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.tree import Tree
 
@@ -45,9 +46,11 @@ class Definitions(Classes):
     def __init__(self, tree: Tree, names: Names, links: Links) -> None:
         super().__init__(tree, names)
         self._links = links
+        self._arguments = Arguments(tree, names)
         self._passed_functions = PassedFunctions(tree, names, self)
         self._families = Families(tree, names, self)
         self._callers: dict[cst.CSTNode, Callers] = {}
+        self._reachable: dict[cst.CSTNode, list[cst.FunctionDef | cst.ClassDef]] = {}
         self._resolving: set[cst.CSTNode] = set()
         self._calls_by_name: dict[str, list[cst.Call]] | None = None
         self.cuts = 0  #: how many times the callers of a function counted as unknown, as they were being looked for
@@ -55,8 +58,6 @@ class Definitions(Classes):
         self._homes: dict[cst.CSTNode, dict[tuple[Scope, str], None]] | None = None
         self._named_callers: dict[tuple[Scope, str], Callers] = {}
         self._methods: dict[str, tuple[_MethodCalls, bool]] = {}
-        self._places: dict[cst.CSTNode, dict[cst.CSTNode, int]] = {}
-        self._passed: dict[cst.CSTNode, tuple[list[cst.BaseExpression], dict[str, cst.BaseExpression]]] = {}
 
     # -- calls
 
@@ -78,6 +79,15 @@ class Definitions(Classes):
 
     def reachable(self, func: cst.CSTNode, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
         """The functions or classes of the file that ``func`` may refer to, overrides included."""
+        known = self._reachable.get(func)
+        if known is not None:
+            return known
+        found, is_final = values.attempt(lambda: self._find_reachable(func, values))
+        if is_final:
+            self._reachable[func] = found
+        return found
+
+    def _find_reachable(self, func: cst.CSTNode, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
         if isinstance(func, cst.Name):
             return self.named(func) or self._handed(func, values)
         if isinstance(func, cst.Subscript):
@@ -292,61 +302,21 @@ class Definitions(Classes):
 
     def extra_arguments(self, function: cst.FunctionDef, values: Evaluator) -> list[cst.BaseExpression]:
         """What the calls in the file pass for ``*args``; unpacked arguments are left out."""
-        places = self._places_of(function)
+        places = self._arguments.places(function)
         first = max(places.values(), default=-1) + 1
         return [
             given
             for call in self.callers(function, values).calls
-            for given in self._passed_by(call)[0][max(first, 0) :]
+            for given in self._arguments.passed(call)[0][max(first, 0) :]
         ]
 
     def argument_of(self, call: cst.Call, function: cst.FunctionDef, param: cst.Param) -> cst.BaseExpression | None:
         """What ``call``, a call of ``function``, passes for ``param``; None if nothing, or if it is unpacked."""
-        position = self._places_of(function).get(param)
-        positional, by_keyword = self._passed_by(call)
-        if position is not None and 0 <= position < len(positional):
-            return positional[position]
-        return by_keyword.get(param.name.value)
+        return self._arguments.of(call, function, param)
 
     def place_of(self, function: cst.FunctionDef, param: cst.Param) -> int | None:
         """The place among the positional arguments of a call that a parameter takes; None if it has none."""
-        return self._places_of(function).get(param)
-
-    def _places_of(self, function: cst.FunctionDef) -> dict[cst.CSTNode, int]:
-        """The place among the positional arguments of a call that each parameter takes; -1: that of ``self``."""
-        if function not in self._places:
-            is_method = self._tree.class_of(function) is not None and not is_static(function)
-            params = (*function.params.posonly_params, *function.params.params)
-            self._places[function] = {param: place for place, param in enumerate(params, -1 if is_method else 0)}
-        return self._places[function]
-
-    def _passed_by(self, call: cst.Call) -> tuple[list[cst.BaseExpression], dict[str, cst.BaseExpression]]:
-        """The positional arguments and the keywords of a call, up to the first that is unpacked."""
-        if call not in self._passed:
-            positional: list[cst.BaseExpression] = []
-            by_keyword: dict[str, cst.BaseExpression] = {}
-            for argument in call.args:
-                if argument.star:
-                    break
-                if argument.keyword is None:
-                    positional.append(argument.value)
-                else:
-                    by_keyword.setdefault(argument.keyword.value, argument.value)
-            self._passed[call] = positional, by_keyword
-        return self._passed[call]
-
-    def mapped(self, param: cst.Param) -> cst.BaseExpression | None:
-        """What a lambda takes the items of, one by one, as ``param``: ``map(lambda t: t.cuda(), (text, images))``."""
-        params = self._tree.parent(param)
-        function = self._tree.parent(params) if params is not None else None
-        argument = self._tree.parent(function) if isinstance(function, cst.Lambda) else None
-        call = self._tree.parent(argument) if isinstance(argument, cst.Arg) else None
-        if not isinstance(call, cst.Call) or not isinstance(function, cst.Lambda) or call.args[0] is not argument:
-            return None
-        if self._names.resolve(call.func) != "builtins.map" or any(item.star for item in call.args):
-            return None
-        place = next((i for i, item in enumerate(function.params.params, 1) if item is param), len(call.args))
-        return call.args[place].value if place < len(call.args) else None
+        return self._arguments.places(function).get(param)
 
     def is_spawned(self, function: cst.FunctionDef) -> bool:
         """Whether `mp.spawn` starts processes that run ``function``, with their rank as its first argument."""

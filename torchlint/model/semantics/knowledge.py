@@ -128,6 +128,11 @@ INFERENCE_MODE = "torch.inference_mode"
 ENABLE_GRAD = "torch.enable_grad"
 SET_GRAD_ENABLED = "torch.set_grad_enabled"
 GRAD_MODES = frozenset({NO_GRAD, INFERENCE_MODE, ENABLE_GRAD, SET_GRAD_ENABLED})
+#: Layers and functions of torch.nn that multiply matrices; cuDNN runs recurrent layers as it runs convolutions.
+PRODUCTS = frozenset(
+    "Linear linear MultiheadAttention Transformer TransformerEncoder TransformerDecoder TransformerEncoderLayer "
+    "TransformerDecoderLayer scaled_dot_product_attention multi_head_attention_forward".split()
+)
 AUTOCASTS = frozenset({"torch.autocast", "torch.cuda.amp.autocast", "torch.cpu.amp.autocast"})
 DATA_LOADER = "torch.utils.data.DataLoader"
 #: Calls that give the accelerator that torch has found, or set it.

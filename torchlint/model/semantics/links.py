@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import cached_property
 
 import libcst as cst
@@ -85,10 +84,8 @@ class Links:
 
     def _connect(self) -> None:
         linked: list[tuple[Scope, str, list[Binding]]] = []
-        for scope in self._tree.scopes.values():
-            for name, bindings in scope.bindings.items():
-                if any(binding.kind == "import" for binding in bindings):
-                    linked.append((scope, name, self._followed(bindings, 0)))
+        for scope, name in self._tree.imported_names:
+            linked.append((scope, name, self._followed(scope.bindings[name], 0)))
         for root, scope in [(root, self._tree.scopes[root]) for root in self._tree.roots]:
             for star in scope.star_imports:
                 module = self.module(star, root)
@@ -128,7 +125,7 @@ class Links:
         for binding in bindings:
             targets = self._targets(binding, depth) if binding.kind == "import" and depth < _DEPTH else []
             if targets:
-                found += [replace(target, name=binding.name, order=binding.order) for target in targets]
+                found += [target.under(binding.name, binding.order) for target in targets]
             else:
                 found.append(binding)
         return found

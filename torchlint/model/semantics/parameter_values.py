@@ -125,3 +125,17 @@ class ParameterValues:
 def _alternatives(node: cst.BaseExpression) -> list[cst.BaseExpression]:
     """The classes that ``isinstance`` is given."""
     return [element.value for element in node.elements] if isinstance(node, cst.Tuple) else [node]
+
+
+def mapped(tree: Tree, names: Names, param: cst.Param) -> cst.BaseExpression | None:
+    """What a lambda takes the items of, one by one, as ``param``: ``map(lambda t: t.cuda(), (text, images))``."""
+    params = tree.parent(param)
+    function = tree.parent(params) if params is not None else None
+    argument = tree.parent(function) if isinstance(function, cst.Lambda) else None
+    call = tree.parent(argument) if isinstance(argument, cst.Arg) else None
+    if not isinstance(call, cst.Call) or not isinstance(function, cst.Lambda) or call.args[0] is not argument:
+        return None
+    if names.resolve(call.func) != "builtins.map" or any(item.star for item in call.args):
+        return None
+    place = next((i for i, item in enumerate(function.params.params, 1) if item is param), len(call.args))
+    return call.args[place].value if place < len(call.args) else None

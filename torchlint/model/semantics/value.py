@@ -37,7 +37,7 @@ class Role(Enum):
     LOSS = "loss"
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)  # not frozen, which would make its constructor three times as slow
 class Value:
     """What is known of a value. Unknown is a first-class answer."""
 

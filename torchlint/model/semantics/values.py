@@ -23,7 +23,7 @@ from torchlint.model.semantics.library_values import instance_by_base, instance_
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.moves import moved_to
 from torchlint.model.semantics.names import Names
-from torchlint.model.semantics.parameter_values import ParameterValues
+from torchlint.model.semantics.parameter_values import ParameterValues, mapped
 from torchlint.model.semantics.parsers import Parsers
 from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.semantics.records import Records
@@ -69,6 +69,7 @@ class Values:
         self._branches = Branches(tree, definitions)
         self._parameter_values = ParameterValues(tree, names, definitions, self)
         self.records = Records(tree, names, definitions, self)
+        self._library = LibraryCalls(names, self)
 
     # -- entry points
 
@@ -94,12 +95,10 @@ class Values:
 
     def binding_value(self, binding: Binding) -> Value:
         """What ``binding`` gives its name."""
-        if binding.kind == "assign":
+        if binding.kind in ("assign", "with"):
             return unpacked(self.of(binding.value), binding.path, binding.targets)
         if binding.kind == "for":
             return unpacked(iterated(self.of(binding.value)), binding.path)
-        if binding.kind == "with":
-            return unpacked(self.of(binding.value), binding.path)
         if binding.kind == "param":
             return self._once(binding, lambda: self._parameter(binding))
         if binding.kind == "star" and isinstance(binding.node, cst.Param):
@@ -140,8 +139,8 @@ class Values:
         function = owner_of(self._tree, param)
         given: list[Value] = []
         if function is None:
-            mapped = self._definitions.mapped(param)
-            given = [] if mapped is None else [iterated(self.of(mapped))]
+            items = mapped(self._tree, self._names, param)
+            given = [] if items is None else [iterated(self.of(items))]
         else:
             owner = self._tree.class_of(function)
             if owner is not None and not is_static(function):
@@ -307,14 +306,14 @@ class Values:
     def _call(self, node: cst.Call) -> Value:
         name = self._names.resolve(node.func)
         if name is not None:
-            found = LibraryCalls(self._names, self).function(node, name)
+            found = self._library.function(node, name)
             if found is not None:
                 return found
         definitions = self._definitions.called(node, self)
         if definitions and not all(map(self._branches.only_adds, definitions)):
             return join([self._call_of_definition(node, definition) for definition in definitions])
         if isinstance(node.func, cst.Attribute):
-            found = LibraryCalls(self._names, self).method(node, node.func)
+            found = self._library.method(node, node.func)
             if found is not None:
                 return found
         elif name is None or not name.startswith("torch."):

@@ -181,13 +181,6 @@ class _Conversion(Expressions):
             name, None if node.asname is None else nodes.new_as_name(self._identifier(node.asname))
         )
 
-    def _dotted(self, name: str) -> cst.CSTNode:
-        first, *others = name.split(".")
-        found: cst.CSTNode = self._identifier(first)
-        for other in others:
-            found = nodes.new_attribute(found, self._identifier(other))
-        return found
-
     def _on_global(self, node: ast.Global) -> cst.CSTNode:
         return nodes.new_global(tuple([nodes.new_name_item(self._identifier(name)) for name in node.names]))
 

@@ -11,6 +11,7 @@ import libcst as cst
 
 from torchlint.model.syntax import nodes
 from torchlint.model.syntax.ast_places import BLANKS, AstPlaces
+from torchlint.model.syntax.formatted import formatted_string
 
 #: One string literal, and nothing else.
 _LITERAL = re.compile(
@@ -18,6 +19,11 @@ _LITERAL = re.compile(
     r"""|"(?!"")(?:[^\\"]|\\.)*"|""(?!")|'(?!'')(?:[^\\']|\\.)*'|''(?!'))""",
     re.DOTALL,
 )
+
+
+#: Where a literal is an f-string.
+_FORMATTED = re.compile(r"[rR]?[fF]")
+_NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
 
 
 class UnconvertibleError(Exception):
@@ -130,21 +136,37 @@ class Expressions(AstPlaces):
         code = self._code(node)
         if _LITERAL.fullmatch(code):
             return nodes.new_string(code)
-        parts, offset = [], 0
-        while offset < len(code):
-            match = _LITERAL.match(code, offset)
-            if match is None:
-                raise UnconvertibleError(code)
-            parts.append(match.group())
-            blanks = BLANKS.match(code, match.end())
-            offset = blanks.end() if blanks else match.end()
-        found: cst.CSTNode = nodes.new_string(parts[-1])
-        for part in reversed(parts[:-1]):
-            found = nodes.new_concatenated(nodes.new_string(part), found)
-        return found
+        parts = _literals(code)
+        if parts is None:
+            raise UnconvertibleError(code)
+        return _concatenated([nodes.new_string(part) for part in parts])
 
     def _on_formatted(self, node: ast.JoinedStr) -> cst.CSTNode:
-        return self._parsed(self._code(node))
+        code = self._code(node)
+        parts = [
+            formatted_string(part, self._replaced) if _FORMATTED.match(part) else nodes.new_string(part)
+            for part in _literals(code) or ()
+        ]
+        if not parts or None in parts:
+            return self._parsed(code)
+        return _concatenated([part for part in parts if part is not None])
+
+    def _replaced(self, code: str) -> cst.CSTNode:
+        """The node of a replacement field of an f-string. Raises SyntaxError."""
+        if _NAME.fullmatch(code):
+            return self._dotted(code)
+        try:
+            return type(self)(code, None)._expression(ast.parse(code, mode="eval").body)
+        except UnconvertibleError as error:
+            raise SyntaxError(str(error)) from None
+
+    def _dotted(self, name: str) -> cst.CSTNode:
+        """The node of a dotted name."""
+        first, *others = name.split(".")
+        found: cst.CSTNode = self._identifier(first)
+        for other in others:
+            found = nodes.new_attribute(found, self._identifier(other))
+        return found
 
     def _parsed(self, code: str) -> cst.CSTNode:
         """What libcst makes of an expression: of strings in parts, whose places Python's tree does not tell."""
@@ -268,6 +290,27 @@ class Expressions(AstPlaces):
 
     def _on_yield_from(self, node: ast.YieldFrom) -> cst.CSTNode:
         return nodes.new_yield(nodes.new_from(self._expression(node.value)))
+
+
+def _literals(code: str) -> list[str] | None:
+    """The literals that a string consists of; None if they cannot be distinguished."""
+    parts, offset = [], 0
+    while offset < len(code):
+        match = _LITERAL.match(code, offset)
+        if match is None:
+            return None
+        parts.append(match.group())
+        blanks = BLANKS.match(code, match.end())
+        offset = blanks.end() if blanks else match.end()
+    return parts
+
+
+def _concatenated(parts: Sequence[cst.CSTNode]) -> cst.CSTNode:
+    """A string of some literals."""
+    *others, found = parts
+    for part in reversed(others):
+        found = nodes.new_concatenated(part, found)
+    return found
 
 
 _EXPRESSIONS: dict[type[ast.AST], Callable[[Expressions, Any], cst.CSTNode]] = {

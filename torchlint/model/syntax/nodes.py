@@ -14,8 +14,6 @@ _Node = TypeVar("_Node", bound=cst.CSTNode)
 #: The fields that are set in nodes of each class, but for names and operators.
 _FIELDS: dict[type[cst.CSTNode], tuple[str, ...]] = {
     cst.Module: ("body",),
-    cst.FormattedString: ("parts",),
-    cst.FormattedStringExpression: ("expression", "format_spec"),
 }
 
 
@@ -83,6 +81,17 @@ def _constructor(kind: type[_Node], *fields: str) -> Callable[..., _Node]:
             return node
 
         return make_two
+    if len(setters) == 3:
+        first, second, third = setters
+
+        def make_three(value: object, other: object, last: object) -> _Node:
+            node = new(kind)
+            first(node, value)
+            second(node, other)
+            third(node, last)
+            return node
+
+        return make_three
 
     def make(*values: object) -> _Node:
         node = new(kind)
@@ -166,6 +175,11 @@ new_await = _constructor(cst.Await, "expression")
 new_yield = _constructor(cst.Yield, "value")
 new_string = _constructor(cst.SimpleString, "value")
 new_concatenated = _constructor(cst.ConcatenatedString, "left", "right")
+new_formatted = _constructor(cst.FormattedString, "start", "parts", "end")
+new_formatted_text = _constructor(cst.FormattedStringText, "value")
+new_formatted_expression = _constructor(
+    cst.FormattedStringExpression, "expression", "conversion", "format_spec", "equal"
+)
 new_integer = _constructor(cst.Integer, "value")
 new_float = _constructor(cst.Float, "value")
 new_imaginary = _constructor(cst.Imaginary, "value")

@@ -21,6 +21,10 @@ class Binding:
     path: tuple[int, ...] = ()  #: position in the unpacked value, -1 for a starred or unknown position
     imported: str = ""  #: what an import binds, as a dotted name
 
+    def under(self, name: str, order: int) -> Binding:
+        """The same under another name, and at another place."""
+        return Binding(name, self.kind, self.node, order, self.value, self.path, self.imported)
+
     @property
     def targets(self) -> int | None:
         """How many elements the value has that an assignment unpacks; None if it unpacks none, or any number."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import libcst as cst
@@ -106,15 +108,17 @@ class Traversal:
         self.nodes: list[cst.CSTNode] = []
         self._index: dict[cst.CSTNode, int] = {}
         self._parents: list[int] = []
-        self.calls: list[cst.Call] = []
-        self.functions: list[cst.FunctionDef] = []
-        self.classes: list[cst.ClassDef] = []
+        self._by_kind: defaultdict[type[cst.CSTNode], list[Any]] = defaultdict(list)
+        self.calls: list[cst.Call] = self._by_kind[cst.Call]
+        self.functions: list[cst.FunctionDef] = self._by_kind[cst.FunctionDef]
+        self.classes: list[cst.ClassDef] = self._by_kind[cst.ClassDef]
+        self.withs: list[cst.With] = self._by_kind[cst.With]
+        self.strings: list[cst.SimpleString] = self._by_kind[cst.SimpleString]
+        self.attributes: list[cst.Attribute] = self._by_kind[cst.Attribute]
         self.loops: list[cst.For | cst.While] = []
-        self.withs: list[cst.With] = []
-        self.strings: list[cst.SimpleString] = []
-        self.attributes: list[cst.Attribute] = []
         self.imports: list[cst.Import | cst.ImportFrom] = []
-        self.names: dict[str, list[cst.Name]] = {}
+        #: the names that imports bind, by the scopes in which they do
+        self.imported_names: dict[tuple[Scope, str], None] = {}
         self.stores: list[tuple[cst.BaseExpression, cst.BaseExpression | None, cst.CSTNode]] = []
         self.scopes: dict[cst.CSTNode, Scope] = {each: Scope(each, None) for each in self.roots}
         self._name_scopes: dict[cst.CSTNode, Scope] = {}
@@ -124,7 +128,7 @@ class Traversal:
             self._walk(each)
 
     def _walk(self, root: cst.Module) -> None:
-        steps = _STEPS
+        steps, by_kind, name_scopes = _STEPS, self._by_kind, self._name_scopes
         index, nodes, parents = self._index, self.nodes, self._parents
         stack: list[tuple[cst.CSTNode, int, Scope]] = [(root, -1, self.scopes[root])]
         push, pop = stack.append, stack.pop
@@ -134,18 +138,31 @@ class Traversal:
             index[node] = here
             nodes.append(node)
             parents.append(above)
-            handler, fields = steps.get(type(node), _NONE)
+            kind = type(node)
+            by_kind[kind].append(node)
+            if kind is cst.Name:
+                name_scopes[node] = scope
+                continue
+            handler, fields = steps.get(kind, _NONE)
             inner = scope if handler is None else handler(self, node, scope)
             for name, is_inner in fields:
                 value = getattr(node, name)
-                if value is None:
-                    continue
                 inside = inner if is_inner else scope
-                if type(value) is tuple or type(value) is list:  # much quicker than `isinstance`
+                if type(value) in steps:
+                    push((value, here, inside))
+                elif type(value) is tuple or type(value) is list:  # much quicker than `isinstance`
                     for item in reversed(value):
                         push((item, here, inside))
-                elif type(value) in steps or isinstance(value, cst.CSTNode):
+                elif value is not None and isinstance(value, cst.CSTNode):
                     push((value, here, inside))
+
+    @cached_property
+    def names(self) -> dict[str, list[cst.Name]]:
+        """The names in expressions, by what they are, in order."""
+        found: dict[str, list[cst.Name]] = {}
+        for node in self._by_kind[cst.Name]:
+            found.setdefault(node.value, []).append(node)
+        return found
 
     def _bind(self, scope: Scope, binding: Binding) -> None:
         home = scope
@@ -155,6 +172,8 @@ class Traversal:
         while isinstance(home.node, COMPREHENSIONS) and binding.kind == "assign" and home.parent is not None:
             home = home.parent  # a walrus binds in the scope around the comprehension
         home.bindings.setdefault(binding.name, []).append(binding)
+        if binding.kind == "import":
+            self.imported_names[home, binding.name] = None
 
     def _bind_target(
         self,
@@ -198,7 +217,6 @@ class Traversal:
         return None
 
     def _on_function(self, node: cst.FunctionDef, scope: Scope) -> Scope:
-        self.functions.append(node)
         self._bind(scope, Binding(node.name.value, "function", node, self._index[node]))
         return self._function_scope(node, node.params, scope)
 
@@ -217,7 +235,6 @@ class Traversal:
         return inner
 
     def _on_class(self, node: cst.ClassDef, scope: Scope) -> Scope:
-        self.classes.append(node)
         self._bind(scope, Binding(node.name.value, "class", node, self._index[node]))
         inner = Scope(node, scope)
         self.scopes[node] = inner
@@ -232,23 +249,6 @@ class Traversal:
         self._bind_target(node.target, scope, "for", node, node.iter)
         return scope
 
-    def _on_name(self, node: cst.Name, scope: Scope) -> Scope:
-        self._name_scopes[node] = scope
-        self.names.setdefault(node.value, []).append(node)
-        return scope
-
-    def _on_call(self, node: cst.Call, scope: Scope) -> Scope:
-        self.calls.append(node)
-        return scope
-
-    def _on_attribute(self, node: cst.Attribute, scope: Scope) -> Scope:
-        self.attributes.append(node)
-        return scope
-
-    def _on_string(self, node: cst.SimpleString, scope: Scope) -> Scope:
-        self.strings.append(node)
-        return scope
-
     def _on_for(self, node: cst.For, scope: Scope) -> Scope:
         self.loops.append(node)
         self._bind_target(node.target, scope, "for", node, node.iter)
@@ -259,7 +259,6 @@ class Traversal:
         return scope
 
     def _on_with(self, node: cst.With, scope: Scope) -> Scope:
-        self.withs.append(node)
         for item in node.items:
             if item.asname is not None:
                 self._bind_target(item.asname.name, scope, "with", node, item.item)
@@ -347,10 +346,6 @@ _HANDLERS: dict[type[cst.CSTNode], Callable[[Traversal, Any, Scope], Scope]] = {
     cst.GeneratorExp: Traversal._on_comprehension,
     cst.DictComp: Traversal._on_comprehension,
     cst.CompFor: Traversal._on_comp_for,
-    cst.Name: Traversal._on_name,
-    cst.Call: Traversal._on_call,
-    cst.Attribute: Traversal._on_attribute,
-    cst.SimpleString: Traversal._on_string,
     cst.For: Traversal._on_for,
     cst.While: Traversal._on_while,
     cst.With: Traversal._on_with,

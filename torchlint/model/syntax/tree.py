@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import TypeVar, cast
 
 import libcst as cst
@@ -34,13 +32,6 @@ class Tree(Traversal):
         """All nodes of just this class, in order."""
         return cast("Sequence[_Node]", self._by_kind.get(kind, ()))
 
-    @cached_property
-    def _by_kind(self) -> dict[type[cst.CSTNode], list[cst.CSTNode]]:
-        found: defaultdict[type[cst.CSTNode], list[cst.CSTNode]] = defaultdict(list)
-        for node in self.nodes:
-            found[type(node)].append(node)
-        return found
-
     # -- questions about places
 
     def index(self, node: cst.CSTNode) -> int:
@@ -63,11 +54,11 @@ class Tree(Traversal):
         """Index of the last node inside ``node``."""
         if self._last is None:
             last = self._last = list(range(len(self.nodes)))
-            parents = self._parents
-            for i in range(len(last) - 1, 0, -1):
-                above = parents[i]
-                if above >= 0 and last[i] > last[above]:
-                    last[above] = last[i]
+            index = len(last)
+            for above in reversed(self._parents):
+                index -= 1
+                if last[above] == above:  # the first of its children to come is the last one; a file has -1 above it
+                    last[above] = last[index]
         return self._last[self._index[node]]
 
     def within(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 import libcst as cst
 
@@ -24,13 +24,22 @@ class LoopKind(str, Enum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, eq=False)
 class Loop:
-    """A ``for`` or ``while`` statement."""
+    """A ``for`` or ``while`` statement; what is known of it is computed on demand."""
 
-    node: cst.For | cst.While
-    kind: LoopKind
-    over: Value  #: what one round binds (a batch, a number, ...), unknown for ``while``
+    def __init__(self, node: cst.For | cst.While, loops: Loops) -> None:
+        self.node = node
+        self._loops = loops
+
+    @cached_property
+    def over(self) -> Value:
+        """What one iteration binds (a batch, a number, ...), unknown for ``while``."""
+        return self._loops.over(self.node)
+
+    @cached_property
+    def kind(self) -> LoopKind:
+        """How often its body runs."""
+        return self._loops.kind(self.node, self.over)
 
     @property
     def loaders(self) -> frozenset[cst.CSTNode]:
@@ -78,9 +87,12 @@ class Loops(ForestFact):
         """What is known of the loop ``node``."""
         known = self._known.get(node)
         if known is None:
-            over = iterated(self._values.of(node.iter)) if isinstance(node, cst.For) else UNKNOWN
-            known = self._known[node] = Loop(node, self._classify(node, over), over)
+            known = self._known[node] = Loop(node, self)
         return known
+
+    def over(self, node: cst.For | cst.While) -> Value:
+        """What one iteration of a loop binds, unknown for ``while``."""
+        return iterated(self._values.of(node.iter)) if isinstance(node, cst.For) else UNKNOWN
 
     def around(self, node: cst.CSTNode) -> list[Loop]:
         """The loops around ``node`` within its function that may repeat it, innermost first."""
@@ -110,7 +122,8 @@ class Loops(ForestFact):
             isinstance(inner, cst.Continue) for inner in self._tree.nodes_in(node.body)
         )
 
-    def _classify(self, node: cst.For | cst.While, over: Value) -> LoopKind:
+    def kind(self, node: cst.For | cst.While, over: Value) -> LoopKind:
+        """How often the body of a loop over ``over`` runs."""
         if is_batch(over):
             return LoopKind.HOT
         inner = [other for other in self._tree.nodes_in(node.body) if isinstance(other, (cst.For, cst.While))]

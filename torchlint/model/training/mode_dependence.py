@@ -56,7 +56,30 @@ class ModeDependence(ForestFact):
 
     def _reads_training(self, definition: cst.ClassDef) -> bool:
         return any(
-            node.attr.value == "training" and self._tree.within(node, definition) for node in self._tree.attributes
+            node.attr.value == "training" and self._tree.within(node, definition) and not self._only_selects(node)
+            for node in self._tree.attributes
+        )
+
+    def _only_selects(self, training: cst.Attribute) -> bool:
+        """Whether ``if self.training:`` only decides which of the values that are there already is returned."""
+        branch = self._tree.parent(training)
+        if isinstance(branch, cst.UnaryOperation):
+            branch = self._tree.parent(branch)
+        if not isinstance(branch, cst.If):
+            return False
+        other: cst.CSTNode | None = branch.orelse.body if isinstance(branch.orelse, cst.Else) else None
+        if branch.orelse is None:
+            block, position, _ = self._tree.block_path(branch)[0]
+            rest = block.body[position + 1 :] if isinstance(block, cst.IndentedBlock) else ()
+            other = rest[0] if rest else None
+        return self._only_returns(branch.body) and self._only_returns(other)
+
+    def _only_returns(self, code: cst.CSTNode | None) -> bool:
+        """Whether a block, or a line, does nothing but return names, attributes and items."""
+        while isinstance(code, (cst.IndentedBlock, cst.SimpleStatementLine, cst.SimpleStatementSuite)):
+            code = code.body[0] if len(code.body) == 1 else None
+        return isinstance(code, cst.Return) and not any(
+            isinstance(part, (cst.Call, cst.BinaryOperation)) for part in self._tree.nodes_in(code)
         )
 
     def _call_depends(self, call: cst.Call, seen: set[cst.CSTNode]) -> bool:
@@ -67,10 +90,19 @@ class ModeDependence(ForestFact):
             if last_part(name).startswith("dropout"):
                 return True
             return not name.startswith(("torch.", "builtins.", "math.", "numpy.", "einops.", "functools.", "typing."))
-        for definition in self._definitions.called(call, self._values):
-            if isinstance(definition, cst.ClassDef) and self._class_depends(definition, seen):
-                return True
-        return False
+        return any(
+            self._class_depends(definition, seen)
+            if isinstance(definition, cst.ClassDef)
+            else self._function_depends(definition, seen)
+            for definition in self._definitions.called(call, self._values)
+        )
+
+    def _function_depends(self, function: cst.FunctionDef, seen: set[cst.CSTNode]) -> bool:
+        """Whether a function makes or runs something that depends on the mode: ``conv_bn(3, 64)``."""
+        if function in seen:
+            return False
+        seen.add(function)
+        return any(self._call_depends(call, seen) for call in self._tree.calls_in(function.body))
 
     def _depends_by_name(self, name: str) -> bool:
         last = last_part(name)

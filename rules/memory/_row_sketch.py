@@ -1,0 +1,72 @@
+"""Whether the sketch of a file shows a loop that may write a tensor row by row; no heavy imports."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection
+
+from torchlint.rule.sketch import Sketch, dotted_name
+
+from ._row_words import FEW, ONCE
+
+
+def may_write_rows(sketch: Sketch) -> bool:
+    """Whether the body of a loop only assigns to items that the variables of the loop name, and does not read them."""
+    loops = (node for node in sketch.containing("for ") if isinstance(node, (ast.For, ast.AsyncFor)))
+    return any(_may_write_rows(sketch, loop) for loop in loops)
+
+
+def _may_write_rows(sketch: Sketch, loop: ast.For | ast.AsyncFor) -> bool:
+    function = sketch.function_of(loop)
+    if loop.orelse or function is None or ONCE.search(function.name) is not None:
+        return False
+    bound = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+    if isinstance(loop.iter, (ast.List, ast.Tuple)) or any(map(FEW.search, bound)):
+        return False
+    written: set[str | None] = set()
+    read: set[str | None] = set()
+    for statement in loop.body:
+        if isinstance(statement, ast.AugAssign):
+            target: ast.expr = statement.target
+        elif isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            target = statement.targets[0]
+        else:
+            return False
+        if not isinstance(target, ast.Subscript) or not _is_row_by_row(statement, target, bound):
+            return False
+        written.add(dotted_name(target.value))
+        read.update(dotted_name(part) for node in (target.slice, statement.value) for part in ast.walk(node))
+    return None not in written and read.isdisjoint(written)
+
+
+def _is_row_by_row(statement: ast.Assign | ast.AugAssign, target: ast.Subscript, bound: Collection[str]) -> bool:
+    """``counts[t, p] += 1``, ``mask[i, :length] = 1``, ``rows[i] = f(others[i])``."""
+    if isinstance(statement, ast.AugAssign):
+        return isinstance(statement.op, ast.Add) and _is_number(statement.value)
+    if not _is_row(target, bound):
+        return False
+    if _is_number(statement.value):
+        bounds = [node for item in _indices(target)[1:] if isinstance(item, ast.Slice) for node in ast.walk(item)]
+        return any(isinstance(node, ast.Name) and node.id in bound for node in bounds)
+    parts = list(ast.walk(statement.value))
+    if any(isinstance(part, (ast.Lambda, ast.IfExp, ast.ListComp, ast.GeneratorExp, ast.JoinedStr)) for part in parts):
+        return False
+    rows = [part for part in parts if isinstance(part, ast.Subscript)]
+    return bool(rows) and all(_is_row(part, bound) and len(_indices(part)) == 1 for part in rows)
+
+
+def _is_row(node: ast.Subscript, bound: Collection[str]) -> bool:
+    """Whether the first index, or one behind full slices, is a variable of the loop."""
+    indices = (item for item in _indices(node) if not isinstance(item, ast.Slice) or item.lower or item.upper)
+    first = next(indices, None)
+    return isinstance(first, ast.Name) and first.id in bound
+
+
+def _indices(node: ast.Subscript) -> list[ast.expr]:
+    return node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+
+
+def _is_number(node: ast.expr) -> bool:
+    if isinstance(node, ast.UnaryOp):
+        return _is_number(node.operand)
+    return isinstance(node, ast.Constant) and isinstance(node.value, (int, float))

@@ -1,0 +1,71 @@
+"""Whether the sketch of a file shows a loop that may average parameters; no heavy imports."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection
+
+from torchlint.rule.bindings import FUNCTIONS
+from torchlint.rule.sketch import Sketch
+from torchlint.rule.step_words import PER_BATCH
+from torchlint.rule.words import contains
+from torchlint.source.lexemes import code_of
+
+from ._average_words import NAMES, PARAMETERS
+
+_BLENDING = frozenset({"add_", "sub_", "lerp_", "copy_", "add"})
+
+
+def may_average(sketch: Sketch) -> bool:
+    """Whether a loop over parameters, which a training step may run, changes what it iterates over."""
+    return any(
+        isinstance(loop, (ast.For, ast.AsyncFor))
+        and _is_over_parameters(sketch, loop)
+        and _may_run_per_step(sketch, loop)
+        and _may_blend(sketch, loop)
+        for loop in sketch.containing("for ")
+    )
+
+
+def _is_over_parameters(sketch: Sketch, loop: ast.For | ast.AsyncFor) -> bool:
+    text = ast.unparse(loop.iter)
+    if "param_groups" in text:
+        return False
+    if PARAMETERS.search(text):
+        return True
+    names = [node.id for node in ast.walk(loop.iter) if isinstance(node, ast.Name)]
+    return any(PARAMETERS.search(ast.unparse(value)) for name in names for value in sketch.values(name))
+
+
+def _may_run_per_step(sketch: Sketch, loop: ast.stmt) -> bool:
+    """Whether a training step may run a loop, or the name of its function or class says what it is there for."""
+    if not sketch.alone or contains(code_of(sketch.text), (PER_BATCH,)):
+        return True
+    around = (above for above in sketch.around(loop) if isinstance(above, (*FUNCTIONS, ast.ClassDef)))
+    return any(NAMES.search(above.name) for above in around)
+
+
+def _may_blend(sketch: Sketch, loop: ast.For | ast.AsyncFor) -> bool:
+    body = [inner for statement in loop.body for inner in sketch.within(statement)]
+    bound = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+    for statement in body:
+        for target in statement.targets if isinstance(statement, ast.Assign) else []:
+            bound.update(node.id for node in ast.walk(target) if isinstance(node, ast.Name))
+    return any(_changes(statement, bound) for statement in body)
+
+
+def _changes(statement: ast.stmt, bound: Collection[str]) -> bool:
+    """Whether a statement changes what an iteration is about."""
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        func = statement.value.func
+        return isinstance(func, ast.Attribute) and func.attr in _BLENDING and _mentions(statement.value, bound)
+    if isinstance(statement, ast.AugAssign):
+        return isinstance(statement.op, (ast.Add, ast.Sub)) and _mentions(statement.target, bound)
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return False
+    target = statement.targets[0]
+    return isinstance(target, (ast.Attribute, ast.Subscript)) and _mentions(target, bound)
+
+
+def _mentions(node: ast.AST, names: Collection[str]) -> bool:
+    return any(isinstance(part, ast.Name) and part.id in names for part in ast.walk(node))

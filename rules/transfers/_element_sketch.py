@@ -1,0 +1,75 @@
+"""Whether the sketch of a file shows a loop that may read a tensor element by element; no heavy imports."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchlint.rule.bindings import FUNCTIONS
+from torchlint.rule.sketch import Sketch, called_name
+from torchlint.rule.tensor_sketch import may_be_tensor
+
+_LISTS = (ast.ListComp, ast.SetComp, ast.GeneratorExp)
+_COUNTING = frozenset({"range", "enumerate"})
+_SHOWING = frozenset({"tqdm", "trange", "track"})
+
+
+def may_read_elements(sketch: Sketch) -> bool:
+    """Whether a loop or comprehension of a function reads a number from each element of what may be a tensor."""
+    for statement in sketch.containing(".item()", "float(", "int("):
+        function = sketch.function_of(statement)
+        if function is None or function.name == "__init__":
+            continue  # it runs once
+        elements = [element for call in sketch.calls(statement) if (element := _read_by(call)) is not None]
+        if not elements:
+            continue
+        for name, over in _loops(sketch, statement):
+            for element in elements:
+                tensor = _tensor_of(element, name, over)
+                if tensor is not None and not _is_linspace(tensor) and may_be_tensor(sketch, tensor, statement):
+                    return True
+    return False
+
+
+def _read_by(call: ast.Call) -> ast.expr | None:
+    """What a call takes a number from."""
+    if isinstance(call.func, ast.Attribute):
+        return call.func.value if call.func.attr == "item" and not call.args else None
+    is_read = isinstance(call.func, ast.Name) and len(call.args) == 1 and not call.keywords
+    return call.args[0] if is_read else None
+
+
+def _is_linspace(node: ast.expr) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and ast.unparse(node.func) == "torch.linspace"
+    )
+
+
+def _loops(sketch: Sketch, statement: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
+    """The variable of each loop around the expressions of a statement, or in them, and what it iterates over."""
+    for node in sketch.nodes(statement):
+        if isinstance(node, _LISTS) and len(node.generators) == 1:
+            target = node.generators[0].target
+            if isinstance(target, ast.Name):
+                yield target.id, node.generators[0].iter
+    for above in sketch.around(statement):
+        if isinstance(above, FUNCTIONS):
+            return
+        if isinstance(above, (ast.For, ast.AsyncFor)):
+            target = above.target.elts[0] if isinstance(above.target, ast.Tuple) and above.target.elts else above.target
+            if isinstance(target, ast.Name):
+                yield target.id, above.iter
+
+
+def _tensor_of(element: ast.expr, name: str, over: ast.expr) -> ast.expr | None:
+    """The tensor of whose elements one is read: ``v`` of ``v[i]``, or what ``x`` iterates over."""
+    while isinstance(over, ast.Call) and over.args and called_name(over) in _SHOWING:
+        over = over.args[0]
+    counting = isinstance(over, ast.Call) and called_name(over) in _COUNTING
+    if isinstance(element, ast.Name) and element.id == name:
+        return None if counting else over
+    if not isinstance(element, ast.Subscript) or not isinstance(element.value, ast.Name) or not counting:
+        return None
+    return element.value if isinstance(element.slice, ast.Name) and element.slice.id == name else None

@@ -1,0 +1,117 @@
+"""Whether the sketch of a file shows a move of a tensor that may be newly created; no heavy imports."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchlint.model.data.creation import (
+    COMPUTING,
+    DRAWN,
+    EXACT,
+    FILLING,
+    LEGACY,
+    ROUNDED,
+    SAME_EVERYWHERE,
+)
+from torchlint.rule.sketch import Sketch, root_of
+
+_FACTORIES = EXACT | ROUNDED | DRAWN
+#: Keywords with which a factory makes a tensor elsewhere, or one that must be on the host.
+_OPTIONS = frozenset({"device", "generator", "out", "pin_memory", "requires_grad"})
+_MOVING = frozenset({"to", "cuda", "type", "type_as"})
+#: Methods and functions whose result is another form of the same tensor.
+_FORMS = SAME_EVERYWHERE | COMPUTING | FILLING | {"scatter_", "Variable"}
+
+
+def may_move_created(sketch: Sketch) -> bool:
+    """Whether a method moves, or a function that may move it is given, what a factory function may have created."""
+    for statement in sketch.containing(".to(", ".cuda(", ".type(", ".type_as("):
+        for call in sketch.calls(statement):
+            if isinstance(call.func, ast.Attribute) and call.func.attr in _MOVING and not is_cast(call):
+                if _may_be_created(sketch, statement, call.func.value):
+                    return True
+    return any(_may_be_created(sketch, statement, given) for statement, given in _given(sketch))
+
+
+def is_cast(call: ast.Call) -> bool:
+    """``x.to(torch.float16)``, ``x.to(dtype=y.dtype)``: without a device."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != "to":
+        return False
+    if any(item.arg == "device" for item in call.keywords):
+        return False
+    target = call.args[0] if call.args else None
+    return target is None or (
+        isinstance(target, ast.Attribute)
+        and (target.attr == "dtype" or (isinstance(target.value, ast.Name) and target.value.id == "torch"))
+    )
+
+
+def _given(sketch: Sketch) -> Iterator[tuple[ast.stmt, ast.expr]]:
+    """What functions of the program are given that may move it, with the statement."""
+    movers = {
+        function.name
+        for statement in sketch.containing(".to(", ".cuda(")
+        if (function := sketch.function_of(statement)) is not None
+    }
+    if movers or not sketch.alone:
+        for statement in sketch.containing(*(f"{name}(" for name in (*_FACTORIES, "Tensor"))):
+            for call in sketch.calls(statement):
+                if call.args and (sketch.may_be(call.func, movers) or _may_be_elsewhere(sketch, call.func)):
+                    yield statement, call.args[0]
+
+
+def _may_be_elsewhere(sketch: Sketch, func: ast.expr) -> bool:
+    """Whether a function may be one of another file that is analysed with this one."""
+    return not sketch.alone and sketch.packages(root_of(func)) != {"torch"}
+
+
+def _may_be_created(sketch: Sketch, statement: ast.stmt, moved: ast.expr) -> bool:
+    """Whether what is moved may be the result of a factory, by the expressions that lead to it."""
+    seen: set[str] = set()
+    waiting = [(moved, False)]
+    while waiting:
+        node, filled = waiting.pop()
+        if isinstance(node, ast.Name):
+            if node.id not in seen:
+                waiting += [(value, filled) for value in _values(sketch, statement, node.id, is_first=not seen)]
+                seen.add(node.id)
+        elif isinstance(node, ast.UnaryOp):
+            waiting.append((node.operand, filled))
+        elif isinstance(node, ast.BinOp):
+            waiting += [(node.left, filled), (node.right, filled)]
+        elif isinstance(node, ast.Call):
+            if sketch.may_be(node.func, _FACTORIES) or (filled and sketch.may_be(node.func, LEGACY)):
+                if not any(item.arg is None or item.arg in _OPTIONS for item in node.keywords):
+                    return True
+            elif sketch.may_be(node.func, _FORMS):
+                filled = filled or sketch.may_be(node.func, FILLING)
+                waiting += [(item, filled) for item in node.args[:1]]
+                if isinstance(node.func, ast.Attribute):
+                    waiting.append((node.func.value, filled))
+    return False
+
+
+def _values(sketch: Sketch, statement: ast.stmt, name: str, *, is_first: bool) -> list[ast.expr]:
+    """What a name may be given; of the name that ``x = x.to(device)`` moves, the last value in the same block."""
+    if not is_first:
+        return sketch.values(name)
+    if not _rebinds(statement, name):
+        return []
+    blocks = [next(sketch.around(statement), None)]
+    if isinstance(blocks[0], ast.If):
+        blocks.append(next(sketch.around(blocks[0]), None))
+    before = [
+        item
+        for item in sorted(sketch.bindings(name, statement), key=lambda item: item.statement.lineno)
+        if item.statement.lineno <= statement.lineno
+        and item.statement is not statement
+        and next(sketch.around(item.statement), None) in blocks
+    ]
+    return [item.value for item in before[-1:] if item.value is not None]
+
+
+def _rebinds(statement: ast.stmt, name: str) -> bool:
+    """Whether a statement is ``name = ...``."""
+    target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    return isinstance(target, ast.Name) and target.id == name

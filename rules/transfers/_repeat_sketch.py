@@ -1,0 +1,81 @@
+"""Whether the sketch of a file shows a move that may be the same at every step; no heavy imports."""
+
+from __future__ import annotations
+
+import ast
+
+from torchlint.rule.bindings import FUNCTIONS, BindingKind
+from torchlint.rule.sketch import Sketch
+
+from ._move_sketch import is_cast
+
+
+def may_move_again(sketch: Sketch) -> bool:
+    """Whether a loop may move what it does not change, or a method a tensor that only the constructor assigns."""
+    return any(
+        isinstance(call.func, ast.Attribute)
+        and call.func.attr in ("to", "cuda")
+        and not is_cast(call)
+        and (_is_invariant(sketch, statement, call.func.value) or _is_of_object(sketch, statement, call.func.value))
+        for statement in sketch.containing(".to(", ".cuda(")
+        for call in sketch.calls(statement)
+    )
+
+
+def _is_invariant(sketch: Sketch, statement: ast.stmt, moved: ast.expr) -> bool:
+    """Whether the innermost loop around a statement binds nothing else to the name that is moved."""
+    root = moved
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    loop = _loop_around(sketch, statement)
+    if loop is None or not isinstance(root, ast.Name):
+        return False
+    bindings = [item for item in sketch.bindings(root.id, statement) if item.kind is not BindingKind.PARAMETER]
+    return all(item.statement is statement or loop not in _containing(sketch, item.statement) for item in bindings)
+
+
+def _loop_around(sketch: Sketch, statement: ast.stmt) -> ast.stmt | None:
+    for above in sketch.around(statement):
+        if isinstance(above, FUNCTIONS):
+            return None
+        if isinstance(above, (ast.For, ast.AsyncFor, ast.While)):
+            return above
+    return None
+
+
+def _containing(sketch: Sketch, statement: ast.stmt) -> list[ast.stmt]:
+    return [statement, *sketch.around(statement)]
+
+
+def _is_of_object(sketch: Sketch, statement: ast.stmt, moved: ast.expr) -> bool:
+    """Whether every call of a method moves an attribute of ``self`` that it does not keep, and no method assigns."""
+    function = sketch.function_of(statement)
+    if not _is_attribute_of_self(moved) or function is None:
+        return False
+    kept = isinstance(statement, ast.Assign) and any(
+        isinstance(target, (ast.Attribute, ast.Subscript)) for target in statement.targets
+    )
+    around = list(sketch.around(statement))
+    if kept or any(isinstance(above, ast.If) for above in around[: around.index(function)]):
+        return False
+    owner = _class_of(sketch, statement)
+    assert isinstance(moved, ast.Attribute)
+    stored = [item for item in sketch.all_bindings(f".{moved.attr}") if item.kind is BindingKind.VALUE]
+    if sketch.alone and not stored:
+        return False
+    return not any(
+        (item.function is None or item.function.name != "__init__")
+        and _class_of(sketch, item.statement) is owner
+        and isinstance(item.statement, ast.Assign)
+        and any(_is_attribute_of_self(target, moved.attr) for target in item.statement.targets)
+        for item in stored
+    )
+
+
+def _is_attribute_of_self(node: ast.AST, name: str = "") -> bool:
+    is_attribute = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    return is_attribute and (not name or getattr(node, "attr", "") == name)
+
+
+def _class_of(sketch: Sketch, statement: ast.stmt) -> ast.stmt | None:
+    return next((above for above in sketch.around(statement) if isinstance(above, ast.ClassDef)), None)

@@ -1,0 +1,141 @@
+"""Which datasets are in memory, so that their items cost little."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torchlint.model.data.datasets import Datasets
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics import knowledge
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.dotted import is_attribute_of_self
+from torchlint.model.syntax.parameters import parameters_of
+
+#: So few items are a demonstration.
+_HANDFUL = 16
+#: Methods that convert or copy an item that is already there.
+_CONVERSIONS = frozenset(
+    "to long float int bool half double type clone copy item tolist numpy astype size dim view squeeze unsqueeze "
+    "contiguous detach items format".split()
+)
+#: ... and library calls that do.
+_CONVERTERS = (
+    frozenset(
+        f"torch.{name}"
+        for name in (
+            "tensor as_tensor from_numpy Tensor LongTensor FloatTensor IntTensor BoolTensor randint is_tensor unsqueeze"
+        ).split()
+    )
+    | frozenset(
+        f"builtins.{name}"
+        for name in "len int float bool str dict tuple list isinstance slice range min max super".split()
+    )
+    | frozenset(
+        {
+            "copy.copy",
+            "copy.deepcopy",
+            "numpy.array",
+            "numpy.asarray",
+            "numpy.random.randint",
+            "random.randint",
+            "numpy.int64",
+        }
+    )
+)
+#: Functions that compute with a few numbers, such as a rotation of points.
+_ARITHMETIC = ("math.", "random.", "torch.matmul")
+
+
+class Memory(ForestFact):
+    """Answers about the datasets of one file."""
+
+    def __init__(self, module: Forest) -> None:
+        self._module = module
+        self._tree = module.tree
+
+    def is_counted(self, dataset: cst.BaseExpression | None) -> bool:
+        """Whether the items are only numbers: ``range(n)``, ``list(range(n))``."""
+        if isinstance(dataset, cst.Name):
+            reached = self._module.values.reaching.of(dataset)
+            dataset = reached[0].value if len(reached) == 1 and not reached[0].path else None
+        while isinstance(dataset, cst.Call) and dataset.args and self._module.name_of(dataset.func) == "builtins.list":
+            dataset = dataset.args[0].value
+        return isinstance(dataset, cst.Call) and self._module.name_of(dataset.func) == "builtins.range"
+
+    def holds(self, dataset: cst.BaseExpression | None) -> bool:
+        """Whether the items surely cost little: tensors, lists, a class that only indexes, or that has but a few."""
+        if isinstance(dataset, cst.Subscript) and any(map(self.holds, self._module.values.items.of(dataset))):
+            return True  # `datasets[split] = TensorDataset(...)`
+        value = self._module.value(dataset)
+        if value.kind in (Kind.TENSOR, Kind.ARRAY) or value.elements:
+            return True
+        if value.kind is Kind.SEQUENCE and value.each is not None and value.each.kind in (Kind.NUMBER, Kind.TENSOR):
+            return True
+        if value.name in knowledge.IN_MEMORY_DATASETS or self._is_loaded_whole(dataset):
+            return True
+        if isinstance(value.definition, cst.ClassDef) and value.kind is not Kind.CLASS:
+            method = self._module.definitions.method(value.definition, "__getitem__")
+            if method is None:
+                return False
+            made = self._module.fact(Datasets).constructions(dataset)
+            return self._only_indexes(method, value.definition, made) or self._is_handful(value.definition)
+        return False
+
+    def _is_loaded_whole(self, dataset: cst.BaseExpression | None) -> bool:
+        """Whether the dataset is the content of one file: ``torch.load("items.pt")``."""
+        made = [self._module.name_of(call.func) for call in self._module.fact(Datasets).constructions(dataset)]
+        return bool(made) and all(name in ("torch.load", "numpy.load", "pickle.load", "joblib.load") for name in made)
+
+    def _is_handful(self, definition: cst.ClassDef) -> bool:
+        """Whether the class says that it has only a few items: ``def __len__(self): return 4``."""
+        method = self._module.definitions.method(definition, "__len__")
+        lengths = self._module.definitions.returns(method) if method is not None else []
+        constants = [self._module.value(item).constant for item in lengths]
+        return bool(constants) and all(isinstance(item, int) and item <= _HANDFUL for item in constants)
+
+    def _only_indexes(self, method: cst.FunctionDef, definition: cst.ClassDef, made: list[cst.Call]) -> bool:
+        indexes = any(isinstance(node, cst.Subscript) for node in self._tree.nodes_in(method.body))
+        return indexes and all(
+            self._converts(call) or self._is_small_transform(call.func, definition, made)
+            for call in self._tree.calls_in(method.body)
+        )
+
+    def _converts(self, call: cst.Call) -> bool:
+        name = self._module.name_of(call.func)
+        if name is not None:
+            return name in _CONVERTERS
+        return isinstance(call.func, cst.Attribute) and call.func.attr.value in _CONVERSIONS
+
+    def _is_small_transform(self, func: cst.BaseExpression, definition: cst.ClassDef, made: list[cst.Call]) -> bool:
+        """Whether ``func`` is a ``self.transform`` that is None, or computes little, in all datasets that are made."""
+        init = self._module.definitions.method(definition, "__init__")
+        if init is None or not is_attribute_of_self(func):
+            return False
+        kept = [binding.value for binding in self._tree.scopes[definition].attributes.get(func.attr.value, ())]
+        names = [item.value if isinstance(item, cst.Name) else "" for item in kept]
+        param = next((item for item in parameters_of(init) if [item.name.value] == names), None)
+        if param is None:
+            return False
+        given = [self._module.definitions.argument_of(call, init, param) or param.default for call in made]
+        return bool(given) and all(item is not None and self._computes_little(item) for item in given)
+
+    def _computes_little(self, function: cst.BaseExpression, depth: int = 2) -> bool:
+        """Whether ``function`` is None or a function of the program that only computes with a few numbers."""
+        value = self._module.value(function)
+        if value.kind is Kind.NONE:
+            return True
+        body = value.definition
+        if isinstance(body, cst.ClassDef):
+            body = self._module.definitions.method(body, "__init__" if value.kind is Kind.CLASS else "__call__")
+            if body is None:
+                return value.kind is Kind.CLASS
+        return (
+            body is not None
+            and value.sure
+            and all(
+                self._converts(call)
+                or (self._module.name_of(call.func) or "").startswith(_ARITHMETIC)
+                or (depth > 0 and self._computes_little(call.func, depth - 1))
+                for call in self._tree.calls_in(body.body)
+            )
+        )
