@@ -7,6 +7,8 @@ import ast
 from torchlint.rule.bindings import BindingKind
 from torchlint.rule.sketch import Sketch, called_name
 
+from ._mask_words import COPYING
+
 _ORDER = (ast.Eq, ast.NotEq, ast.Gt, ast.GtE, ast.Lt, ast.LtE)
 #: Methods of a mask that return one, and those that make one.
 _SHAPING = frozenset("view reshape flatten expand_as squeeze unsqueeze detach".split())
@@ -40,6 +42,8 @@ def _selects_both(sketch: Sketch, call: ast.Call, at: ast.stmt) -> bool:
 
 def _mask_of(sketch: Sketch, node: ast.expr, at: ast.stmt) -> ast.expr | None:
     """The mask that an expression, or a name for one, is indexed with."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in COPYING:
+        node = node.func.value
     if isinstance(node, ast.Name):
         made = (item for item in sketch.bindings(node.id, at) if item.kind is BindingKind.VALUE)
         values = ((item.value, item.statement) for item in made if isinstance(item.value, ast.Subscript))

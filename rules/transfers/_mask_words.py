@@ -7,6 +7,8 @@ from collections import Counter
 
 from torchlint.source.lexemes import behind, is_in_name
 
+#: Methods that return the same items.
+COPYING = frozenset({"detach", "clone", "float", "long", "contiguous"})
 #: An index that is a name, or a comparison.
 _INDEX = re.compile(r"\[\s*(~?\w+|[^\[\]\n:,'\"]{1,80}(?:[=!]=|[<>])[^\[\]\n:,'\"]{1,80}|[^\[\]\n:,'\"]{1,80}\))\s*\]")
 _VALUE = re.compile(r"\s{0,3}=(?!=)([^\n]*)")

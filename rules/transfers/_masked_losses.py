@@ -16,6 +16,7 @@ from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
 from ._host_reads import HostReads
+from ._mask_words import COPYING
 
 #: Losses of one number per item, by the last part of their function or class.
 _BY_ITEM = frozenset(
@@ -28,8 +29,6 @@ _BY_CLASS = frozenset({"cross_entropy", "nll_loss", "CrossEntropyLoss", "NLLLoss
 #: Methods that compare tensors or make masks of them.
 _COMPARES = frozenset({"eq", "ne", "gt", "ge", "lt", "le", "bool", "isfinite", "isnan", "logical_and", "logical_not"})
 _COMPARING = frozenset(f"torch.{name}" for name in (*_COMPARES - {"bool"}, "logical_or"))
-#: Methods that give the same items.
-_COPIES = frozenset({"detach", "clone", "float", "long", "contiguous"})
 #: A reshape to rows of classes.
 _ROWS = re.compile(r"\.(view|reshape)\(\s*-\s*1\s*,[^()]*(\([^()]*\))?[^()]*\)|\.flatten\(0, *1\)")
 _DEPTH = 3
@@ -108,7 +107,7 @@ class MaskedLosses:
 
     def _selection(self, node: cst.BaseExpression) -> cst.Subscript | None:
         """``logits[mask]``, also where it was stored in a name, and ``labels[mask].detach()``."""
-        while isinstance(node, cst.Call) and called_name(node) in _COPIES and isinstance(node.func, cst.Attribute):
+        while isinstance(node, cst.Call) and called_name(node) in COPYING and isinstance(node.func, cst.Attribute):
             node = node.func.value
         if isinstance(node, cst.Subscript):
             return node
