@@ -33,7 +33,7 @@ class IndirectMoves(ForestFact):
     def _casts(self) -> Iterator[Move]:
         for call in self._module.methods("to", "type", "type_as"):
             assert isinstance(call.func, cst.Attribute)
-            if len(call.args) == 1 and call.args[0].keyword is None and self._gives_cuda(call, call.func.attr.value):
+            if len(call.args) == 1 and call.args[0].keyword is None and self._gives_cuda(call, call.func):
                 if not self._is_self_test(call) and not self._is_traced(call):
                     yield Move(call, call.func.value, None, Device.CUDA)
 
@@ -58,14 +58,21 @@ class IndirectMoves(ForestFact):
         lines = map(self._module.line, range(max(row - 1, 1), row + 1))
         return any("trace" in comment for line in lines for comment in comments_in(line))
 
-    def _gives_cuda(self, call: cst.Call, method: str) -> bool:
-        given, targets = call.args[0].value, self._module.fact(TensorTargets)
-        if method == "type":
+    def _gives_cuda(self, call: cst.Call, func: cst.Attribute) -> bool:
+        given = call.args[0].value
+        if func.attr.value == "type":
             value = self._module.value(given)
             return value.kind is not Kind.TENSOR and value.device is Device.CUDA
-        if method == "to" and (self._module.fact(Placement).is_device(given) or not targets.is_tensor(given)):
+        if func.attr.value == "to" and not self._takes_tensor(given, func.value):
             return False
-        return targets.is_on_cuda(given, call)
+        return self._module.fact(TensorTargets).is_on_cuda(given, call)
+
+    def _takes_tensor(self, given: cst.BaseExpression, moved: cst.BaseExpression) -> bool:
+        """Whether ``moved.to(given)`` gives a new tensor the dtype and device of another one."""
+        placement = self._module.fact(Placement)
+        if placement.is_device(given) or placement.new_on_host(moved) is None:
+            return False
+        return self._module.fact(TensorTargets).is_tensor(given)
 
     # -- functions
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import libcst as cst
 
@@ -29,6 +30,7 @@ class TensorTargets(ForestFact):
 
     def __init__(self, module: Forest) -> None:
         self._module = module
+        self._of_name: dict[str, set[object]] = {}
 
     def is_tensor(self, node: cst.BaseExpression) -> bool:
         """Whether what ``x.to`` accepts is a tensor and neither a device nor a dtype.
@@ -38,24 +40,22 @@ class TensorTargets(ForestFact):
         value = self._module.value(node)
         if value.sure and value:
             return value.kind in (Kind.TENSOR, Kind.BATCH)
-        name = dotted_name(node)
-        if name is None:
-            return False
-        function = self._module.function_of(node)
-        last = name.rpartition(".")[2]
-        uses: list[cst.BaseExpression] = []
         if isinstance(node, cst.Name):
-            bindings = self._module.names.bindings(node)
-            uses += [
-                use for use in self._module.tree.names.get(last, ()) if self._module.names.bindings(use) == bindings
-            ]
-        elif function is not None:
-            uses += [
-                use
-                for use in self._module.tree.nodes_in(function)
-                if isinstance(use, cst.Attribute) and use.attr.value == last and dotted_name(use) == name
-            ]
-        return any(map(self._is_used_as_tensor, uses))
+            return self._module.names.home_of(node) in self._homes(node.value)
+        return (dotted_name(node), self._module.function_of(node)) in self._attributes
+
+    def _homes(self, name: str) -> set[object]:
+        """The scopes whose variable of this name is used as a tensor."""
+        if name not in self._of_name:
+            uses = self._module.tree.names.get(name, ())
+            self._of_name[name] = {self._module.names.home_of(use) for use in uses if self._is_used_as_tensor(use)}
+        return self._of_name[name]
+
+    @cached_property
+    def _attributes(self) -> set[tuple[str | None, cst.FunctionDef | None]]:
+        """The attributes that are used as tensors, by their dotted names and the functions that use them."""
+        uses = filter(self._is_used_as_tensor, self._module.tree.attributes)
+        return {(name, self._module.function_of(use)) for use in uses if (name := dotted_name(use)) is not None}
 
     def _is_used_as_tensor(self, use: cst.BaseExpression) -> bool:
         parent = self._module.tree.parent(use)
