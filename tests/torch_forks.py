@@ -44,11 +44,8 @@ def compute(
 
 def _compute(side: str, size: float, result: str, compare_with: str, again: bool) -> dict[str, Any]:
     """In the process."""
-    import torch
-
     from torchlint.measure.worker import Worker
 
-    torch.set_num_threads(1)  # several on a busy machine wait for each other
     one = Worker(importlib.import_module(side))
     one.prepare("cpu", size)
     first = one.first(result)

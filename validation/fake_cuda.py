@@ -82,6 +82,8 @@ class FakeCuda(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        if function is torch.ops.prim.device.default:  # torch's C++ code asks it several times for each operation
+            return args[0].fake_device
         kwargs = kwargs or {}
         tensors = _tensors((args, kwargs))
         if not any(isinstance(tensor, FakeTensor) for tensor in tensors):

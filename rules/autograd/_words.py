@@ -6,7 +6,7 @@ import re
 _SIGNS = (
     *(".eval()", ".train(False", "volatile=True", "volatile = True", "DataLoader("),
     *("loader:", "loader)", "loader,", "oaders[", "_action("),
-    re.compile(r"def (?:_?eval|test|val[_(]|validate\(|validation|_?predict|infer|act\()"),
+    re.compile(r"def (?:_?eval|test|val[_(]|validate[_(]|validation|_?predict|infer|act\()"),
 )
 #: ... and names that mean it in a script, and possibly in a library.
 _NAMES = (

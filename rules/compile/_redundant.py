@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -28,11 +28,11 @@ class Redundant(ForestFact):
         self._execution = module.fact(Execution)
         self._coverage = module.fact(Coverage)
 
-    def pairs(self) -> Iterator[tuple[Compile, Compile]]:
-        """The compiles that run only inside another one, each with the outer compile."""
+    def pairs(self, sites: Sequence[Compile]) -> Iterator[tuple[Compile, Compile]]:
+        """Those of ``sites`` that run only inside another compile, each with the outer compile."""
         if len(self._execution.sites) < 2:
             return
-        for site in self._execution.sites:
+        for site in sites:
             outer = self._outer(site)
             if outer is not None:
                 yield site, outer

@@ -79,7 +79,7 @@ class CompileInHotPath(Rule):
 
         moved: list[_Moved] = []
         for site in module.fact(CompileSites).for_speed:
-            if site.in_place:
+            if site.in_place or not module.is_own(site.node):
                 continue
             place = repeated(module, site)
             if place is None:

@@ -70,9 +70,10 @@ class FragmentedCompile(Rule):
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._fragments import fragments
         from ._redundant import Redundant
+        from ._sites import CompileSites
 
         least = module.option(self.name, "layers")
-        covered = {inner for inner, _ in module.fact(Redundant).pairs()}
+        covered = {inner for inner, _ in module.fact(Redundant).pairs(module.fact(CompileSites).for_speed)}
         for site, count in fragments(module, least if isinstance(least, int) else 8):
             if site in covered:
                 continue

@@ -81,8 +81,10 @@ class NestedCompile(Rule):
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._redundant import Redundant
+        from ._sites import CompileSites
 
-        for inner, outer in module.fact(Redundant).pairs():
+        sites = [site for site in module.fact(CompileSites).for_speed if module.is_own(site.node)]
+        for inner, outer in module.fact(Redundant).pairs(sites):
             lost = [f"`{_code(module, item)}`" for item in inner.options if _name(item) in _SETTINGS]
             changes = _change(module, inner, outer)
             yield self.diagnostic(

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection
 
 from torchlint.rule.bindings import Function
-from torchlint.rule.sketch import Sketch, called_name
+from torchlint.rule.sketch import Sketch, called_name, root_of
 
 from ._sample_words import ONE_BY_ONE
 
@@ -18,8 +18,8 @@ _SAME = frozenset(
     "div div_ sub sub_ mul mul_ add add_ clamp clamp_ astype copy "
     "Variable from_numpy tensor as_tensor FloatTensor ascontiguousarray".split()
 )
-#: Modules that contain no networks, and methods of lists.
-_LIBRARIES = frozenset({"torch", "np", "numpy", "math", "os"})
+#: Packages that contain functions and classes, but no networks; methods of lists.
+_LIBRARIES = frozenset({"torch", "numpy", "math", "os", "time", "random", "re", "json", "logging"})
 _OF_LISTS = frozenset({"append", "extend", "insert"})
 
 
@@ -48,10 +48,7 @@ def _may_be_called(sketch: Sketch, function: Function, statements: Collection[as
 
 def _is_one_by_one(call: ast.Call) -> bool:
     """Whether a call shows that samples arrive one by one."""
-    owner: ast.expr = call.func
-    while isinstance(owner, ast.Attribute):
-        owner = owner.value
-    return isinstance(owner, ast.Name) and ONE_BY_ONE.match(called_name(call)) is not None
+    return bool(root_of(call.func)) and ONE_BY_ONE.match(called_name(call)) is not None
 
 
 def _runs_single(sketch: Sketch, body: Collection[ast.stmt]) -> bool:
@@ -60,10 +57,8 @@ def _runs_single(sketch: Sketch, body: Collection[ast.stmt]) -> bool:
 
 
 def _is_run(sketch: Sketch, call: ast.Call, body: Collection[ast.stmt]) -> bool:
-    root = call.func
-    while isinstance(root, ast.Attribute):
-        root = root.value
-    if isinstance(root, ast.Name) and root.id in _LIBRARIES:
+    packages = sketch.packages(root_of(call.func))
+    if packages and packages <= _LIBRARIES:
         return False
     if isinstance(call.func, ast.Attribute):
         if call.func.attr == "generate":

@@ -64,22 +64,24 @@ class Samples(ForestFact):
         self._has_images, self._has_texts = runs_on_images(module.text), runs_on_texts(module.text)
         self._callers: dict[cst.CSTNode, list[tuple[cst.Call, cst.For]]] = {}
 
+    def loops_in(self, root: cst.CSTNode) -> list[SampleLoop]:
+        """The loops whose calls in a file run a network, or a pipeline, on one sample at a time."""
+        if not any(map(self._loop_of, self._tree.calls_in(root))):
+            return []
+        return [item for item in self._loops if self._tree.root_of(item.call) is root]
+
     @cached_property
-    def loops(self) -> list[SampleLoop]:
-        """The loops that run a network, or a pipeline, on one sample at a time; each loop once."""
+    def _loops(self) -> list[SampleLoop]:
+        """All such loops, each with its first call."""
         found: dict[cst.CSTNode, SampleLoop] = {}
-        for call in self._tree.calls:
-            if self._module.fact(Networks).is_of_library(call):
-                continue
-            item = self._loop_of(call)
-            if item is not None:
-                found.setdefault(item.loop, item)
+        for item in filter(None, map(self._loop_of, self._tree.calls)):
+            found.setdefault(item.loop, item)
         return list(found.values())
 
     def _loop_of(self, call: cst.Call) -> SampleLoop | None:
         """The loop around ``call``, or around the calls of the function that contains it."""
         given = next((item.value for item in call.args if item.star != "*"), None)
-        if given is None:
+        if given is None or self._module.fact(Networks).is_of_library(call):
             return None
         around = next((item.node for item in self._module.fact(Loops).around(call)), None)
         if around is not None:

@@ -17,7 +17,8 @@ _SHOWING = frozenset({"tqdm", "trange", "track"})
 def may_read_elements(sketch: Sketch) -> bool:
     """Whether a loop or comprehension of a function reads a number from each element of what may be a tensor."""
     for statement in sketch.containing(".item()", "float(", "int("):
-        if sketch.function_of(statement) is None:
+        function = sketch.function_of(statement)
+        if function is None or function.name == "__init__":
             continue  # it runs once
         elements = [element for call in sketch.calls(statement) if (element := _read_by(call)) is not None]
         if not elements:
@@ -25,7 +26,7 @@ def may_read_elements(sketch: Sketch) -> bool:
         for name, over in _loops(sketch, statement):
             for element in elements:
                 tensor = _tensor_of(element, name, over)
-                if tensor is not None and may_be_tensor(sketch, tensor, statement):
+                if tensor is not None and not _is_linspace(tensor) and may_be_tensor(sketch, tensor, statement):
                     return True
     return False
 
@@ -36,6 +37,14 @@ def _read_by(call: ast.Call) -> ast.expr | None:
         return call.func.value if call.func.attr == "item" and not call.args else None
     is_read = isinstance(call.func, ast.Name) and len(call.args) == 1 and not call.keywords
     return call.args[0] if is_read else None
+
+
+def _is_linspace(node: ast.expr) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and ast.unparse(node.func) == "torch.linspace"
+    )
 
 
 def _loops(sketch: Sketch, statement: ast.stmt) -> Iterator[tuple[str, ast.expr]]:

@@ -14,7 +14,7 @@ from torchlint.model.data.creation import (
     ROUNDED,
     SAME_EVERYWHERE,
 )
-from torchlint.rule.sketch import Sketch
+from torchlint.rule.sketch import Sketch, root_of
 
 _FACTORIES = EXACT | ROUNDED | DRAWN
 #: Keywords with which a factory makes a tensor elsewhere, or one that must be on the host.
@@ -63,16 +63,7 @@ def _given(sketch: Sketch) -> Iterator[tuple[ast.stmt, ast.expr]]:
 
 def _may_be_elsewhere(sketch: Sketch, func: ast.expr) -> bool:
     """Whether a function may be one of another file that is analysed with this one."""
-    if sketch.alone:
-        return False
-    while isinstance(func, ast.Attribute):
-        func = func.value
-    if not isinstance(func, ast.Name):
-        return True
-    found = [item.statement for item in sketch.all_bindings(func.id)]
-    names = [item.name for node in found if isinstance(node, ast.Import) for item in node.names]
-    names += [node.module or "" for node in found if isinstance(node, ast.ImportFrom) and not node.level]
-    return len(names) < len(found) or not all(name.partition(".")[0] == "torch" for name in names)
+    return not sketch.alone and sketch.packages(root_of(func)) != {"torch"}
 
 
 def _may_be_created(sketch: Sketch, statement: ast.stmt, moved: ast.expr) -> bool:

@@ -80,10 +80,33 @@ class NormReads:
     def _is_total(self, call: cst.Call) -> bool:
         """Whether the number is added up or put in a list; with a name for each, it is a record of layers."""
         statement = self._tree.statement_of(call)
+        if isinstance(statement, cst.Assign) and statement.value is call and len(statement.targets) == 1:
+            return any(map(self._is_collected, self._uses_of(statement)))
+        return self._is_collected(call)
+
+    def _uses_of(self, statement: cst.Assign) -> list[cst.Name]:
+        """The uses of the one variable that a statement assigns."""
+        target = statement.targets[0].target
+        if not isinstance(target, cst.Name):
+            return []
+        return [
+            use
+            for use in self._tree.names.get(target.value, ())
+            if any(binding.node is statement for binding in self._module.values.reaching.of(use))
+        ]
+
+    def _is_collected(self, number: cst.BaseExpression) -> bool:
+        """``total += number ** 2``, ``norms.append(number)``, ``meter.update(number)``."""
+        statement = self._tree.statement_of(number)
         if isinstance(statement, cst.AugAssign):
             return isinstance(statement.target, (cst.Name, cst.Attribute))
         made = statement.value if isinstance(statement, cst.Expr) else None
-        return isinstance(made, cst.Call) and called_name(made) == "append" and made.args[0].value is call
+        return (
+            isinstance(made, cst.Call)
+            and called_name(made) in ("append", "update")
+            and len(made.args) > 0
+            and made.args[0].value is number
+        )
 
     def _is_called_elsewhere(self, loop: cst.For) -> bool:
         function = self._module.function_of(loop)

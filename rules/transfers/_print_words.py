@@ -11,17 +11,20 @@ _SINKS = (
     *("set_description_str(", "add_scalar(", "add_scalars(", "log_metric(", "log_metrics(", "log_value("),
     *("wandb.log(", "tqdm.write("),
 )
-#: What losses and outputs of networks are called, if it is neither called nor read.
+#: Methods that reduce a tensor to one number.
+REDUCTIONS = ("mean", "sum", "max", "min", "norm", "std", "var")
+#: What losses and outputs of networks are called, if it is neither called nor read; and reductions.
 _TENSOR = re.compile(
     r"\b\w*(?:loss|cost|err|logit|out|pred|score|energy|nll|elbo|objective|kl|penalty|reg)\w*(?:\[[^\]\n]{1,40}\])?"
-    r"(?!\w|\(|\.item|\.shape|\.size|\.avg|\.update)",
+    r"(?!\w|\(|\.item|\.shape|\.size|\.avg|\.update)"
+    rf"|\.(?:{'|'.join(REDUCTIONS)})\(\)(?!\.item)",
     re.IGNORECASE,
 )
 _REACH = 600  #: characters of the arguments
 
 
 def shows_tensor(text: str) -> bool:
-    """Whether a call such as ``print`` in a block may be given a loss or an output."""
+    """Whether a call such as ``print`` in a block may be given a loss, an output or a reduction."""
     return any(not is_in_name(text, at) and _is_given_tensor(text, at) for at in places(text, *_SINKS))
 
 

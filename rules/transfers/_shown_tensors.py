@@ -10,11 +10,13 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.semantics.value import Device, Role
-from torchlint.model.syntax.dotted import dotted_name, last_name
+from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
 from ._host_reads import HostReads
+from ._print_words import REDUCTIONS
 
 #: Methods of progress bars and writers of TensorBoard that read the tensors that they are given.
 _SHOWING = frozenset(
@@ -111,7 +113,7 @@ class ShownTensors:
         return None
 
     def _is_on_gpu(self, node: cst.BaseExpression) -> bool:
-        """Whether ``node`` is the loss of the step or an output of its network, and still on the device."""
+        """Whether ``node`` is the loss, an output of the network or the mean of one, and still on the device."""
         bare = node
         while True:
             if isinstance(bare, cst.Attribute) and bare.attr.value == "data":
@@ -127,13 +129,19 @@ class ShownTensors:
                 break
         if isinstance(bare, cst.BinaryOperation):
             return any(map(self._is_on_gpu, (bare.left, bare.right)))
-        if dotted_name(bare) is None or self._may_be_number(bare):
+        is_reduced = self._is_reduction(node)
+        if (dotted_name(bare) is None and not is_reduced) or self._may_be_number(bare):
             return False
         value = self._module.value(bare)
         if value.device is Device.CPU or (value.sure and value.kind in (Kind.NUMBER, Kind.ARRAY, Kind.STRING)):
             return False
         is_output = value.kind is Kind.TENSOR and value.sure and value.role in (Role.OUTPUT, Role.LOSS)
-        return (self._reads.is_loss(bare) or is_output) and self._reads.is_tensor_of_step(bare)
+        return (self._reads.is_loss(bare) or is_output or is_reduced) and self._reads.is_tensor_of_step(bare)
+
+    def _is_reduction(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` reduces what is certainly a tensor to one number: ``x.mean()``."""
+        reduces = isinstance(node, cst.Call) and not node.args and called_name(node) in REDUCTIONS
+        return reduces and self._module.fact(TensorForms).is_tensor(node)
 
     def _may_be_number(self, node: cst.BaseExpression) -> bool:
         """Whether the value of a variable is a number on some path: ``loss = loss.item()``."""

@@ -15,7 +15,8 @@ class TensorPrintInLoop(Rule):
     """A GPU tensor that is printed or logged at every training step waits for the GPU.
 
     ## What it does
-    Flags the loss of a training step, or an output of its network, at every step in
+    Flags the loss of a training step, an output of its network, or a mean, sum, norm, maximum or minimum of what is
+    computed from them, at every step in
 
     - `print` and `logging`, also in an f-string, a `%` format or `str.format`;
     - the progress bar of `tqdm`: `set_postfix`, `set_description`;

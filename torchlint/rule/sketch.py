@@ -199,6 +199,21 @@ class Sketch:
                     found.setdefault(part.target.id, []).append(item)
         return found
 
+    def packages(self, name: str) -> set[str]:
+        """The top-level packages that imports of a name take it from; "" for one of the project, or another binding."""
+        found: set[str] = set()
+        for node in (item.statement for item in self.all_bindings(name)):
+            if isinstance(node, ast.Import):
+                found |= {
+                    item.name.partition(".")[0]
+                    for item in node.names
+                    if name in (item.asname, item.name.partition(".")[0])
+                }
+            else:
+                module = node.module if isinstance(node, ast.ImportFrom) and not node.level else None
+                found.add((module or "").partition(".")[0])
+        return found
+
     def may_be(self, node: ast.AST, names: Collection[str]) -> bool:
         """Whether the last part of a dotted name, or what the file gives a name from, is one of some names."""
         if isinstance(node, ast.Attribute):
@@ -219,6 +234,13 @@ class Sketch:
                 elif isinstance(value, ast.Name):
                     found.setdefault(name, set()).update((value.id, *found.get(value.id, ())))
         return found
+
+
+def root_of(node: ast.expr) -> str:
+    """``a`` of ``a.b.c``; empty for other expressions."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def called_name(call: ast.Call) -> str:

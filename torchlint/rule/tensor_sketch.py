@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import sys
 
 from torchlint.rule.bindings import FUNCTIONS, BindingKind, Bound, Function
-from torchlint.rule.sketch import Sketch
+from torchlint.rule.sketch import Sketch, called_name, root_of
 
 #: Builtin functions whose result is not a tensor and contains none.
 _PLAIN = frozenset(
@@ -24,10 +26,12 @@ _TENSORS = frozenset(
     {"Tensor", "Parameter", "Variable", "Buffer"}
     | {f"{name}Tensor" for name in "Bool Byte Char Double Float Half Int Long Short BFloat16".split()}
 )
-#: Modules whose functions return arrays, numbers and texts.
-_MODULES = frozenset({"np", "numpy", "math", "os", "re", "json", "random"})
+#: Packages that belong to no project.
+_PACKAGES = sys.stdlib_module_names | {"numpy", "scipy", "cv2", "PIL", "tqdm"}
+_BUILTINS = frozenset(dir(builtins))
 _PROPERTIES = frozenset({"data", "T", "mT", "grad", "real", "imag"})
-_DEPTH = 12
+#: The maximum number of expressions that are looked at.
+_LIMIT = 400
 
 
 def may_be_tensor(sketch: Sketch, node: ast.expr, at: ast.stmt) -> bool:
@@ -47,7 +51,7 @@ class _Expressions:
         if node is None or (node, inside) in self._seen:
             return False
         self._seen.add((node, inside))
-        if len(self._seen) > 400:
+        if len(self._seen) > _LIMIT:
             return True
         if isinstance(node, ast.Name):
             return self._name(node.id, at, inside)
@@ -142,33 +146,34 @@ class _Expressions:
         return any(self._bound(item, node.attr, inside) for item in stored if item.kind is not BindingKind.PARAMETER)
 
     def _call(self, node: ast.Call, at: ast.stmt, inside: bool) -> bool:
-        func = node.func
-        name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+        func, name = node.func, called_name(node)
         own = [item.statement for item in self._sketch.all_bindings(name) if isinstance(item.statement, FUNCTIONS)]
         if any(self._returns(function, inside) for function in own):
             return True
+        packages = self._sketch.packages(root_of(func))
+        if packages and "" not in packages:
+            is_outside = self._sketch.alone or packages <= _PACKAGES
+            return "torch" in packages or not is_outside or self._any_may_be(node.args, at, inside)  # `tqdm(x)`
         if isinstance(func, ast.Name):
-            if name in _PLAIN:
-                return False
-            if not self._sketch.bindings(name, at):  # a builtin function
-                inside = inside or name not in _COPYING
-                return any(self.may_be(item, at, inside=inside) for item in node.args)
-            return not own and not self._is_unknown(name)
+            return self._is_named_tensor(node, func.id, at, inside, is_own=bool(own))
         if not isinstance(func, ast.Attribute) or name in _RUNNING:
             return True
         if name in _NUMBERS:
             return False
-        root = _root(func)
-        if root in _MODULES:
-            return False
-        if (self._is_import(root) and not self._is_unknown(root)) or not self._sketch.alone:
-            return True
-        if self._sketch.all_bindings(f".{name}"):  # `self.network(x)`
+        if not self._sketch.alone or self._sketch.all_bindings(f".{name}"):  # `self.network(x)`
             return True
         return self.may_be(func.value, at, inside=inside or name in _TAKING)
 
-    def _is_import(self, name: str) -> bool:
-        return any(isinstance(item.statement, (ast.Import, ast.ImportFrom)) for item in self._sketch.all_bindings(name))
+    def _is_named_tensor(self, node: ast.Call, name: str, at: ast.stmt, inside: bool, *, is_own: bool) -> bool:
+        """Whether a call of a name that is not imported from a library may return a tensor."""
+        if not self._sketch.bindings(name, at):
+            if name not in _BUILTINS:
+                return True  # from a star import
+            return name not in _PLAIN and self._any_may_be(node.args, at, inside or name not in _COPYING)
+        return not is_own and not self._is_unknown(name)
+
+    def _any_may_be(self, nodes: list[ast.expr], at: ast.stmt, inside: bool) -> bool:
+        return any(self.may_be(item, at, inside=inside) for item in nodes)
 
     def _is_unknown(self, name: str) -> bool:
         """Whether a name is imported from another file of the project, of which nothing is known."""
@@ -183,9 +188,3 @@ class _Expressions:
             if isinstance(statement, ast.Expr) and isinstance(statement.value, (ast.Yield, ast.YieldFrom)):
                 return True
         return False
-
-
-def _root(node: ast.expr) -> str:
-    while isinstance(node, (ast.Attribute, ast.Call, ast.Subscript)):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return node.id if isinstance(node, ast.Name) else ""

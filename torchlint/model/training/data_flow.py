@@ -34,7 +34,10 @@ class DataFlow(ForestFact):
         self._dispatch = module.fact(Dispatch)
 
     def data_parts(self, expression: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """``expression`` and the parts of it that give it data: not the function or network that a call runs."""
+        """``expression`` and the parts of it that give it data: not the function or network that a call runs.
+
+        What a comprehension iterates over gives it data by the names that it binds.
+        """
         tree = self._tree
         nodes = tree.nodes_in(expression)
         offset = tree.index(expression)
@@ -42,7 +45,8 @@ class DataFlow(ForestFact):
         while position < len(nodes):
             part = nodes[position]
             parent = tree.parent(part) if position else None
-            if isinstance(parent, cst.Call) and parent.func is part and self._is_callee(part):
+            is_callee = isinstance(parent, cst.Call) and parent.func is part and self._is_callee(part)
+            if is_callee or (isinstance(part, cst.CompFor) and position):
                 position = tree.last(part) - offset + 1
                 continue
             yield part

@@ -356,6 +356,8 @@ class Inference:
         text = dotted_name(model)
         if text is None or _MOVING_TARGETS.search(text) or call in module.fact(Sampling).all:
             return None
+        if module.fact(Networks).runs_only_parts(call):
+            return None  # the layers whose mode matters may be in others
         phase = next(iter(self._evaluating_phases(call, function)), None)
         if phase is None and module.fact(Gradients).reaches_backward(call):
             return None

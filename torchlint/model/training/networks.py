@@ -19,6 +19,7 @@ class Networks(ForestFact):
 
     def __init__(self, module: Forest) -> None:
         self._module = module
+        self._running: dict[cst.FunctionDef, bool] = {}
 
     def is_forward(self, node: cst.Call) -> bool:
         """Whether ``node`` runs a network: `model(x)`, `self.model.forward(x)`; not a criterion or a container."""
@@ -86,19 +87,40 @@ class Networks(ForestFact):
     def _is_run_by_method(self, func: cst.Attribute) -> bool:
         """Whether ``func`` is a method by which its class, a network of the file, is run: ``model.infer``.
 
-        The network may be of one of several classes, all of which are run by it.
+        The network may be of one of several classes, all of which are run by it; ``model.forward_masks`` says so.
         """
-        if func.attr.value not in knowledge.RUNNING_METHODS:
+        name = func.attr.value
+        if dotted_name(func.value) == "self" or not (name in knowledge.RUNNING_METHODS or name.startswith("forward_")):
             return False
         owner = self._module.value(func.value)
-        if owner.kind is not Kind.MODULE or dotted_name(func.value) == "self":
-            return False
+        if owner.kind is not Kind.MODULE or name.startswith("forward_"):
+            return owner.kind is Kind.MODULE
         definitions = self._module.definitions
         classes = definitions.classes_of(owner, self._module.values) if owner.definition is None else [owner.definition]
-        methods = [definitions.method(item, func.attr.value) for item in classes]
+        methods = [definitions.method(item, name) for item in classes]
         return bool(methods) and all(method is not None and self._runs_itself(method) for method in methods)
 
+    def runs_only_parts(self, call: cst.Call) -> bool:
+        """Whether ``call`` is of a method that runs no layer, only methods of parts: ``self.diffusion.sample(z)``."""
+        func = call.func
+        if not isinstance(func, cst.Attribute) or self.network_of(call) is func:
+            return False
+        if func.attr.value in (*knowledge.ENCODING_METHODS, "forward"):
+            return False
+        definitions = self._module.definitions.called(call, self._module.values)
+        return any(isinstance(item, cst.FunctionDef) and not self._runs_directly(item) for item in definitions)
+
     def _runs_itself(self, method: cst.FunctionDef) -> bool:
+        """Whether a method of a network runs it, or a part of it: ``self.decoder(z)``, ``self.diffusion.sample(z)``."""
+        if method not in self._running:
+            self._running[method] = False  # it may call itself
+            self._running[method] = self._runs_directly(method) or any(
+                isinstance(call.func, cst.Attribute) and self._is_run_by_method(call.func)
+                for call in self._module.tree.calls_in(method.body)
+            )
+        return self._running[method]
+
+    def _runs_directly(self, method: cst.FunctionDef) -> bool:
         return any(
             self.is_forward(call) or dotted_name(call.func) == "self"
             for call in self._module.tree.calls_in(method.body)

@@ -16,7 +16,9 @@ _LIKELIHOOD = re.compile(r"log_?p|prob_?log|logprob|entropy|saved|value", re.IGN
 #: Their functions want no gradient of what they are given.
 _READING_LIBRARIES = frozenset({"builtins", "torch", "torchvision", "numpy", "matplotlib", "cv2", "PIL"})
 _DETACHED = frozenset({"data", "detach", "detach_"})
-_SHOWN = ("save_image", "imsave", "imwrite", "imshow", "make_grid", "tensor2im")
+_SHOWN = frozenset(
+    "save_image imsave imwrite imshow make_grid tensor2im add_image add_images add_mesh add_video add_audio".split()
+)
 
 
 class OutputUses:
