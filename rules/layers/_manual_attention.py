@@ -12,14 +12,10 @@ from torchlint.model.module import Module
 from torchlint.model.syntax.dotted import called_name, dotted_name, last_part
 from torchlint.model.syntax.scopes import Binding
 
-from ._product_sketch import SAME
+from ._product_sketch import MASK, SAME, SCALE
 
 _SOFTMAX = ("torch.softmax", "torch.nn.functional.softmax", "torch.special.softmax")
 _PRODUCTS = frozenset({"torch.matmul", "torch.bmm"})
-_MASK = re.compile(r"mask|causal|\bpad", re.IGNORECASE)
-_SCALE = re.compile(
-    r"(?<!logit_)scale|sqrt|\bd_?k\b|dim\b|\*\* ?\(? ?-|^\(?[\d./ *-]+\)?$|head_size|channels?\b|norm_fact"
-)
 _DEPTH = 12
 #: Ends of the source of a call that swaps the last two dimensions.
 _SWAP = re.compile(r"\.(transpose\((-2, ?-1|-1, ?-2|2, ?3|3, ?2|1, ?2|2, ?1)\)|permute\((0, ?2, ?1|0, ?1, ?3, ?2)\))")
@@ -114,7 +110,7 @@ class ManualAttention:
             if method in ("masked_fill", "masked_fill_"):
                 found.masked = True
             elif method in ("mul", "div", "mul_", "div_"):
-                if not (node.args and _SCALE.search(self._module.code(node.args[0].value))):
+                if not (node.args and SCALE.search(self._module.code(node.args[0].value))):
                     return None
             elif method not in SAME:
                 return None
@@ -162,19 +158,19 @@ class ManualAttention:
         text = self._module.code(statement.value)
         if isinstance(statement.operator, cst.AddAssign):
             found.masked = True
-            return _MASK.search(text) is not None
-        return isinstance(statement.operator, (cst.MultiplyAssign, cst.DivideAssign)) and bool(_SCALE.search(text))
+            return MASK.search(text) is not None
+        return isinstance(statement.operator, (cst.MultiplyAssign, cst.DivideAssign)) and bool(SCALE.search(text))
 
     def _scaled(self, node: cst.BinaryOperation, found: Attention) -> cst.BaseExpression | None:
         """The scores of ``scores * scale``, ``scores / sqrt(d)`` and ``scores + mask``."""
         left, right = node.left, node.right
         if isinstance(node.operator, cst.Divide):
-            return left if _SCALE.search(self._module.code(right)) else None
+            return left if SCALE.search(self._module.code(right)) else None
         if isinstance(node.operator, cst.Multiply):
-            if _SCALE.search(self._module.code(right)):
+            if SCALE.search(self._module.code(right)):
                 return left
-            return right if _SCALE.search(self._module.code(left)) and not self._is_product(left) else None
-        if isinstance(node.operator, cst.Add) and _MASK.search(self._module.code(right)):
+            return right if SCALE.search(self._module.code(left)) and not self._is_product(left) else None
+        if isinstance(node.operator, cst.Add) and MASK.search(self._module.code(right)):
             found.masked = True
             return left
         return None

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from torchlint.rule.bindings import FUNCTIONS
 from torchlint.rule.sketch import Sketch, called_name, dotted_name
 
+#: What masks and factors of scores are called.
+MASK = re.compile(r"mask|causal|\bpad", re.IGNORECASE)
+SCALE = re.compile(
+    r"(?<!logit_)scale|sqrt|\bd_?k\b|dim\b|\*\* ?\(? ?-|^\(?[\d./ *-]+\)?$|head_size|channels?\b|norm_fact"
+)
 #: Methods that give the same numbers in another format.
 SAME = frozenset("to type type_as float half bfloat16 double contiguous clone".split())
+#: How many names scores and weights are followed through.
+_STEPS = 50
 _SCALING = frozenset("masked_fill masked_fill_ mul div mul_ div_".split())
 _PRODUCTS = frozenset({"matmul", "bmm", "einsum"})
 #: Attributes of the weights that may be read, and methods that may swap their dimensions.
@@ -20,7 +28,7 @@ def may_attend(sketch: Sketch) -> bool:
     """Whether a softmax is of a matrix product that is only scaled and masked, and its result is only multiplied."""
     for statement in sketch.containing("oftmax"):
         for call in sketch.calls(statement):
-            if any(_may_be_product(sketch, scores, statement) for scores in _scores(call)) and not _is_kept(
+            if any(_may_be_product(sketch, scores, statement, set()) for scores in _scores(call)) and not _is_kept(
                 sketch, call, statement
             ):
                 return True
@@ -35,32 +43,87 @@ def _scores(call: ast.Call) -> Iterator[ast.expr]:
             yield call.func.value
 
 
-def _may_be_product(sketch: Sketch, node: ast.expr, at: ast.stmt) -> bool:
+def _may_be_product(sketch: Sketch, node: ast.expr, at: ast.stmt, seen: set[tuple[str, ast.stmt]]) -> bool:
     """Whether an expression may come from a matrix product by scaling and masking, as it is written."""
-    around = [above for above in sketch.around(at) if isinstance(above, FUNCTIONS)]
-    body = set(sketch.within(around[-1])) if around else None
-    seen: set[str] = set()
-    waiting = [node]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.BinOp):
-            if isinstance(node.op, ast.MatMult):
-                return True
-            waiting += [node.left, node.right]
-        elif isinstance(node, ast.Call):
-            if sketch.may_be(node.func, _PRODUCTS):
-                return True
-            if isinstance(node.func, ast.Attribute) and node.func.attr in SAME | _SCALING:
-                waiting.append(node.func.value)
-        elif isinstance(node, ast.Name) and node.id not in seen:
-            seen.add(node.id)
-            waiting += sketch.values(node.id, body)
-    return False
+    if isinstance(node, ast.BinOp):
+        if isinstance(node.op, ast.MatMult):
+            return True
+        return any(_may_be_product(sketch, inner, at, seen) for inner in _scaled(node))
+    if isinstance(node, ast.Call):
+        if sketch.may_be(node.func, _PRODUCTS):
+            return True
+        is_method = isinstance(node.func, ast.Attribute) and node.func.attr in SAME | _SCALING
+        return is_method and _may_be_product(sketch, node.func.value, at, seen)  # type: ignore[attr-defined]
+    return isinstance(node, ast.Name) and _may_be_named(sketch, node, at, seen)
 
 
-def _is_kept(sketch: Sketch, weights: ast.expr, at: ast.stmt) -> bool:
+def _scaled(node: ast.BinOp) -> Iterator[ast.expr]:
+    """The scores of ``scores * scale``, ``scores / sqrt(d)`` and ``scores + mask``."""
+    right = ast.unparse(node.right)
+    if isinstance(node.op, (ast.Mult, ast.Div)) and SCALE.search(right):
+        yield node.left
+    elif isinstance(node.op, ast.Mult) and SCALE.search(ast.unparse(node.left)):
+        yield node.right
+    elif isinstance(node.op, ast.Add) and MASK.search(right):
+        yield node.left
+
+
+def _may_be_named(sketch: Sketch, name: ast.Name, at: ast.stmt, seen: set[tuple[str, ast.stmt]]) -> bool:
+    """The same for a name: by the assignment that gives it its value for certain, or else by all of them."""
+    if (name.id, at) in seen:
+        return False
+    seen.add((name.id, at))
+    if len(seen) > _STEPS:
+        return True
+    last = _last_assignment(sketch, name.id, at)
+    if isinstance(last, ast.Assign):
+        return _may_be_product(sketch, last.value, last, seen)
+    if isinstance(last, ast.AugAssign):
+        kept = MASK if isinstance(last.op, ast.Add) else SCALE
+        return kept.search(ast.unparse(last.value)) is not None and _may_be_named(sketch, name, last, seen)
+    return any(
+        item.value is not None and _may_be_product(sketch, item.value, item.statement, seen)
+        for item in sketch.bindings(name.id, at)
+    )
+
+
+def _last_assignment(sketch: Sketch, name: str, at: ast.stmt) -> ast.Assign | ast.AugAssign | None:
+    """The assignment to a name that precedes a statement, where no other one can come between; None if unknown."""
+    for above in sketch.around(at):
+        blocks = (getattr(above, "body", []), above.orelse if isinstance(above, ast.If) else [])
+        block = next((item for item in blocks if at in item), [])
+        for before in reversed(block[: block.index(at)] if at in block else []):
+            if isinstance(before, (ast.Assign, ast.AugAssign)) and _is_only_target(before, name):
+                return before
+            if _binds(sketch, before, name) and not _may_pass_by(before):
+                return None
+        if at not in block or isinstance(above, (*FUNCTIONS, ast.ClassDef)):
+            return None
+        at = above
+    return None
+
+
+def _is_only_target(statement: ast.Assign | ast.AugAssign, name: str) -> bool:
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    return len(targets) == 1 and isinstance(targets[0], ast.Name) and targets[0].id == name
+
+
+def _binds(sketch: Sketch, statement: ast.stmt, name: str) -> bool:
+    return any(
+        isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load)
+        for inner in sketch.within(statement)
+        for node in sketch.nodes(inner)
+    )
+
+
+def _may_pass_by(statement: ast.stmt) -> bool:
+    """Whether a statement may run without the statements in it."""
+    return isinstance(statement, (ast.If, ast.For, ast.AsyncFor, ast.While)) and not statement.orelse
+
+
+def _is_kept(sketch: Sketch, weights: ast.expr, at: ast.stmt, steps: int = _STEPS) -> bool:
     """Whether the weights are certainly used other than in dropout and products: returned, stored, passed on."""
-    if not isinstance(at, (ast.Assign, ast.Return, ast.Expr)):
+    if steps == 0 or not isinstance(at, (ast.Assign, ast.Return, ast.Expr)):
         return False
     parents = {child: node for node in ast.walk(at) for child in ast.iter_child_nodes(node)}
     node: ast.AST = weights
@@ -77,7 +140,7 @@ def _is_kept(sketch: Sketch, weights: ast.expr, at: ast.stmt) -> bool:
         else:
             break
     if isinstance(above, ast.Assign) and isinstance(above.targets[0], ast.Name):
-        return _is_name_kept(sketch, above.targets[0].id, above)
+        return _is_name_kept(sketch, above.targets[0].id, above, steps - 1)
     if isinstance(above, ast.BinOp):
         return not isinstance(above.op, ast.MatMult)
     listed = isinstance(above, (ast.Tuple, ast.List))
@@ -85,7 +148,7 @@ def _is_kept(sketch: Sketch, weights: ast.expr, at: ast.stmt) -> bool:
     return not (isinstance(call, ast.Call) and sketch.may_be(call.func, _PRODUCTS))
 
 
-def _is_name_kept(sketch: Sketch, name: str, assigned: ast.stmt) -> bool:
+def _is_name_kept(sketch: Sketch, name: str, assigned: ast.stmt, steps: int) -> bool:
     """Whether the weights are used so under a name, in the statements behind the one that assigns them."""
     for statement in _behind(sketch, assigned):
         if isinstance(statement, FUNCTIONS):
@@ -96,7 +159,7 @@ def _is_name_kept(sketch: Sketch, name: str, assigned: ast.stmt) -> bool:
             stored = [use for use in uses if isinstance(use.ctx, ast.Store)]
             if any(use not in targets for use in stored):
                 return False  # as the variable of a comprehension
-            if any(_is_kept(sketch, use, inner) for use in uses if use not in stored):
+            if any(_is_kept(sketch, use, inner, steps) for use in uses if use not in stored):
                 return True
             if stored:
                 return False  # what follows may be another value
