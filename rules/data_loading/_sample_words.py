@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 
 from torchlint.rule.loop_words import is_repeated, loop_around
 from torchlint.source.lexemes import places
 
 LOOP = re.compile(r"^[ \t]*(async )?for\b", re.MULTILINE)
-#: A batch of size 1, inference, and functions that give samples the same size.
-_SINGLE = re.compile(
-    r"unsqueeze_?\((?:dim=)?0|torch\.unsqueeze\(|\[None\b|newaxis|expand_dims\(|(?:stack|array)\(\[\w{1,40}\]"
-    r"|\[(\w{1,40}) ?: ?\1 ?\+ ?1\b"
+#: A batch of size 1, by a word or by a pattern that begins with a literal.
+_INSERTED = (
+    "unsqueeze(0",
+    "unsqueeze_(0",
+    "unsqueeze(dim=0",
+    "unsqueeze_(dim=0",
+    "torch.unsqueeze(",
+    "newaxis",
+    "expand_dims(",
 )
+_SINGLE = re.compile(r"\[(?:None\b|(\w{1,40}) ?: ?\1 ?\+ ?1\b|(?:(?<=stack\(\[)|(?<=array\(\[))\w{1,40}\])")
+#: Inference, and functions that give samples the same size.
 _INFERENCE = ("no_grad", "inference_mode", ".eval(")
 _SIZES = ("esize(", "Crop(", "crop(", "etterbox(", "Image.new(", "DataLoader")
-#: A loop over the rows of a tensor or array.
-_OVER_ROWS = re.compile(r"\bfor [^\n]{0,120}(?:\.size\(0\)|\.shape\[0\])")
+#: The number of rows of a tensor or array, and a loop before it in the same line.
+_ROWS = (".size(0)", ".shape[0]")
+_FOR = re.compile(r"\bfor ")
+_BEFORE = 124  #: characters from the loop to the number of rows
 #: A row, or a slice of one row; `dict[str, int]` is a type.
 _ROW = re.compile(
-    r"\w\[(?!(?:None|int|str|bool|float|torch|dict|list|tuple)\b)[a-z]\w{0,39}, ?[\w:]"
-    r"|\[(\w{1,40}) ?: ?\1 ?\+ ?1\b"
+    r"\[(?:(?<=\w\[)(?!(?:None|int|str|bool|float|torch|dict|list|tuple)\b)[a-z]\w{0,39}, ?[\w:]"
+    r"|(\w{1,40}) ?: ?\1 ?\+ ?1\b)"
 )
 #: Functions that read an image, which may be passed to a function of another file.
 _READING = ("Image.open(", "imread(")
-#: `pipeline` of transformers
+#: `pipeline` of transformers; a pattern that begins with a literal is quick.
 _PIPELINE = re.compile(
-    r"transformers\.pipeline\(|import transformers +as\b"
-    r"|from transformers(?:\.\w+)* import *(?:\([^)]{0,1000}\bpipeline\b|[^\n(]*\bpipeline\b|\*)"
+    r"transformers(?:\.pipeline\(|(?<=import transformers) +as\b"
+    r"|(?<=from transformers)(?:\.\w+)* import *(?:\([^)]{0,1000}\bpipeline\b|[^\n(]*\bpipeline\b|\*))"
 )
 
 #: Calls that show that samples arrive one by one, or that single samples are measured or shown.
@@ -41,16 +51,21 @@ def runs_on_images(text: str) -> bool:
     """Whether a text may run a network on one image, and give all images the same size."""
     return (
         any(word in text for word in _INFERENCE)
-        and _SINGLE.search(text) is not None
+        and (any(word in text for word in _INSERTED) or _SINGLE.search(text) is not None)
         and (any(word in text for word in _SIZES) or ("torch.stack(" in text and ".eval(" in text) or _takes_rows(text))
     )
 
 
 def _takes_rows(text: str) -> bool:
     """Whether a loop takes the rows of a tensor or array one by one."""
-    if _OVER_ROWS.search(text) is not None:
+    if any(_is_looped(text, at) for at in places(text, *_ROWS)):
         return True
     return any(loop_around(text, found.start()) is not None for found in _ROW.finditer(text))
+
+
+def _is_looped(text: str, at: int) -> bool:
+    """Whether a loop, or a comprehension, begins before a place in the same line."""
+    return _FOR.search(text, max(text.rfind("\n", 0, at) + 1, at - _BEFORE), at) is not None
 
 
 def runs_on_texts(text: str) -> bool:
@@ -66,8 +81,8 @@ def runs_repeatedly(text: str) -> bool:
     """Whether a text makes batches of size 1 or generates text in a loop, or in a function that a loop calls."""
     if _runs_pipeline(text):
         return True
-    singles = (found.start() for found in _SINGLE.finditer(text)) if runs_on_images(text) else ()
-    return any(is_repeated(text, at) for at in singles) or (
+    singles = chain(places(text, *_INSERTED), (found.start() for found in _SINGLE.finditer(text)))
+    return (runs_on_images(text) and any(is_repeated(text, at) for at in singles)) or (
         runs_on_texts(text) and any(is_repeated(text, at) for at in places(text, ".generate("))
     )
 

@@ -60,13 +60,14 @@ class PerSampleInference(Rule):
     code = "TL111"
     name = "per-sample-inference"
     default = Default.INFO
-    words = (LOOP,)
+    words = ("for",)
     demo = ("GPU",)
 
     @classmethod
     def may_concern(cls, text: str) -> bool:
         """Whether a file may contain a loop over samples, or a function that takes one."""
-        return super().may_concern(text) and (runs_on_images(text) or runs_on_texts(text) or reads_images(text))
+        runs = super().may_concern(text) and (runs_on_images(text) or runs_on_texts(text) or reads_images(text))
+        return runs and LOOP.search(text) is not None
 
     @classmethod
     def may_apply(cls, text: str) -> bool:

@@ -13,9 +13,9 @@ _SINKS = (
 )
 #: Methods that reduce a tensor to one number.
 REDUCTIONS = ("mean", "sum", "max", "min", "norm", "std", "var")
-#: What losses and outputs of networks are called, if it is neither called nor read; and reductions.
+#: What the names of losses and outputs contain, up to their end, if they are neither called nor read; and reductions.
 _TENSOR = re.compile(
-    r"\b\w*(?:loss|cost|err|logit|out|pred|score|energy|nll|elbo|objective|kl|penalty|reg)\w*(?:\[[^\]\n]{1,40}\])?"
+    r"(?:loss|cost|err|logit|out|pred|score|energy|nll|elbo|objective|kl|penalty|reg)\w*(?:\[[^\]\n]{1,40}\])?"
     r"(?!\w|\(|\.item|\.shape|\.size|\.avg|\.update)"
     rf"|\.(?:{'|'.join(REDUCTIONS)})\(\)(?!\.item)",
     re.IGNORECASE,

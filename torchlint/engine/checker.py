@@ -237,13 +237,13 @@ def _sketched(source: Source, rules: Sequence[Rule], around: tuple[Context, str]
     """Those of some rules that may report something in a file, by Python's syntax tree; all if the file has none."""
     if not rules:
         return rules
-    from torchlint.rule.sketch import Sketch  # not needed, so not imported, for most files
+    from torchlint.rule.sketch import Sketch, SketchError  # not needed, so not imported, for most files
 
     try:
         with phase("sketch"):
             sketch = Sketch(source.code, python_tree(source.code), alone=around is None or len(around[0].files) == 1)
             return [rule for rule in rules if rule.may_find(sketch)]
-    except ParseError:
+    except (ParseError, SketchError):
         return rules
     except (RecursionError, deadline.DeadlineError):
         raise

@@ -13,11 +13,17 @@ from functools import cached_property
 from torchlint.rule.bindings import FUNCTIONS, BindingKind, Bound, Function, bound_by
 from torchlint.source.lexemes import line_starts, places
 
+#: How many nodes, statements and bindings may be looked at: in any file, and for each character.
+_LEAST_STEPS, _STEPS = 50_000, 4
 _BLOCKS = frozenset({"body", "orelse", "finalbody"})
 
 
+class SketchError(Exception):
+    """The questions about a sketch take too long: the model answers them in less time."""
+
+
 class Sketch:
-    """The statements of a file, and the expressions of those that are asked for."""
+    """The statements of a file, and the expressions of those that are asked for. Questions may raise SketchError."""
 
     def __init__(self, text: str, tree: ast.Module, *, alone: bool) -> None:
         """``tree`` is Python's tree of ``text``; ``alone`` tells that the file is analysed without any other file."""
@@ -25,6 +31,13 @@ class Sketch:
         self.alone = alone
         self._tree = tree
         self._nodes: dict[ast.stmt, list[ast.AST]] = {}
+        self._inner: dict[ast.stmt, dict[str, list[ast.expr | None]]] = {}
+        self._left = _LEAST_STEPS + _STEPS * len(text)
+
+    def _spend(self, steps: int) -> None:
+        self._left -= steps
+        if self._left < 0:
+            raise SketchError
 
     # -- statements
 
@@ -72,6 +85,7 @@ class Sketch:
         """The statements that contain a statement, innermost first, also beyond its function."""
         above = self._parents[statement]
         while above is not None:
+            self._spend(1)
             yield above
             above = self._parents[above]
 
@@ -82,6 +96,7 @@ class Sketch:
     def containing(self, *words: str) -> list[ast.stmt]:
         """The statements with one of some words in a row of their own expressions, or above in the same row."""
         rows = {bisect_right(self._rows, at) for at in places(self.text, *words)}
+        self._spend(len(rows) + len(self.text) // 500)
         found: dict[ast.stmt, None] = {}
         for row in sorted(rows):
             found |= dict.fromkeys(self._at(row))
@@ -109,6 +124,7 @@ class Sketch:
         waiting = [statement]
         while waiting:
             node = waiting.pop()
+            self._spend(1)
             yield node
             waiting += _inner(node)
 
@@ -119,6 +135,7 @@ class Sketch:
         known = self._nodes.get(statement)
         if known is None:
             known = self._nodes[statement] = list(_expressions(statement))
+        self._spend(len(known))
         return known
 
     def calls(self, statement: ast.stmt) -> list[ast.Call]:
@@ -137,11 +154,16 @@ class Sketch:
 
     def all_bindings(self, name: str) -> list[Bound]:
         """What binds a name anywhere in the file; ``.x`` is the attribute of any object."""
-        return self._bindings.get(name, [])
+        found = self._bindings.get(name, [])
+        self._spend(len(found))
+        return found
 
     def inner_bindings(self, statement: ast.stmt) -> dict[str, list[ast.expr | None]]:
         """By name what comprehensions in the expressions of a statement iterate over; None of a lambda's parameter."""
-        found: dict[str, list[ast.expr | None]] = {}
+        known = self._inner.get(statement)
+        if known is not None:
+            return known
+        found = self._inner[statement] = {}
         for node in self.nodes(statement):
             if isinstance(node, ast.comprehension):
                 for part in ast.walk(node.target):
@@ -169,11 +191,12 @@ class Sketch:
 
     def bindings(self, name: str, at: ast.stmt) -> list[Bound]:
         """What may bind a name where a statement uses it; empty if that is not among the statements."""
-        found = self._bindings.get(name, [])
+        found = self.all_bindings(name)
         if name in self._shared_names:
             return found
         homes: list[Function | None] = [above for above in (at, *self.around(at)) if isinstance(above, FUNCTIONS)]
         for home in (*homes, None):
+            self._spend(len(found))
             here = [item for item in found if item.function is home]
             if here:
                 return here

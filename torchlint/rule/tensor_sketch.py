@@ -147,7 +147,8 @@ class _Expressions:
 
     def _call(self, node: ast.Call, at: ast.stmt, inside: bool) -> bool:
         func, name = node.func, called_name(node)
-        own = [item.statement for item in self._sketch.all_bindings(name) if isinstance(item.statement, FUNCTIONS)]
+        named = (item.statement for item in self._sketch.all_bindings(name) if item.kind is BindingKind.OTHER)
+        own = [statement for statement in named if isinstance(statement, FUNCTIONS)]
         if any(self._returns(function, inside) for function in own):
             return True
         packages = self._sketch.packages(root_of(func))
