@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TypeVar
 
 import libcst as cst
@@ -30,7 +30,7 @@ from torchlint.model.semantics.records import Records
 from torchlint.model.semantics.subscripts import Subscripts
 from torchlint.model.semantics.value import NONE, NUMBER, UNKNOWN, Role, Value, iterated, join, unpacked
 from torchlint.model.syntax.calls import replaces_callee
-from torchlint.model.syntax.dotted import dotted_name, stored_name
+from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import (
     class_parameter,
     first_parameter,
@@ -161,16 +161,7 @@ class Values:
 
     def stored(self, text: str) -> list[cst.BaseExpression | None]:
         """What the file assigns to the dotted name ``text`` (``args.device``), None where it unpacks."""
-        return self._stores.get(text, [])
-
-    @cached_property
-    def _stores(self) -> dict[str, list[cst.BaseExpression | None]]:
-        found: dict[str, list[cst.BaseExpression | None]] = {}
-        for target, value, _ in self._tree.stores:
-            name = stored_name(target)
-            if name is not None:
-                found.setdefault(name, []).append(value)
-        return found
+        return self._tree.stored.get(text, [])
 
     # -- expressions
 
@@ -238,7 +229,10 @@ class Values:
                 return base
             if attr == "device":
                 return Value(Kind.DEVICE, device=base.device)
-            return Value(Kind.OTHER) if attr in ("shape", "dtype", "ndim") else self._part_of_batch(base)
+            if attr in ("shape", "dtype", "ndim"):
+                return Value(Kind.OTHER)
+            is_batch = base.role is Role.BATCH
+            return Value(Kind.TENSOR, base.origins, role=Role.BATCH, sure=False) if is_batch else UNKNOWN
         if base.kind is Kind.MODULE and attr in ("module", "_orig_mod") and base.definition is None:
             return base
         if base.kind is Kind.MODULE and attr == "device":
@@ -277,11 +271,6 @@ class Values:
 
     def _join_stored(self, stored: list[cst.BaseExpression | None]) -> Value:
         return UNKNOWN if None in stored else join([self.of(value) for value in stored])
-
-    def _part_of_batch(self, base: Value) -> Value:
-        if base.role is Role.BATCH:
-            return Value(Kind.TENSOR, base.origins, role=Role.BATCH, sure=False)
-        return UNKNOWN
 
     def _class_attribute(self, owner: cst.CSTNode, attr: str) -> Value | None:
         for definition in self._definitions.lineage(owner):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import TypeVar, cast
 
 import libcst as cst
 
+from torchlint.model.syntax.dotted import stored_name
 from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.traversal import Traversal
 
@@ -31,6 +33,16 @@ class Tree(Traversal):
     def of_kind(self, kind: type[_Node]) -> Sequence[_Node]:
         """All nodes of just this class, in order."""
         return cast("Sequence[_Node]", self._by_kind.get(kind, ()))
+
+    @cached_property
+    def stored(self) -> dict[str, list[cst.BaseExpression | None]]:
+        """By dotted name (``args.device``) what is assigned to it, None where it is unpacked."""
+        found: dict[str, list[cst.BaseExpression | None]] = {}
+        for target, value, _ in self.stores:
+            name = stored_name(target)
+            if name is not None:
+                found.setdefault(name, []).append(value)
+        return found
 
     # -- questions about places
 
