@@ -64,15 +64,9 @@ class Samples(ForestFact):
         self._has_images, self._has_texts = runs_on_images(module.text), runs_on_texts(module.text)
         self._callers: dict[cst.CSTNode, list[tuple[cst.Call, cst.For]]] = {}
 
-    def loops_in(self, root: cst.CSTNode) -> list[SampleLoop]:
-        """The loops whose calls in a file run a network, or a pipeline, on one sample at a time."""
-        if not any(map(self._loop_of, self._tree.calls_in(root))):
-            return []
-        return [item for item in self._loops if self._tree.root_of(item.call) is root]
-
     @cached_property
-    def _loops(self) -> list[SampleLoop]:
-        """All such loops, each with its first call."""
+    def loops(self) -> list[SampleLoop]:
+        """The loops that run a network, or a pipeline, on one sample at a time; each loop once."""
         found: dict[cst.CSTNode, SampleLoop] = {}
         for item in filter(None, map(self._loop_of, self._tree.calls)):
             found.setdefault(item.loop, item)

@@ -82,7 +82,9 @@ class PerSampleInference(Rule):
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._samples import Samples
 
-        for found in module.fact(Samples).loops_in(module.root):
+        for found in module.fact(Samples).loops:
+            if not module.is_own(found.call):
+                continue
             notes = [Note.at(module, found.evidence, found.reason)]
             if found.single is not None:
                 notes.append(Note.at(module, found.single, "the batch of size 1 is created"))

@@ -153,12 +153,11 @@ class Forest:
         return bool(self.full(node).lpar)
 
     def row(self, node: cst.CSTNode) -> int:
-        """The row, from 1, on which ``node`` begins in its file."""
-        start = self.span(node)[0]
-        return self.row_at(start) - self.row_at(self.bases[self.file_index(start)]) + 1
+        """The row, from 1 and through all files, on which ``node`` begins."""
+        return self.row_at(self.span(node)[0])
 
     def row_at(self, offset: int) -> int:
-        """The row, from 1, of the character at ``offset``."""
+        """The row, from 1 and through all files, of the character at ``offset``."""
         return bisect_right(self.tables.line_starts, offset)
 
     def row_start(self, row: int) -> int:
