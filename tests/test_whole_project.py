@@ -398,3 +398,55 @@ def test_a_loss_of_another_file_is_validated_with_gradients(guard: str, expected
     folder = write(tmp_path, losses=LOSSES, main=FIT.format(guard=guard))
     assert ("TL402" in codes(folder / "main.py")) is expected
     assert "TL402" not in codes(folder / "losses.py")
+
+
+STEP = """\
+import helpers
+import torch
+
+
+def train(model, loader, criterion, optimizer):
+    model.cuda()
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = criterion(model(x.cuda()), y.cuda())
+            loss.backward()
+
+
+if __name__ == "__main__":
+    train(*helpers.parts())
+"""
+HELPERS = """\
+def parts():
+    if True:
+        return make_parts(
+            1,
+            2,
+        )
+"""
+
+
+def test_a_fix_moves_its_own_rows_where_another_file_comes_first(tmp_path: Path, torchlint_in: RunTorchlint) -> None:
+    folder = write(tmp_path, step=STEP, helpers=HELPERS)
+    torchlint_in(folder, "--select", "TL305", "--fix", "--unsafe-fixes", "step.py")
+    fixed = STEP.replace("            loss.backward()", "        loss.backward()")
+    assert (folder / "step.py").read_text() == fixed
+
+
+NOTEBOOK = """\
+{"cells": [{"cell_type": "code", "metadata": {}, "outputs": [], "source": ["import engine\\n",
+ "import torch\\n", "engine.train_one_epoch(net, torch.utils.data.DataLoader(photos), optimizer, 'cuda')"]}],
+ "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+"""
+
+
+def test_a_notebook_that_was_checked_before_changes_nothing(tmp_path: Path) -> None:
+    folder = write(tmp_path, engine=ENGINE)
+    (folder / "study.ipynb").write_text(NOTEBOOK)
+    forget()
+    alone = codes(folder / "engine.py")
+    forget()
+    (notebook,) = check_paths([str(folder / "study.ipynb")])
+    assert not notebook.errors
+    assert codes(folder / "engine.py") == alone

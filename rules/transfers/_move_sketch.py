@@ -55,7 +55,10 @@ def _given(sketch: Sketch) -> Iterator[tuple[ast.stmt, ast.expr]]:
         if (function := sketch.function_of(statement)) is not None
     }
     if movers or not sketch.alone:
-        for statement in sketch.containing(*(f"{name}(" for name in (*_FACTORIES, "Tensor"))):
+        creating = sketch.containing(*(f"{name}(" for name in (*_FACTORIES, "Tensor")))
+        nodes = [node for statement in creating for node in sketch.nodes(statement)]
+        names = sorted({node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)})
+        for statement in dict.fromkeys((*creating, *sketch.containing(*(f"({name}" for name in names)))):
             for call in sketch.calls(statement):
                 if call.args and (sketch.may_be(call.func, movers) or _may_be_elsewhere(sketch, call.func)):
                     yield statement, call.args[0]

@@ -92,9 +92,9 @@ def _known_of(path: str, text: str, sources: Sequence[str]) -> tuple[_Known, str
         key = (root, tuple(sources), deep or folder)
         known = _projects.get(key)
         if known is None:
-            project = Project.around(Path(path), Path(root) if deep else None, sources)
+            project = Project.around(Path(folder), Path(root) if deep else None, sources)
             known = _projects[key] = _Known(project, root if os.path.isabs(path) else os.path.relpath(root))
-        known = known.with_texts({**_texts, absolute: text})
+        known = known.including(absolute).with_texts({**_texts, absolute: text})
         file = known.project.file_of(Path(path))
     except OSError:
         return None
@@ -138,6 +138,19 @@ class _Known:
     concerned: dict[tuple[str, Screen], bool] = field(default_factory=dict)  #: answers of screens
     parts: dict[_Part, ContextFile] = field(default_factory=dict)  #: of earlier contexts, with the same texts
     edited: _Known | None = None  #: the same project with other texts, the last that were asked for
+    extended: tuple[str, _Known] | None = None  #: ... and with one more file, whose path this is
+
+    def including(self, path: str) -> _Known:
+        """The same project with a file that belongs to it only while this is checked: a notebook, an ignored file.
+
+        So it does not matter for any other file whether this one was checked before.
+        """
+        project = self.project
+        if self.extended is None or self.extended[0] != path:
+            if project.file_of(Path(path)) is not None or project.including(Path(path)) is project:
+                return self
+            self.extended = path, _Known(project.including(Path(path)), self.root)
+        return self.extended[1]
 
     def with_texts(self, texts: Mapping[str, str]) -> _Known:
         """The same project with these texts, by absolute path, for those of its files."""

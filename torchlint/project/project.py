@@ -54,12 +54,18 @@ class Project:
         top, deep = (os.path.abspath(root), True) if root is not None else find_root(os.fspath(path))
         tree = list_tree(top, deep=deep)
         entries = {file: Entry(_place(top, file), top) for file in tree.files}
-        named = _relative(os.path.abspath(path), top)
-        if named and named not in entries and os.path.isfile(path):
-            entries[named] = Entry(_place(top, named), top)
         folders = (_relative(os.path.abspath(os.path.join(top, source)), top) for source in sources)
         base = dict.fromkeys(["", "src", "lib", *(folder for folder in folders if folder is not None)])
-        return cls(top, entries, tuple(base), tree.distributions, tree.complete, Configs(top, tree.configs))
+        found = cls(top, entries, tuple(base), tree.distributions, tree.complete, Configs(top, tree.configs))
+        return found.including(path)
+
+    def including(self, path: Path) -> Project:
+        """The same project with a file under its root that it does not have by itself: a notebook, an ignored file."""
+        named = _relative(os.path.abspath(path), self._root)
+        if not named or named in self._entries or not os.path.isfile(path):
+            return self
+        entries = {**self._entries, named: Entry(_place(self._root, named), self._root)}
+        return Project(self._root, entries, self._sources, self._distributions, self._whole, self.configs)
 
     def with_text(self, texts: Mapping[Path, str]) -> Project:
         """The same project with other texts for some of its files. What has not changed is shared."""
