@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from unittest import mock
@@ -25,6 +25,8 @@ from torchlint.source.source import SourceError
 
 #: A finding: path, code, row and column.
 Found = tuple[str, str, int, int]
+#: Another way of analysis, while its context lasts.
+Way = Callable[[], AbstractContextManager[None]]
 
 
 def findings(folder: Path) -> set[Found]:
@@ -76,28 +78,28 @@ def _forget() -> None:
     forests.forget()
 
 
-def differences(folder: Path) -> tuple[int, list[str]]:
-    """How many findings a folder has, and those that only one way of loading gives, a line each."""
+def differences(folder: Path, way: Way = everything_loaded) -> tuple[int, list[str]]:
+    """How many findings a folder has, and those that only the usual or only the other way gives, a line each."""
     _forget()
-    lazy = findings(folder)
-    with everything_loaded():
-        eager = findings(folder)
-    lines = [f"only on demand: {_told(one)}" for one in sorted(lazy - eager)]
-    return len(lazy), lines + [f"only with everything: {_told(one)}" for one in sorted(eager - lazy)]
+    usual = findings(folder)
+    with way():
+        other = findings(folder)
+    lines = [f"only the usual way: {_line(one)}" for one in sorted(usual - other)]
+    return len(usual), lines + [f"only the other way: {_line(one)}" for one in sorted(other - usual)]
 
 
-def _told(found: Found) -> str:
+def _line(found: Found) -> str:
     path, code, row, column = found
     return f"{path}:{row}:{column}: {code}"
 
 
-def main() -> int:
-    """Run the command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def compare(description: str | None, way: Way) -> int:
+    """Run a command that compares the findings of folders with those of another way of analysis."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+", type=Path)
     total = different = 0
     for folder in parser.parse_args().folders:
-        count, lines = differences(folder)
+        count, lines = differences(folder, way)
         total, different = total + count, different + len(lines)
         for line in lines:
             print(line, flush=True)
@@ -106,4 +108,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(compare(__doc__, everything_loaded))
