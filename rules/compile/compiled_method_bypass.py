@@ -63,10 +63,9 @@ class CompiledMethodBypass(Rule):
     code = "TL503"
     name = "compiled-method-bypass"
     words = (
-        re.compile(  # a call of a method of another object
-            r"(?<!\bself)\.(?:\w{1,40}_)?(?:generate|encode|decode|embed|sample|infer|predict|extract|forward_|"
-            r"get_\w{0,20}feat|reconstruct|compute|score|act(?=\()|training_step|loss|run|denoise|translate|transcribe|"
-            r"caption|detect|segment|classify)\w*\("
+        re.compile(
+            r"\.(?:generate|encode|decode|embed|sample|infer|predict|extract|forward_|get_\w{0,20}feat|reconstruct|compute|"
+            r"score|act\(|training_step|loss|run|denoise|translate|transcribe|caption|detect|segment|classify)"
         ),
     )
     project_words = ("torch", COMPILES)
