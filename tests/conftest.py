@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import subprocess
@@ -109,3 +110,9 @@ def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers that need not import torch: to start one takes longer than what most tests ask of it."""
     stand_in = SimpleNamespace(**{**vars(subprocess), "Popen": ForkedWorker})
     monkeypatch.setattr("torchlint.measure.process.subprocess", stand_in)
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector leave alone what lives until the end: the tests, and the modules that are imported."""
+    gc.collect()
+    gc.freeze()
