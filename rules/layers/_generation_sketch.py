@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from torchlint.rule.growth_sketch import Growth, growths
-from torchlint.rule.sketch import Sketch, called_name
+from torchlint.rule.sketch import Sketch, called_name, root_of
 
 
 def may_generate_uncached(sketch: Sketch) -> bool:
@@ -30,7 +30,7 @@ def _passes_sequence(sketch: Sketch, growth: Growth) -> bool:
         isinstance(node, ast.Name) and node.id in parts
         for statement in body
         for call in sketch.calls(statement)
-        if call is not growth.call and not _is_of_torch(call)
+        if call is not growth.call and root_of(call.func) != "torch"
         for given in (*call.args, *(item.value for item in call.keywords))
         for node in _choices(given)
     )
@@ -41,10 +41,3 @@ def _choices(given: ast.expr) -> list[ast.expr]:
     if isinstance(given, ast.IfExp):
         return [*_choices(given.body), *_choices(given.orelse)]
     return _choices(given.value) if isinstance(given, ast.Subscript) else [given]
-
-
-def _is_of_torch(call: ast.Call) -> bool:
-    owner: ast.expr = call.func
-    while isinstance(owner, ast.Attribute):
-        owner = owner.value
-    return isinstance(owner, ast.Name) and owner.id == "torch"

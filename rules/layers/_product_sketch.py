@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from torchlint.rule.bindings import FUNCTIONS
+from torchlint.rule.bindings import FUNCTIONS, LOOPS
 from torchlint.rule.sketch import Sketch, called_name, dotted_name
 
 #: What masks and factors of scores are called.
@@ -118,7 +118,7 @@ def _binds(sketch: Sketch, statement: ast.stmt, name: str) -> bool:
 
 def _may_pass_by(statement: ast.stmt) -> bool:
     """Whether a statement may run without the statements in it."""
-    return isinstance(statement, (ast.If, ast.For, ast.AsyncFor, ast.While)) and not statement.orelse
+    return isinstance(statement, (ast.If, *LOOPS)) and not statement.orelse
 
 
 def _is_kept(sketch: Sketch, weights: ast.expr, at: ast.stmt, steps: int = _STEPS) -> bool:

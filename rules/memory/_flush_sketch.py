@@ -6,7 +6,7 @@ import ast
 import re
 from functools import cache
 
-from torchlint.rule.bindings import FUNCTIONS
+from torchlint.rule.bindings import FUNCTIONS, LOOPS
 from torchlint.rule.sketch import Sketch, called_name
 from torchlint.source.lexemes import names
 
@@ -71,7 +71,7 @@ def _may_be_step(sketch: Sketch, statement: ast.stmt) -> bool:
             is_repeated = True
             if PURPOSES.search(above.name):
                 return False
-        elif isinstance(above, (ast.For, ast.AsyncFor, ast.While)):
+        elif isinstance(above, LOOPS):
             is_repeated = True
         elif isinstance(above, ast.Try) and not is_repeated and any(inner in item.body for item in above.handlers):
             return False

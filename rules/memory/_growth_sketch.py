@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
-from torchlint.rule.growth_sketch import Loop, growths
+from torchlint.rule.bindings import Loop
+from torchlint.rule.growth_sketch import growths
 from torchlint.rule.sketch import Sketch, called_name
 
 #: What there are only a few of.

@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.rule.bindings import FUNCTIONS
+from torchlint.rule.bindings import FUNCTIONS, LOOPS
 from torchlint.rule.sketch import Sketch, called_name
 
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _BRANCHES = (ast.If, ast.Try, ast.Match)
 _AUTOCAST = frozenset({"autocast"})
 #: Other managers of contexts.
@@ -68,6 +67,6 @@ def _is_in_loop(sketch: Sketch, statement: ast.stmt) -> bool:
     for above in sketch.around(statement):
         if isinstance(above, (*_BRANCHES, *FUNCTIONS, ast.ClassDef)):
             return False
-        if isinstance(above, _LOOPS):
+        if isinstance(above, LOOPS):
             return True
     return False

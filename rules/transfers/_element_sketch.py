@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.rule.bindings import FUNCTIONS
 from torchlint.rule.sketch import Sketch, called_name
 from torchlint.rule.tensor_sketch import may_be_tensor
 
@@ -54,10 +53,8 @@ def _loops(sketch: Sketch, statement: ast.stmt) -> Iterator[tuple[str, ast.expr]
             target = node.generators[0].target
             if isinstance(target, ast.Name):
                 yield target.id, node.generators[0].iter
-    for above in sketch.around(statement):
-        if isinstance(above, FUNCTIONS):
-            return
-        if isinstance(above, (ast.For, ast.AsyncFor)):
+    for above in sketch.loops_around(statement):
+        if not isinstance(above, ast.While):
             target = above.target.elts[0] if isinstance(above.target, ast.Tuple) and above.target.elts else above.target
             if isinstance(target, ast.Name):
                 yield target.id, above.iter

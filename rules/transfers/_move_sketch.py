@@ -5,18 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.model.data.creation import (
-    COMPUTING,
-    DRAWN,
-    EXACT,
-    FILLING,
-    LEGACY,
-    ROUNDED,
-    SAME_EVERYWHERE,
-)
+from torchlint.model.data.creation import COMPUTING, FACTORIES, FILLING, LEGACY, SAME_EVERYWHERE
 from torchlint.rule.sketch import Sketch, root_of
 
-_FACTORIES = EXACT | ROUNDED | DRAWN
 #: Keywords with which a factory makes a tensor elsewhere, or one that must be on the host.
 _OPTIONS = frozenset({"device", "generator", "out", "pin_memory", "requires_grad"})
 _MOVING = frozenset({"to", "cuda", "type", "type_as"})
@@ -55,7 +46,7 @@ def _given(sketch: Sketch) -> Iterator[tuple[ast.stmt, ast.expr]]:
         if (function := sketch.function_of(statement)) is not None
     }
     if movers or not sketch.alone:
-        creating = sketch.containing(*(f"{name}(" for name in (*_FACTORIES, "Tensor")))
+        creating = sketch.containing(*(f"{name}(" for name in (*FACTORIES, "Tensor")))
         nodes = [node for statement in creating for node in sketch.nodes(statement)]
         names = sorted({node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)})
         for statement in dict.fromkeys((*creating, *sketch.containing(*(f"({name}" for name in names)))):
@@ -84,7 +75,7 @@ def _may_be_created(sketch: Sketch, statement: ast.stmt, moved: ast.expr) -> boo
         elif isinstance(node, ast.BinOp):
             waiting += [(node.left, filled), (node.right, filled)]
         elif isinstance(node, ast.Call):
-            if sketch.may_be(node.func, _FACTORIES) or (filled and sketch.may_be(node.func, LEGACY)):
+            if sketch.may_be(node.func, FACTORIES) or (filled and sketch.may_be(node.func, LEGACY)):
                 if not any(item.arg is None or item.arg in _OPTIONS for item in node.keywords):
                     return True
             elif sketch.may_be(node.func, _FORMS):

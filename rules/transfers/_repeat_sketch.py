@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from torchlint.rule.bindings import FUNCTIONS, BindingKind
-from torchlint.rule.sketch import Sketch
+from torchlint.rule.bindings import BindingKind
+from torchlint.rule.sketch import Sketch, root_of
 
 from ._move_sketch import is_cast
 
@@ -24,23 +24,11 @@ def may_move_again(sketch: Sketch) -> bool:
 
 def _is_invariant(sketch: Sketch, statement: ast.stmt, moved: ast.expr) -> bool:
     """Whether the innermost loop around a statement binds nothing else to the name that is moved."""
-    root = moved
-    while isinstance(root, ast.Attribute):
-        root = root.value
-    loop = _loop_around(sketch, statement)
-    if loop is None or not isinstance(root, ast.Name):
+    root, loop = root_of(moved), next(sketch.loops_around(statement), None)
+    if loop is None or not root:
         return False
-    bindings = [item for item in sketch.bindings(root.id, statement) if item.kind is not BindingKind.PARAMETER]
+    bindings = [item for item in sketch.bindings(root, statement) if item.kind is not BindingKind.PARAMETER]
     return all(item.statement is statement or loop not in _containing(sketch, item.statement) for item in bindings)
-
-
-def _loop_around(sketch: Sketch, statement: ast.stmt) -> ast.stmt | None:
-    for above in sketch.around(statement):
-        if isinstance(above, FUNCTIONS):
-            return None
-        if isinstance(above, (ast.For, ast.AsyncFor, ast.While)):
-            return above
-    return None
 
 
 def _containing(sketch: Sketch, statement: ast.stmt) -> list[ast.stmt]:

@@ -145,11 +145,11 @@ class _Known:
 
         So it does not matter for any other file whether this one was checked before.
         """
-        project = self.project
         if self.extended is None or self.extended[0] != path:
-            if project.file_of(Path(path)) is not None or project.including(Path(path)) is project:
+            project = self.project.including(Path(path)) if self.project.file_of(Path(path)) is None else self.project
+            if project is self.project:
                 return self
-            self.extended = path, _Known(project.including(Path(path)), self.root)
+            self.extended = path, _Known(project, self.root)
         return self.extended[1]
 
     def with_texts(self, texts: Mapping[str, str]) -> _Known:

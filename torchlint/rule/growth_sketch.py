@@ -6,11 +6,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from torchlint.rule.bindings import FUNCTIONS
+from torchlint.rule.bindings import Loop
 from torchlint.rule.sketch import Sketch, dotted_name
 
 CATS = ("cat", "concat", "concatenate", "vstack", "hstack")
-Loop = ast.For | ast.AsyncFor | ast.While
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +29,7 @@ def growths(sketch: Sketch) -> Iterator[Growth]:
         name, value = dotted_name(statement.targets[0]), statement.value
         for call in (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,):
             if name is not None and isinstance(call, ast.Call) and _appends(sketch, call, name):
-                loops = list(_loops_around(sketch, statement))
+                loops = list(sketch.loops_around(statement))
                 if loops:
                     yield Growth(name, call, loops)
 
@@ -39,11 +38,3 @@ def _appends(sketch: Sketch, call: ast.Call, name: str) -> bool:
     """Whether a call puts one tensor behind what has a name."""
     parts = call.args[0].elts if call.args and isinstance(call.args[0], (ast.List, ast.Tuple)) else []
     return len(parts) == 2 and dotted_name(parts[0]) == name and sketch.may_be(call.func, CATS)
-
-
-def _loops_around(sketch: Sketch, statement: ast.stmt) -> Iterator[Loop]:
-    for above in sketch.around(statement):
-        if isinstance(above, (*FUNCTIONS, ast.ClassDef)):
-            return
-        if isinstance(above, (ast.For, ast.AsyncFor, ast.While)):
-            yield above

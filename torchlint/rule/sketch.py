@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator
 from functools import cached_property
 
-from torchlint.rule.bindings import FUNCTIONS, BindingKind, Bound, Function, bound_by
+from torchlint.rule.bindings import FUNCTIONS, LOOPS, BindingKind, Bound, Function, Loop, bound_by
 from torchlint.source.lexemes import line_starts, places
 
 #: How many nodes, statements and bindings may be looked at: in any file, and for each character.
@@ -88,6 +88,14 @@ class Sketch:
             self._spend(1)
             yield above
             above = self._parents[above]
+
+    def loops_around(self, statement: ast.stmt) -> Iterator[Loop]:
+        """The loops around a statement in its function, innermost first."""
+        for above in self.around(statement):
+            if isinstance(above, FUNCTIONS):
+                return
+            if isinstance(above, LOOPS):
+                yield above
 
     def function_of(self, statement: ast.stmt) -> Function | None:
         """The innermost function that contains a statement."""

@@ -4,6 +4,7 @@
 EXACT = frozenset({"empty", "eye", "full", "ones", "zeros"})
 ROUNDED = frozenset({"arange", "linspace", "logspace"})
 DRAWN = frozenset({"rand", "randint", "randn", "randperm"})
+FACTORIES = EXACT | ROUNDED | DRAWN
 #: Methods that give the same values on any device.
 SAME_EVERYWHERE = frozenset(
     "long int float double half bfloat16 bool byte short view reshape unsqueeze squeeze expand repeat t transpose "

@@ -15,9 +15,9 @@ from torchlint.model.data.creation import (
     DRAWING,
     DRAWN,
     EXACT,
+    FACTORIES,
     FILLING,
     LEGACY,
-    ROUNDED,
     SAME_EVERYWHERE,
 )
 from torchlint.model.forest import Forest, ForestFact
@@ -305,7 +305,7 @@ class Placement(ForestFact):
             call = tree.parent(argument) if isinstance(argument, cst.Arg) else None
             if isinstance(call, cst.Call) and self._module.names.bindings(use) == bindings:
                 name = self._module.name_of(call.func) or ""
-                if name.startswith("torch.") and name[6:] in EXACT | ROUNDED | DRAWN:
+                if name.startswith("torch.") and name[6:] in FACTORIES:
                     return True
         return False
 
@@ -318,7 +318,7 @@ class Placement(ForestFact):
 
     def _made_by(self, call: Call, drawn: bool) -> NewTensor | None:
         last = call.name.removeprefix("torch.")
-        if last not in EXACT | ROUNDED | DRAWN:
+        if last not in FACTORIES:
             return None
         for argument in call.node.args:
             if argument.star == "**":
