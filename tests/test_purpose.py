@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import torchlint
+from torchlint.findings.diagnostic import Severity
 from torchlint.model.forest import Forest, ForestFile
 from torchlint.model.module import Module
 from torchlint.model.syntax.pieces import parse_pieces
@@ -241,3 +242,32 @@ def test_a_vendored_file_has_no_findings(tmp_path: Path) -> None:
     own = torchlint.check_text(text, str(tmp_path / "x.py"))
     assert vendored == []
     assert [item.code for item in own] == ["TL206", "TL001"]
+
+
+@pytest.mark.parametrize(("name", "severity"), [("input_example", Severity.INFO), ("initial_state", Severity.WARNING)])
+def test_inputs_of_an_export_are_information(name: str, severity: Severity) -> None:
+    text = f"import torch\n\nclass Encoder:\n    def {name}(self):\n        return torch.zeros(4).to(self.device)\n"
+    (found,) = [item for item in torchlint.check_text(text) if item.code == "TL206"]
+    assert found.severity is severity
+
+
+def test_code_that_ends_in_an_error_is_dead() -> None:
+    text = (
+        "def check(x, y):\n"
+        "    if x:\n"
+        "        print(1)\n"
+        "        raise ValueError(print(2))\n"
+        "    assert y, print(3)\n"
+        "    if y:\n"
+        "        print(4)\n"
+        "        raise SystemExit\n"
+        "    print(5)\n"
+        "    raise NotImplementedError(print(6))\n"
+    )
+    module = Module.parse(text)
+    dead = {
+        module.code(call.args[0].value)
+        for call in module.tree.calls
+        if call.args and module.fact(Purposes).is_dead_at(module.span(call)[0])
+    }
+    assert dead == {"1", "2", "print(2)", "3", "6", "print(6)"}

@@ -30,7 +30,9 @@ _SUMS = frozenset({"torch.distributed.all_reduce", "torch.distributed.reduce"})
 _WAITS = "wait_for_everyone"
 _GATHERS = frozenset({"gather", "gather_for_metrics", "reduce"})
 #: Words of tensors that the next steps depend on.
-_STATE = re.compile(r"grad|param|weight|buffer|center|queue|bank|proto|flat|ema|stop|finish|should|found_inf|overflow")
+_STATE = re.compile(
+    r"grad|param|weight|buffer|center|queue|bank|proto|flat|ema|stop|finish|should|found_inf|overflow|oom"
+)
 #: Words of functions that exchange gradients, weights or statistics of a network.
 _NETWORK = re.compile(r"\.grad\b|parameters\(\)|state_dict|buffers\(\)|\.modules\(\)")
 #: Words of conditions that are true in a program of several processes.
@@ -190,9 +192,26 @@ class Collectives:
             for inner in self._tree.calls_in(function.body):
                 if self._runs_if_distributed(inner, function):
                     found = self._operation(inner, depth - 1, seen)
-                    if found is not None:
+                    if found is not None and not (
+                        found[1] is Collective.LOGGED and self._is_argument_needed(call, found[0])
+                    ):
                         return found
         return None
+
+    def _is_argument_needed(self, call: cst.Call, operation: cst.CSTNode) -> bool:
+        """Whether ``operation`` changes an argument of ``call`` on which a gradient or a decision depends."""
+        changed = _root_of(operation.args[0].value) if isinstance(operation, cst.Call) and operation.args else None
+        if not isinstance(changed, cst.Name):
+            return False
+        if any(item.kind != "param" for item in self._module.values.reaching.of(changed)):
+            return False
+        for argument in call.args:
+            root = _root_of(argument.value)
+            if isinstance(root, cst.Name) and self._is_needed_later(root, call):
+                return True
+            if _STATE.search(self._module.code(argument.value).lower()):
+                return True
+        return False
 
     # -- what becomes of the result
 
@@ -211,21 +230,24 @@ class Collectives:
         gradients = self._module.fact(Gradients)
         if gradients.reaches_backward(call) or self._is_decided_by(call):
             return False
-        root = given
-        while isinstance(root, (cst.Call, cst.Attribute, cst.Subscript)):
-            root = root.func if isinstance(root, cst.Call) else root.value
+        root = _root_of(given)
         if not isinstance(root, cst.Name) or root.value == "self":
             return False
-        home = self._module.names.home_of(root)
-        index = self._tree.index(call)
-        uses = self._module.names.uses_in(home, root.value) if home is not None else []
-        later = [use for use in uses if self._tree.index(use) > index]
         if any(
             item.kind == "for" and item.value is not None and _STATE.search(self._module.code(item.value).lower())
             for item in self._module.values.reaching.of(root)
         ):
             return False
-        return not any(gradients.reaches_backward(use) or self._is_decided_by(use) for use in (root, *later))
+        return not self._is_needed_later(root, call)
+
+    def _is_needed_later(self, root: cst.Name, call: cst.Call) -> bool:
+        """Whether a gradient or a decision depends on a name, in ``call`` or after it."""
+        home = self._module.names.home_of(root)
+        index = self._tree.index(call)
+        uses = self._module.names.uses_in(home, root.value) if home is not None else []
+        later = [use for use in uses if self._tree.index(use) > index]
+        gradients = self._module.fact(Gradients)
+        return any(gradients.reaches_backward(use) or self._is_decided_by(use) for use in (root, *later))
 
     def _is_decided_by(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is part of a condition, or of what a name is assigned that is part of one."""
@@ -251,6 +273,13 @@ class Collectives:
             if isinstance(above, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
                 return False
         return False
+
+
+def _root_of(node: cst.BaseExpression) -> cst.BaseExpression:
+    """What attributes, items and results of calls are taken of."""
+    while isinstance(node, (cst.Call, cst.Attribute, cst.Subscript)):
+        node = node.func if isinstance(node, cst.Call) else node.value
+    return node
 
 
 def _before(block: cst.IndentedBlock, statement: cst.CSTNode) -> list[cst.CSTNode]:

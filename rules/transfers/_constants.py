@@ -20,6 +20,8 @@ from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
+from ._repetition import keeps_result
+
 #: ``torch.<name>(data)`` that makes a tensor of a list or of a number ...
 _OF_DATA = ("torch.tensor", "torch.as_tensor", "torch.asarray")
 #: ... and those that make one of a list only; of a number, they make a tensor of that size.
@@ -40,7 +42,8 @@ _RARE = re.compile(
     r"onnx|export|tracing|scripting|cache|first|initiali[sz]ed|debug|verbose|empty|\.shape\b|\.size\(|numel",
     re.IGNORECASE,
 )
-_CACHING = re.compile(r"cache|memo|compile|jit|script|once", re.IGNORECASE)
+#: Decorators that compile a function with its constants.
+_COMPILING = re.compile(r"compile|jit|script", re.IGNORECASE)
 _DEPTH = 6
 
 
@@ -254,7 +257,8 @@ class ConstantUploads:
             return True
         for above, child in climb(self._tree, node):
             if isinstance(above, cst.FunctionDef) and child is above.body:
-                return any(_CACHING.search(self._module.code(item.decorator)) for item in above.decorators)
+                compiles = any(_COMPILING.search(self._module.code(item.decorator)) for item in above.decorators)
+                return compiles or keeps_result(self._module, above)
             if isinstance(above, (cst.ExceptHandler, cst.Raise, cst.Assert)):
                 return True
             if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:

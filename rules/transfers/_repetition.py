@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -16,6 +17,10 @@ from torchlint.model.training.step_places import StepPlaces
 
 #: Operators of comparisons that something does not exist: ``x is None``, ``"x" not in cache``, ``len(cache) == 0``.
 _ASKING = (cst.Is, cst.NotIn, cst.Equal)
+#: Decorators of functions whose result is kept.
+_CACHING = re.compile(r"cache|memo|once", re.IGNORECASE)
+#: Functions that make inputs with which a network is exported.
+_EXAMPLES = re.compile(r"(example|dummy)_?inputs?|input_?examples?", re.IGNORECASE)
 
 
 def is_kept(module: Module, call: cst.Call) -> bool:
@@ -25,14 +30,21 @@ def is_kept(module: Module, call: cst.Call) -> bool:
         return module.fact(Purposes).runs_once(call)
     if module.fact(Purposes).is_constructor(function):
         return not is_of_step(module, function)
-    return _is_cached(module, call, function)
+    return keeps_result(module, function) or _is_cached(module, call, function)
+
+
+def keeps_result(module: Module, function: cst.FunctionDef) -> bool:
+    """Whether a decorator of ``function`` keeps what it returned, as ``functools.cached_property`` does."""
+    return any(_CACHING.search(module.code(item.decorator)) for item in function.decorators)
 
 
 def is_once(module: Module, call: cst.Call) -> bool:
-    """Whether the function of ``call``, which is not a constructor, runs once."""
+    """Whether the function of ``call``, which is not a constructor, runs once, or makes inputs for an export."""
     function = module.function_of(call)
     purposes = module.fact(Purposes)
-    return function is not None and not purposes.is_constructor(function) and purposes.runs_once(call)
+    if function is None or purposes.is_constructor(function):
+        return False
+    return purposes.runs_once(call) or _EXAMPLES.search(function.name.value) is not None
 
 
 def is_of_step(module: Module, constructor: cst.FunctionDef) -> bool:

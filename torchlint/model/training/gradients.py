@@ -10,6 +10,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.training.data_flow import DataFlow
+from torchlint.model.training.library_steps import LibrarySteps
 from torchlint.model.training.loops import is_backward, is_step
 
 #: How many calls deep a backward pass is looked for.
@@ -31,6 +32,7 @@ class Gradients(ForestFact):
         self._names = module.names
         self._flow = module.fact(DataFlow)
         self._dispatch = module.fact(Dispatch)
+        self._library_steps = module.fact(LibrarySteps)
         self._trained: dict[cst.CSTNode, bool] = {}
 
     @cached_property
@@ -110,6 +112,7 @@ class Gradients(ForestFact):
             waiting.extend((argument.value, True) for argument in call.args)
             if isinstance(call.func, cst.Attribute):
                 waiting.append((call.func.value, True))
+        waiting.extend((loss, True) for loss in self._library_steps.losses)
         done: set[tuple[cst.CSTNode, bool]] = set()
         while waiting:
             item = waiting.pop()

@@ -14,6 +14,19 @@ _METHODS = frozenset({"training_step", "compute_loss"})
 _TRAINERS = ("LightningModule", "Trainer")
 
 
+def _loss_in(returned: cst.BaseExpression) -> cst.BaseExpression:
+    """The item ``loss`` of a dict display; any other value as it is."""
+    if isinstance(returned, cst.Dict):
+        for item in returned.elements:
+            if isinstance(item, cst.DictElement) and _is_loss(item.key):
+                return item.value
+    return returned
+
+
+def _is_loss(key: cst.BaseExpression) -> bool:
+    return isinstance(key, cst.SimpleString) and key.evaluated_value == "loss"
+
+
 class LibrarySteps(ForestFact):
     """Answers for one forest."""
 
@@ -24,6 +37,12 @@ class LibrarySteps(ForestFact):
     def methods(self) -> list[cst.FunctionDef]:
         """The training steps of classes that a trainer runs, in order."""
         return [item for item in self._module.tree.functions if item.name.value in _METHODS and self._is_run(item)]
+
+    @cached_property
+    def losses(self) -> list[cst.BaseExpression]:
+        """What the training steps return: the library runs the backward pass. Of a dict it is the item ``loss``."""
+        returned = (value for method in self.methods for value in self._module.definitions.returns(method))
+        return [_loss_in(value) for value in returned if value is not None]
 
     def _is_run(self, function: cst.FunctionDef) -> bool:
         owner = self._module.tree.class_of(function)

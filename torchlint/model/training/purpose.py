@@ -11,6 +11,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.main_guard import is_main_guard
 from torchlint.model.syntax.scopes import COMPREHENSIONS
+from torchlint.model.training.failures import failing_spans
 from torchlint.model.training.loops import Loops, is_backward, is_step
 from torchlint.source.paths import is_vendored
 from torchlint.source.reading import is_notebook
@@ -40,6 +41,7 @@ class Purposes(ForestFact):
         self._once: dict[cst.FunctionDef, bool] = {}
         self._scripts: dict[cst.CSTNode, bool] = {}
         self._dead: dict[cst.CSTNode, list[cst.FunctionDef]] = {}
+        self._dead_spans: dict[cst.CSTNode, list[tuple[int, int]]] = {}
         self._files: dict[cst.CSTNode, Purpose] = {}
 
     def of_file(self, root: cst.CSTNode) -> Purpose:
@@ -77,9 +79,13 @@ class Purposes(ForestFact):
         return Purpose.ONCE if self.runs_once(node) else Purpose.WORK
 
     def is_dead_at(self, offset: int) -> bool:
-        """Whether the character at ``offset`` is in a function that nothing runs."""
+        """Whether the character at ``offset`` is in a function that nothing runs, or in code that ends in an error."""
         root = self._tree.roots[self._forest.file_index(offset)]
-        return any(start <= offset < end for start, end in map(self._forest.span, self.dead_functions(root)))
+        known = self._dead_spans.get(root)
+        if known is None:
+            dead = map(self._forest.span, self.dead_functions(root))
+            known = self._dead_spans[root] = [*dead, *failing_spans(self._forest, root)]
+        return any(start <= offset < end for start, end in known)
 
     def runs_once(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` runs when something is set up.
