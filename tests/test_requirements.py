@@ -158,7 +158,7 @@ def test_an_outdated_requirement_silences_no_advice(tmp_path: Path) -> None:
 
     assert target_of("x = 1\n") == (1, 11)
     assert target_of(NEW) == (2, 3)
-    assert {rule.code for rule in settings.rules(path, NEW)} < {rule.code for rule in settings.possible_rules()}
+    assert "ZZ202" not in {rule.code for rule in settings.rules(path, NEW)}
     fixed = layer_of({"target-torch": "1.13"}, "x", str(tmp_path))
     assert target_of(NEW, Resolver([layer, fixed]).for_folder(str(tmp_path))) == (1, 13)  # said, not guessed
 
@@ -202,7 +202,6 @@ def test_a_pattern_of_files_has_its_own_target(tmp_path: Path) -> None:
     assert settings.rules(str(tmp_path / "a.py")) == ()
     assert [rule.code for rule in settings.rules(str(tmp_path / "examples" / "a.py"))] == ["ZZ202"]
     assert settings.target_for(str(tmp_path / "examples" / "old" / "a.py")) == (2, 6)  # the first pattern counts
-    assert [rule.code for rule in settings.possible_rules()] == ["ZZ202"]
 
 
 SCALER = "import torch\nscaler = torch.cuda.amp.GradScaler()\n"

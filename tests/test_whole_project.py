@@ -9,8 +9,11 @@ import pytest
 from conftest import RunTorchlint
 from whole_program import DATA, ENGINE, MAIN, codes, found, write
 
+import torchlint
 from torchlint import check_paths
+from torchlint.engine.checker import context_digest
 from torchlint.project.context import context_around, forget
+from torchlint.source.source import Source
 
 
 def test_a_loader_is_followed_to_the_loop_and_the_device_of_other_files(tmp_path: Path) -> None:
@@ -450,3 +453,18 @@ def test_a_notebook_that_was_checked_before_changes_nothing(tmp_path: Path) -> N
     (notebook,) = check_paths([str(folder / "study.ipynb")])
     assert not notebook.errors
     assert codes(folder / "engine.py") == alone
+
+
+@pytest.mark.parametrize("order", [["data", "engine", "main"], ["main", "engine", "data"]])
+def test_what_a_file_is_analysed_with_does_not_depend_on_the_selection(order: list[str], tmp_path: Path) -> None:
+    folder = write(tmp_path, data=DATA, engine=ENGINE, main=MAIN.format(data="data", engine="engine"))
+
+    def contexts(select: list[str]) -> dict[str, str]:
+        settings = torchlint.load_settings(str(folder), {"select": select} if select else {})
+        forget()
+        return {
+            name: context_digest(Source.from_text(path.read_text(), str(path)), settings)
+            for name, path in ((name, folder / f"{name}.py") for name in order)
+        }
+
+    assert contexts([]) == contexts(["TL102"]) == contexts(["TL804"]) == contexts(["ALL"])

@@ -93,6 +93,6 @@ def default_codes() -> list[str]:
     """The codes of the rules that are on by default."""
     program = (
         "from torchlint.settings.resolver import Resolver\n"
-        "print(*sorted(rule.code for rule in Resolver(isolated=True).for_folder('.').possible_rules()))"
+        "print(*sorted(rule.code for rule in Resolver(isolated=True).for_folder('.').rules()))"
     )
     return subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()

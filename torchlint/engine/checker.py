@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from torchlint.engine.results import Basis, digest_of
-from torchlint.engine.screens import concerned, imports_torch, is_concerned, screen
+from torchlint.engine.screens import concerned, imports_torch, screen
 from torchlint.findings.baseline import BaselineError, load, unknown
 from torchlint.findings.causes import joined
 from torchlint.findings.codes import INVALID_SYNTAX, UNUSED_SUPPRESSION
@@ -139,18 +139,16 @@ def basis(source: Source, settings: Settings, found: Sequence[Diagnostic]) -> Ba
     from torchlint.project.roots import in_root
 
     place = in_project(source.path)
-    enabled, every = settings.rules(source.path, source.text), settings.possible_rules()
-    rules = concerned(source, place, enabled, settings)
+    rules = concerned(source, place, settings.rules(source.path, source.text), settings)
+    concerns = screen(settings.screened_rules())
     around = None
     if rules and not is_vendored(place) and not settings.isolated_files:
         fixes = any(one.fix is not None for one in found)
-        around = dependencies(source.path, source.code, settings.src, screen(every), with_takers=fixes)
+        around = dependencies(source.path, source.code, settings.src, concerns, with_takers=fixes)
     return Basis(
         digest=digest_of(source),
         shape=shape_of(source.path, source.code, settings.src),
-        concerned=bool(rules) and not is_vendored(place)
-        if enabled == every and place == in_root(source.path)
-        else is_concerned(in_root(source.path), source.code, settings),
+        concerned=concerns(in_root(source.path), source.code),
         dependencies=around,
     )
 
@@ -258,7 +256,7 @@ def _context(source: Source, settings: Settings) -> tuple[Context, str] | None:
     from torchlint.project.context import context_around  # not needed, so not imported, for most files
 
     try:
-        return context_around(source.path, source.code, settings.src, screen(settings.possible_rules()))
+        return context_around(source.path, source.code, settings.src, screen(settings.screened_rules()))
     except (RecursionError, deadline.DeadlineError):
         raise
     except Exception as error:

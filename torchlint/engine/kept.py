@@ -263,10 +263,10 @@ class _Section:
         return Entry(self._state.place(place), self._root).shape
 
     def _concerned(self, place: str) -> bool:
-        from torchlint.engine.screens import is_concerned  # only for files that have changed
+        from torchlint.engine.screens import screen  # only for files that have changed
 
         source = _read(self._state.place(place))
-        return source is not None and is_concerned(place, source.code, self._settings)
+        return source is not None and screen(self._settings.screened_rules())(place, source.code)
 
 
 def _has_applicable_fix(result: Result, settings: Settings) -> bool:

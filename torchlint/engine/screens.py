@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import cache
 
 from torchlint.cache.folder import digest
-from torchlint.rule.rule import Rule
+from torchlint.rule.rule import Default, Rule
 from torchlint.settings.settings import Settings
 from torchlint.source.lexemes import code_of
 from torchlint.source.paths import is_vendored
@@ -23,14 +23,9 @@ def imports_torch(text: str) -> bool:
     return "torch" in text and _IMPORT_OF_TORCH.search(text) is not None
 
 
-def is_concerned(place: str, code: str, settings: Settings) -> bool:
-    """Whether a rule may report something in the file at a place of its project, with this code."""
-    return screen(settings.possible_rules())(place, code)
-
-
 def concerned(source: Source, place: str, enabled: Collection[Rule], settings: Settings) -> list[Rule]:
     """The enabled rules that may report something in a file at a place of its project."""
-    return [rule for rule in _screened(source.text, place, settings.possible_rules()) if rule in enabled]
+    return [rule for rule in _screened(source.text, place, settings.screened_rules()) if rule in enabled]
 
 
 def _screened(text: str, place: str, rules: tuple[Rule, ...]) -> Sequence[Rule]:
@@ -58,9 +53,15 @@ _MAX_ANSWERS = 50_000
 
 @cache
 def screen(rules: tuple[Rule, ...]) -> Callable[[str, str], bool]:
-    """Whether any of the rules may report something in the file at a place of its project, with a text."""
+    """Whether a rule that is on by default may report something in the file at a place of its project, with a text.
+
+    Such files are analysed together. What is selected does not matter, so that a rule finds the same with and without
+    other rules. `rules` are asked together, and the answers kept.
+    """
 
     def concerns(place: str, text: str) -> bool:
-        return not is_vendored(place) and bool(_screened(text, place, rules))
+        if is_vendored(place):
+            return False
+        return any(rule.default is not Default.OPT_IN for rule in _screened(text, place, rules))
 
     return concerns

@@ -196,8 +196,10 @@ class _Known:
     def chosen(self, file: str, concerns: Screen) -> _Chosen:
         """The same, with what the choice depends on."""
         if (file, concerns) not in self.groups:
+            is_concerned = self._is_concerned(file, self.project.text_of(file) or "", concerns)
             for group in self._groups(file, concerns):
-                self.groups |= dict.fromkeys([(member, concerns) for member in group], group)
+                members = [member for member in group if is_concerned or member == file]
+                self.groups |= dict.fromkeys([(member, concerns) for member in members], group)
         group = self.groups[file, concerns]
         if group not in self.contexts:
             self.contexts[group] = _choose(self.project, group, self.root, self.parts)

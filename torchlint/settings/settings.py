@@ -11,7 +11,7 @@ from torchlint.findings.diagnostic import Applicability, Diagnostic
 from torchlint.model.option import Option
 from torchlint.rule.engine_rules import ENGINE_RULES
 from torchlint.rule.registry import load_rules
-from torchlint.rule.rule import Rule
+from torchlint.rule.rule import Default, Rule
 from torchlint.settings.globs import Glob, matches
 from torchlint.settings.torch_versions import needed_by
 
@@ -67,12 +67,9 @@ class Settings:
     options: Mapping[str, Mapping[str, Option]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()  #: what the user should know about the settings, one line each
 
-    def possible_rules(self) -> tuple[Rule, ...]:
-        """The rules that run in some file: what a file uses may show that it needs a newer torch."""
-        newest = None
-        if self.target_torch is not None and self.target_is_set:
-            newest = max(self.target_torch, *(target.version for target in self.per_file_targets), self.target_torch)
-        return _enabled(self.plugins, self.codes, newest)
+    def screened_rules(self) -> tuple[Rule, ...]:
+        """The rules that are on by default or selected, whichever torch they need."""
+        return _screened(self.plugins, self.codes)
 
     def rules(self, path: str | None = None, text: str = "") -> tuple[Rule, ...]:
         """The rules to run, by default or in the file at ``path`` with the given text."""
@@ -129,6 +126,11 @@ class Settings:
 def all_rules(plugins: tuple[str, ...] = ()) -> tuple[Rule, ...]:
     """Every rule there is, by code: the engine's own, the built-in pack's and the plugins'. Raises RegistryError."""
     return (*ENGINE_RULES, *load_rules(plugins))
+
+
+@cache
+def _screened(plugins: tuple[str, ...], codes: frozenset[str]) -> tuple[Rule, ...]:
+    return tuple(rule for rule in load_rules(plugins) if rule.code in codes or rule.default is not Default.OPT_IN)
 
 
 @cache
