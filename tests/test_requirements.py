@@ -12,6 +12,7 @@ from torchlint.settings.requirements import of_torch
 from torchlint.settings.resolver import Resolver
 from torchlint.settings.settings import Settings
 from torchlint.settings.torch_versions import needed_by, oldest_torch
+from torchlint.source.ranges import apply
 
 Version = tuple[int, int]
 
@@ -227,3 +228,34 @@ def test_a_fix_that_needs_a_newer_torch_is_safe_only_where_one_is_required(
     assert [one.fix.applicability.value for one in found if one.fix is not None] == [applicability] * bool(
         applicability
     )
+
+
+#: By code of a rule a text, and what its fix writes for a torch and the one before it; "" for no fix.
+WRITTEN = {
+    "TL207": (
+        "import torch\n\ndef train(model, loader, optimizer):\n    for x in loader:\n"
+        '        zero = torch.tensor(0, device="cuda")\n        loss = model(x.cuda()).mean() + zero\n'
+        "        loss.backward()\n        optimizer.step()\n        optimizer.zero_grad()\n",
+        "1.7",
+        "full((), 0",
+        "1.6",
+        "",
+    ),
+    "TL709": (
+        "import torch\n\ndef f(a, b):\n    return torch.trace(a @ b)\n",
+        "1.11",
+        "b.mT",
+        "1.10",
+        "b.transpose(-1, -2)",
+    ),
+}
+
+
+@pytest.mark.parametrize("code", WRITTEN)
+def test_a_fix_writes_what_the_oldest_supported_torch_has(code: str) -> None:
+    text, new, with_new, old, with_old = WRITTEN[code]
+    for target, written in ((new, with_new), (old, with_old)):
+        settings = torchlint.load_settings(".", {"select": [code], "target-torch": target})
+        (found,) = torchlint.check_text(text, settings=settings)
+        assert (found.fix is not None) is bool(written)
+        assert found.fix is None or written in apply(text, found.fix.edits)

@@ -118,7 +118,7 @@ class WastefulProducts:
         if factors is None:
             return None
         left, right = map(self._module.code, factors)
-        better = f"({left} * {right}.mT).sum()" if all(map(self._is_simple, factors)) else ""
+        better = f"({left} * {self._transposed(right)}).sum()" if all(map(self._is_simple, factors)) else ""
         return Waste(node, "a whole product is computed for its trace", "only its diagonal is read", better)
 
     def _diagonal(self, node: cst.Call, of: cst.BaseExpression, certain: bool) -> Waste | None:
@@ -127,8 +127,17 @@ class WastefulProducts:
         if factors is None or not is_matrix:
             return None
         left, right = map(self._module.code, factors)
-        better = f"({left} * {right}.mT).sum(-1)" if all(map(self._is_simple, factors)) and not certain else ""
+        better = (
+            f"({left} * {self._transposed(right)}).sum(-1)"
+            if all(map(self._is_simple, factors)) and not certain
+            else ""
+        )
         return Waste(node, "a whole product is computed for its diagonal", "only its diagonal is read", better)
+
+    def _transposed(self, matrix: str) -> str:
+        """``matrix.mT``, which torch 1.11 introduced."""
+        target = self._module.target_torch
+        return f"{matrix}.transpose(-1, -2)" if target is not None and target < (1, 11) else f"{matrix}.mT"
 
     def _factors(self, node: cst.BaseExpression) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
         if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.MatrixMultiply):

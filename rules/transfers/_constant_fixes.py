@@ -35,6 +35,8 @@ def _fill(module: Module, upload: Upload) -> Fix | None:
         return None
     if module.name_of(factory.func) not in ("torch.tensor", "torch.as_tensor"):
         return None
+    if _fills_float(module) and not isinstance(data, cst.Float) and keyword(factory, "dtype") is None:
+        return None
     changes = edits.replace(module, factory.func.attr, "full")
     changes += edits.replace(module, upload.data, f"{shape}, {module.code(data)}")
     caution = ""
@@ -56,6 +58,14 @@ def _fill(module: Module, upload: Upload) -> Fix | None:
         Applicability.UNSAFE if caution else Applicability.SAFE,
         caution,
     )
+
+
+def _fills_float(module: Module) -> bool:
+    """Whether ``torch.full`` may make a tensor of floats of an integer, or raise: before torch 1.7.
+
+    https://github.com/pytorch/pytorch/releases/tag/v1.7.0
+    """
+    return module.target_torch is not None and module.target_torch < (1, 7)
 
 
 def _device(module: Module, move: cst.Call) -> str | None:

@@ -66,12 +66,16 @@ class TruthTests:
         return False
 
     def _parts(self, test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-        """What ``test`` evaluates every time; behind ``and`` only what follows a question for a type."""
+        """What ``test`` evaluates every time; behind ``and`` only what follows a question for a type.
+
+        Behind ``or`` nothing that follows a flag: ``queue_is_full or torch.all(queue == 0)``.
+        """
         if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
             yield from self._parts(test.expression)
         elif isinstance(test, cst.BooleanOperation):
             yield from self._parts(test.left)
-            if isinstance(test.operator, cst.Or) or self._asks_for_none(test.left):
+            is_or = isinstance(test.operator, cst.Or)
+            if not _is_flag(test.left) if is_or else self._asks_for_none(test.left):
                 yield from self._parts(test.right)
         else:
             yield test
@@ -141,3 +145,10 @@ class TruthTests:
         return isinstance(node, cst.Call) and (
             self._module.value(node.func).kind is Kind.LOSS or self._module.fact(Outputs).runs(node)
         )
+
+
+def _is_flag(test: cst.BaseExpression) -> bool:
+    """Whether ``test`` is a name or an attribute, or the opposite of one."""
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        test = test.expression
+    return isinstance(test, (cst.Name, cst.Attribute))
