@@ -32,7 +32,8 @@ class MissingNoGrad(Rule):
     There must be no `no_grad()` or `inference_mode()` around the call, on its function or in its callers, and no output
     may reach a backward pass. If some callers disable gradients and one does not, a note names that caller. A function
     that trains or evaluates depending on a parameter (`run_epoch("val")`) is flagged if a caller passes a constant for
-    which nothing is trained. Inference that runs once is reported at information level.
+    which nothing is trained. Inference that runs once is reported at information level. A file that tries out its
+    network under `if __name__ == "__main__":` is not reported.
 
     ## Why it is slow
     Every operation stores what its backward pass would need. The activations of all layers stay in memory until the
@@ -77,8 +78,11 @@ class MissingNoGrad(Rule):
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.syntax.suspension import suspension_in
         from torchlint.model.training.inference import Inference
+        from torchlint.model.training.purpose import Purposes
 
         for site in module.fact(Inference).recording:
+            if module.fact(Purposes).is_self_test(site.forward):
+                continue
             what, where = site.evidence
             wrapped = self._wrapped(module, site)
             suspended = next(filter(None, (suspension_in(module.tree, item) for item in wrapped)), None)

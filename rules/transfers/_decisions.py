@@ -20,6 +20,8 @@ _SIZED = frozenset(
     "topk kthvalue multinomial zeros ones empty arange linspace rand randn randint randperm eye new_zeros new_ones "
     "view reshape expand repeat tile split chunk narrow unfold pad interpolate".split()
 )
+#: What is between a number and the answer to a question about it.
+_COMPARED = (cst.Comparison, cst.UnaryOperation)
 #: The action of an agent, which the environment takes on the CPU.
 _CHOICES = re.compile(r"action|^act$|^a$")
 _CHOOSING = frozenset({"sample", "argmax", "multinomial", "max", "topk"})
@@ -37,7 +39,10 @@ class Decisions:
         if self._is_asked(call) or (self._module.fact(Precision).plays_games and _is_choice(tensor)):
             return True
         statement = self._tree.statement_of(call)
-        if self._tree.parent(call) is not statement:
+        whole = self._tree.parent(call)
+        while isinstance(whole, _COMPARED):  # `finished = flag.item() == 1`
+            whole = self._tree.parent(whole)
+        if whole is not statement:
             return False
         if isinstance(statement, cst.AugAssign):  # a sum that is checked now and then can be read there
             asked = self._asked(statement.target, statement, step)

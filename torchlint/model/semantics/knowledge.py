@@ -348,10 +348,12 @@ MODULE_NAMES = (
 VERBS = tuple(
     f"{verb}_"
     for verb in (
-        "add apply build check clone compile configure convert copy count create define delete download eval evaluate "
-        "export fit freeze fuse get init initialize is load log make move optimize parse plot prepare print pull push "
-        "read register remove reset restore return run save select set setup show test train unfreeze unwrap update "
-        "upload use validate wrap write"
+        "add apply average benchmark broadcast build calibrate check clone compile compute configure construct "
+        "convert copy count create define delete deploy describe download estimate eval evaluate export fetch find "
+        "fit freeze fuse generate get init initialize inspect instantiate is list load log make merge move optimize "
+        "parse patch plot prepare print profile prune publish pull push quantize read register reload remove replace "
+        "reset restore resume return run save script search select serialize set setup shard show split start stop "
+        "summarize swap sync test trace train unfreeze unload unwrap update upload use validate visualize wrap write"
     ).split()
 )
 LOSS_NAMES = ("criterion", "loss_fn", "loss_func", "loss_function", "criterions", "crit")
