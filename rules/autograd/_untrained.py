@@ -26,6 +26,7 @@ _LIBRARIES = ("torchvision.models.", "timm.create_model", "timm.models.")
 _HEADS = frozenset({"fc", "classifier", "head", "heads", "last_linear", "linear", "conv_seg"})
 #: Words of programs that freeze parameters, or choose those that an optimizer updates, in a way that is not followed.
 _FREEZES = re.compile(r"requires_grad|add_param_group|param_groups\.append|autograd\.grad\b|functional_call|\bvmap\b")
+_FREEZING_WORDS = ("requires_grad", "add_param_group", "param_groups.append", "autograd.grad", "functional_call", "vmap")
 #: Words of networks that do so themselves.
 _DETACHES = re.compile(r"no_grad|inference_mode|set_grad_enabled|detach|\.data\b|stop_grad")
 
@@ -51,17 +52,14 @@ class Untrained:
     @property
     def networks(self) -> Iterator[UntrainedNetwork]:
         """The networks whose gradients are computed and never used."""
-        if self._freezes or not self._optimizers:
-            return
-        part = self._part()
-        if part is not None:
-            yield part
-        yield from self._others()
+        if not self._freezes:
+            yield from self._parts()
+            yield from self._others()
 
     @cached_property
     def _freezes(self) -> bool:
         texts = (self._module.file_of_root[root].text for root in self._module.related)
-        return any(_FREEZES.search(text) and _FREEZES.search(code_of(text)) for text in texts)
+        return any(any(word in text for word in _FREEZING_WORDS) and _FREEZES.search(code_of(text)) for text in texts)
 
     @cached_property
     def _optimizers(self) -> list[cst.Call]:
@@ -79,22 +77,21 @@ class Untrained:
 
     # -- an optimizer of a part of a network
 
-    def _part(self) -> UntrainedNetwork | None:
+    def _parts(self) -> Iterator[UntrainedNetwork]:
         module = self._module
-        if len(self._optimizers) != 1 or not module.is_own(self._optimizers[0]):
-            return None
-        given = _parameters(self._optimizers[0])
-        trained = _owner(given)
-        if given is None or not isinstance(trained, cst.Attribute) or dotted_name(trained) is None:
-            return None
-        network = trained.value
-        if dotted_name(network) == "self" or last_name(network) == "module" or not self._is_part(trained):
-            return None
-        made = module.value(network).origins
-        for step in module.fact(Steps).loops:
-            if any(made & module.value(item).origins for item in module.fact(Steps).networks(step)):
-                return UntrainedNetwork(given, network, trained, step.forward, step.backward)
-        return None
+        for optimizer in self._tree.calls_in(module.root):
+            given = _parameters(optimizer)
+            trained = _owner(given)
+            if given is None or not isinstance(trained, cst.Attribute) or dotted_name(trained) is None:
+                continue
+            network = trained.value
+            if dotted_name(network) == "self" or last_name(network) == "module" or self._optimizers != [optimizer]:
+                continue
+            made = module.value(network).origins if self._is_part(trained) else frozenset()
+            for step in module.fact(Steps).loops if made else ():
+                if any(made & module.value(item).origins for item in module.fact(Steps).networks(step)):
+                    yield UntrainedNetwork(given, network, trained, step.forward, step.backward)
+                    break
 
     def _is_part(self, trained: cst.Attribute) -> bool:
         """Whether a network has more parameters than those of its layer ``trained``, and computes their gradients."""
@@ -138,7 +135,7 @@ class Untrained:
                 seen.add(made)
                 if self._is_trained(call, step) and not module.fact(Escapes).may_be_trained(made):
                     network = module.fact(Escapes).bound_to(made)
-                    if network is not None:
+                    if network is not None and self._optimizers:
                         yield UntrainedNetwork(made, network, None, call, step.backward)
 
     def _made_by(self, call: cst.Call) -> cst.Call | None:

@@ -93,24 +93,21 @@ class Loading(ForestFact):
         return next((consumer for consumer in self.consumers(loader) if consumer.forward is not None), None)
 
     def _consumer(self, loader: cst.Call, node: cst.CSTNode) -> Consumer:
-        if isinstance(node, (cst.For, cst.While)):
-            return Consumer(
-                node, self._network_in(node.body, loader) or next(iter(self._forwards.get(loader, ())), None)
-            )
         if isinstance(node, cst.Call) and self._module.value(node).role is not Role.BATCH:
             return Consumer(node, node)  # a trainer's fit
-        around = next((loop.node for loop in self._module.fact(Loops).around(node)), None)
-        forward = next(iter(self._forwards.get(loader, ())), None)
-        if forward is None and around is not None:
-            forward = self._network_in(around.body, loader)
-        return Consumer(around or node, forward)
+        loop = node if isinstance(node, (cst.For, cst.While)) else None
+        around = loop or next((item.node for item in self._module.fact(Loops).around(node)), None)
+        forward = self._network_in(around.body, loader) if around is not None else None
+        return Consumer(around or node, forward or next(iter(self._forwards.get(loader, ())), None))
 
     def _network_in(self, body: cst.CSTNode, loader: cst.Call) -> cst.Call | None:
         """A call in ``body``, or in a function of the file called there, that runs or trains a network."""
-        forward = self._tree.first_within(self._forwards.get(loader, ()), body)
+        calls = self._tree.calls_in(body)
+        made = self._made_by.get(loader, [loader])
+        forward = next((call for call in calls if not self._run_on(call).isdisjoint(made)), None)
         if forward is not None:
             return forward
-        for call in self._tree.calls_in(body):
+        for call in calls:
             if self._runs_network(call):
                 return call
             for definition in self._module.definitions.called(call, self._values):
@@ -155,16 +152,25 @@ class Loading(ForestFact):
         """For each loader the forward calls that are given its batches."""
         found: dict[cst.CSTNode, list[cst.Call]] = defaultdict(list)
         for call in self._tree.calls:
-            if call.args and (self._module.fact(Networks).is_forward(call) or self._asks_network(call)):
-                for argument in call.args:
-                    for origin in batch_origins(self._module.value(argument.value)):
-                        found[origin].append(call)
+            for origin in self._run_on(call):
+                found[origin].append(call)
         return self._with_base_calls(found)
+
+    def _run_on(self, call: cst.Call) -> frozenset[cst.CSTNode]:
+        """The loaders whose batches ``call`` runs a network on."""
+        if not call.args or not (self._module.fact(Networks).is_forward(call) or self._asks_network(call)):
+            return frozenset()
+        return frozenset().union(*(batch_origins(self._module.value(item.value)) for item in call.args))
+
+    @cached_property
+    def _made_by(self) -> dict[cst.CSTNode, list[cst.Call]]:
+        """For each call of ``super().__init__`` that makes loaders the calls that create their objects."""
+        return {loader.node: made for loader, made in self._module.fact(Loaders).made_by.items()}
 
     def _with_base_calls(self, found: dict[cst.CSTNode, list[T]]) -> dict[cst.CSTNode, list[T]]:
         """What is known of the objects of a class, for the call of ``super().__init__`` that makes them loaders."""
-        for loader, made in self._module.fact(Loaders).made_by.items():
-            found[loader.node] = list(dict.fromkeys(item for call in made for item in found.get(call, ())))
+        for loader, made in self._made_by.items():
+            found[loader] = list(dict.fromkeys(item for call in made for item in found.get(call, ())))
         return found
 
     def _asks_network(self, call: cst.Call) -> bool:

@@ -212,9 +212,22 @@ class Steps(ForestFact):
     @cached_property
     def _optimizes_inputs(self) -> bool:
         """Whether all that the optimizers of the file change are tensors: an image, a style, a prompt; no network."""
-        made = [call for call in self._module.tree.calls if self._module.value(call).name.startswith("torch.optim.")]
-        made = [call for call in made if self._module.value(call).kind is Kind.OPTIMIZER]
-        return bool(made) and all(call.args and self._is_list_of_tensors(call.args[0].value) for call in made)
+        made: list[cst.Call] = []
+        for calls in (self._calls_of_optim, self._module.tree.calls):  # one by name that is given a network is enough
+            made = [call for call in calls if self._makes_optimizer(call)]
+            if not all(call.args and self._is_list_of_tensors(call.args[0].value) for call in made):
+                return False
+        return bool(made)
+
+    @property
+    def _calls_of_optim(self) -> list[cst.Call]:
+        """The calls that name a class or a function of torch.optim."""
+        calls = self._module.tree.calls
+        return [call for call in calls if (self._module.name_of(call.func) or "").startswith("torch.optim.")]
+
+    def _makes_optimizer(self, call: cst.Call) -> bool:
+        value = self._module.value(call)
+        return value.kind is Kind.OPTIMIZER and value.name.startswith("torch.optim.")
 
     def _is_list_of_tensors(self, node: cst.BaseExpression) -> bool:
         """``[image]``: names of no network's parameters."""
