@@ -78,8 +78,10 @@ class Queued:
 
     def _by(self, call: cst.Call, depth: int) -> list[Work]:
         module = self._module
-        if module.fact(Networks).runs_network(call) or is_backward(call):
+        if is_backward(call):
             return [Work.RUNS]
+        if module.fact(Networks).runs_network(call):
+            return [Work.RUNS, *([Work.WAITS] if self._reads_its_outputs(call, depth) else [])]
         name = module.name_of(call.func)
         if name is not None:
             return self._by_library(call, name)
@@ -101,6 +103,11 @@ class Queued:
         if not functions:
             return [Work.UNKNOWN]
         return [work for function in functions for work in self._by_function(function, depth - 1)]
+
+    def _reads_its_outputs(self, call: cst.Call, depth: int) -> bool:
+        """Whether the network of the project that ``call`` runs reads its outputs itself, as detectors do."""
+        functions = self._functions(call.func, _HOLDING_DEPTH) or self._forwards(call) if depth > 0 else None
+        return any(Work.WAITS in self._by_function(function, depth - 1) for function in functions or ())
 
     def _by_library(self, call: cst.Call, name: str) -> list[Work]:
         if name in _READING_BUILTINS:

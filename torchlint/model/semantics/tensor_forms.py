@@ -97,7 +97,17 @@ class TensorForms(ForestFact):
         )
 
     def _is_one_of_several(self, node: cst.CSTNode | None, known: Known, depth: int) -> bool:
-        """``x.topk(5)``, ``torch.max(x, 1)``."""
+        """``x.topk(5)``, ``torch.max(x, 1)``, ``[x.cuda() for x in batch]``, or a variable that is one of them."""
+        if depth <= 0:
+            return False
+        if isinstance(node, cst.Name):
+            reached = self._module.values.reaching.of(node)
+            return bool(reached) and all(
+                item.kind == "assign" and not item.path and self._is_one_of_several(item.value, known, depth - 1)
+                for item in reached
+            )
+        if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
+            return isinstance(node.elt, cst.Call) and self._is_tensor(node.elt, known, depth - 1)
         if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
             return False
         if node.func.attr.value not in _SEVERAL:

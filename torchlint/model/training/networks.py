@@ -61,14 +61,24 @@ class Networks(ForestFact):
         )
 
     def runs_without_gradients(self, function: cst.FunctionDef) -> bool:
-        """Whether ``function`` disables gradients itself, by a decorator or wherever it runs a network."""
+        """Whether ``function`` disables gradients itself, by a decorator or wherever it runs a network.
+
+        Or it returns, perhaps under a condition, what a decorated function gives: ``return self.inference(x)``.
+        """
         modes = self._module.fact(GradModes)
-        if modes.is_decorated(function):
+        if modes.is_decorated(function) or any(map(modes.is_decorated, self._handing_on(function))):
             return True
         forwards = [call for call in self._module.tree.calls_in(function.body) if self.is_forward(call)]
         return bool(forwards) and all(
             (mode := modes.within(call, function)) is not None and mode.is_off for call in forwards
         )
+
+    def _handing_on(self, function: cst.FunctionDef) -> list[cst.FunctionDef]:
+        """The functions whose results ``function`` returns as they are."""
+        definitions = self._module.definitions
+        returned = [item for item in definitions.returns(function) if isinstance(item, cst.Call)]
+        called = [item for call in returned for item in definitions.called(call, self._module.values)]
+        return [item for item in called if isinstance(item, cst.FunctionDef)]
 
     def is_of_library(self, call: cst.Call) -> bool:
         """Whether ``call`` is of a function or class of torch, NumPy or Python; quicker than its value."""
