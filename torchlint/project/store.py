@@ -40,7 +40,7 @@ class Entry:
         """Its code, as it is analysed; None if it cannot be read, is too large, or is not text."""
         try:
             if self._given is not None:
-                text = reading.from_content(self._given, self._path).code
+                text = self._given
             elif os.path.getsize(self._path) > (MAX_NOTEBOOK_BYTES if is_notebook(self._path) else MAX_BYTES):
                 return None
             else:
