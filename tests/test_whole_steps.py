@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from whole_program import write
+from whole_program import codes, rows_of, write
 
 from torchlint import check_text
 
@@ -159,3 +159,87 @@ def test_a_logger_reads_what_it_gets_by_keywords(tmp_path: Path, updated: str, e
     write(tmp_path, meters=LOGGER, main=LOGGING.replace("{updated}", updated))
     found = [item for item in check_text(LOGGER, str(tmp_path / "meters.py")) if item.code == "TL201"]
     assert [LOGGER.count("\n", 0, item.start) + 1 for item in found] == expected
+
+
+BUILDING = """\
+import torch
+
+
+def build(path):
+    model = torch.nn.Conv2d(3, 64, 3)
+    model.load_state_dict(torch.load(path))
+    return model.cuda()
+"""
+DRAWING = """\
+from building import build
+
+
+class Maps:
+    def __init__(self, loader):
+        self.loader = loader
+        self.model = build("model.pt")
+        self.model.eval()
+
+    def draw(self):
+        for images in self.loader:
+            for one in self.model(images.cuda()).detach().cpu().numpy():
+                print(one)
+"""
+
+
+@pytest.mark.parametrize(("disabled", "expected"), [(False, ["TL402"]), (True, [])])
+def test_a_file_that_does_not_import_torch_may_run_a_network(
+    disabled: bool, expected: list[str], tmp_path: Path
+) -> None:
+    script = "import torch\nfrom drawing import Maps\n\n\n{}def main():\n    Maps(load()).draw()\n\n\nmain()\n"
+    files = {"building": BUILDING, "drawing": DRAWING, "main": script.format("@torch.no_grad()\n" if disabled else "")}
+    write(tmp_path, files)
+    assert [code for code in codes(tmp_path / "drawing.py") if code == "TL402"] == expected
+
+
+TIMING = """\
+import time{imported}
+
+
+class Timer:
+    def __init__(self):
+        self.total = 0.0
+
+    def tic(self):
+        self.start = time.time()
+
+    def toc(self):
+        {before}self.total += time.time() - self.start
+"""
+TIMED = """\
+import torch
+from building import build
+from timing import Timer
+
+
+def main(loader):
+    model, timer = build("model.pt"), Timer()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for images in loader:
+        timer.tic()
+        loss = model(images).mean()
+        loss.backward()
+        optimizer.step()
+        timer.toc()
+    print(timer.total)
+
+
+main(load())
+"""
+
+
+@pytest.mark.parametrize(
+    ("imported", "before", "expected"),
+    [("", "", [14]), ("\nimport torch", "torch.cuda.synchronize()\n        ", [])],
+    ids=["does not wait", "waits"],
+)
+def test_a_timer_of_another_file_may_not_wait_for_the_gpu(
+    imported: str, before: str, expected: list[int], tmp_path: Path
+) -> None:
+    files = {"building": BUILDING, "timing": TIMING.format(imported=imported, before=before), "main": TIMED}
+    assert rows_of(tmp_path, files, "main", "TL903") == expected

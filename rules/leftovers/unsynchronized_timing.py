@@ -59,7 +59,8 @@ class UnsynchronizedTiming(Rule):
     code = "TL903"
     name = "unsynchronized-timing"
     default = Default.INFO
-    words = ("torch", "cuda", ("time(", "perf_counter", "monotonic", "default_timer", "now()", "Timer("))
+    words = ("torch", ("time(", "perf_counter", "monotonic", "default_timer", "now()", "Timer(", ".toc("))
+    project_words = ("cuda", ("time(", "perf_counter", "monotonic", "default_timer", "now()"))
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.data.devices import Devices
