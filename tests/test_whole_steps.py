@@ -243,3 +243,47 @@ def test_a_timer_of_another_file_may_not_wait_for_the_gpu(
 ) -> None:
     files = {"building": BUILDING, "timing": TIMING.format(imported=imported, before=before), "main": TIMED}
     assert rows_of(tmp_path, files, "main", "TL903") == expected
+
+
+AVERAGING = """\
+import torch
+
+
+class Average(torch.nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.decay = 0.999
+        self.shadow = {name: item.clone() for name, item in model.named_parameters()}
+
+    def blend(self, model):
+        with torch.no_grad():
+            for name, item in model.named_parameters():
+                self.shadow[name].mul_(self.decay).add_(item, alpha=1 - self.decay)
+"""
+LIGHTNING = """\
+import pytorch_lightning as pl
+import torch
+from averaging import Average
+
+
+class Model(pl.LightningModule):
+    def __init__(self, network):
+        super().__init__()
+        self.network = network
+        self.average = Average(network)
+
+    def training_step(self, batch):
+        return self.network(batch).mean()
+
+    def {hook}(self, *args):
+        self.average.blend(self.network)
+
+
+pl.Trainer(devices=1, max_epochs=9).fit(Model(torch.nn.Linear(8, 8)))
+"""
+
+
+@pytest.mark.parametrize(("hook", "expected"), [("on_train_batch_end", [12]), ("on_fit_end", [])])
+def test_lightning_runs_hooks_after_every_batch(hook: str, expected: list[int], tmp_path: Path) -> None:
+    files = {"averaging": AVERAGING, "main": LIGHTNING.format(hook=hook)}
+    assert rows_of(tmp_path, files, "averaging", "TL803") == expected

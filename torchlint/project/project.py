@@ -14,6 +14,7 @@ from torchlint.project.graph import Graph
 from torchlint.project.imports import Facts, Import, Pieces
 from torchlint.project.layout import Layout, folder_of, joined
 from torchlint.project.notebooks import importing
+from torchlint.project.outlines import Imported
 from torchlint.project.resolver import Resolver
 from torchlint.project.roots import find_root
 from torchlint.project.store import Entry, Outlines
@@ -107,6 +108,7 @@ class Project:
             Outlines(self._entries),
             self._added,
             lambda file: self._entries[file].runs,
+            self._classes,
         )
 
     @cached_property
@@ -194,6 +196,12 @@ class Project:
     def _added(self, file: str) -> tuple[str, ...]:
         found = (_relative(folder, self._root) for folder in self._entries[file].added)
         return tuple(folder for folder in found if folder is not None and folder in self._layout.folders)
+
+    def _classes(self, reader: str) -> tuple[Imported, ...]:
+        """The classes that the configuration files of the program of ``reader`` name, as imports of them."""
+        found = self.configs.classes
+        folders = {folder_of(entry) for entry in self._graph.entries} if found else set()
+        return tuple(dict.fromkeys(item for file, item in found if is_own(file, reader, folders)))
 
     # -- names
 

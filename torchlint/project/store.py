@@ -91,10 +91,13 @@ class Entry:
         return added_folders(self.text, self._path, self._root)
 
     @property
+    def _traits(self) -> tuple[bool, ...]:
+        return self.outline.has_guard, self.outline.changes_path, self.outline.instantiates
+
+    @property
     def shape(self) -> str:
         """A short name of what the import graph takes from it."""
-        outline = self.outline
-        return digest(repr((outline.imports, outline.has_guard, outline.changes_path, self.added, self.runs)))
+        return digest(repr((self.outline.imports, *self._traits, self.added, self.runs)))
 
     def same_imports(self, other: Entry) -> bool:
         """Whether the import graph is the same with ``other`` in place of this."""
