@@ -213,6 +213,7 @@ class Timer:
 """
 TIMED = """\
 import torch
+from torch.backends import cudnn
 from building import build
 from timing import Timer
 
@@ -229,13 +230,14 @@ def main(loader):
     print(timer.total)
 
 
+cudnn.benchmark = True
 main(load())
 """
 
 
 @pytest.mark.parametrize(
     ("imported", "before", "expected"),
-    [("", "", [14]), ("\nimport torch", "torch.cuda.synchronize()\n        ", [])],
+    [("", "", [15]), ("\nimport torch", "torch.cuda.synchronize()\n        ", [])],
     ids=["does not wait", "waits"],
 )
 def test_a_timer_of_another_file_may_not_wait_for_the_gpu(
@@ -287,3 +289,27 @@ pl.Trainer(devices=1, max_epochs=9).fit(Model(torch.nn.Linear(8, 8)))
 def test_lightning_runs_hooks_after_every_batch(hook: str, expected: list[int], tmp_path: Path) -> None:
     files = {"averaging": AVERAGING, "main": LIGHTNING.format(hook=hook)}
     assert rows_of(tmp_path, files, "averaging", "TL803") == expected
+
+
+SELF_TEST = """\
+import time
+
+import torch
+
+
+class Net(torch.nn.Conv2d):
+    def forward(self, images):
+        return super().forward(images).relu()
+
+
+if __name__ == "__main__":
+    net = Net(3, 64, 3)
+    start = time.time()
+    outputs = net(torch.randn(2, 3, 32, 32))
+    print(time.time() - start)
+"""
+
+
+def test_a_file_that_tries_its_network_out_on_the_cpu_measures_it(tmp_path: Path) -> None:
+    main = "import torch\nfrom net import Net\n\nfor images in load():\n    Net(3, 64, 3).cuda()(images.cuda())\n"
+    assert rows_of(tmp_path, {"net": SELF_TEST, "main": main}, "net", "TL903") == []
