@@ -313,3 +313,44 @@ if __name__ == "__main__":
 def test_a_file_that_tries_its_network_out_on_the_cpu_measures_it(tmp_path: Path) -> None:
     main = "import torch\nfrom net import Net\n\nfor images in load():\n    Net(3, 64, 3).cuda()(images.cuda())\n"
     assert rows_of(tmp_path, {"net": SELF_TEST, "main": main}, "net", "TL903") == []
+
+
+LEARNER = """\
+import torch
+
+
+class Learner:
+    def __init__(self, backbone):
+        self.model = torch.nn.DataParallel(backbone).cuda()
+
+    def infer(self, faces, known):
+        found = torch.cat([self.model(face[None].cuda()) for face in faces])
+        distances = (found.unsqueeze(-1) - known).pow(2).sum(1)
+        return distances.min(1)
+"""
+FACES = """\
+from backbones import build
+from learner import Learner
+
+learner = Learner(build())
+{before}
+for faces, known in camera():
+    print({call})
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "call", "expected"),
+    [
+        ("learner.model.eval()", "learner.infer(faces, known)", [9]),
+        ("learner.model.eval()\nlearner.model.train()", "learner.infer(faces, known)", []),
+        ("learner.other.eval()", "learner.infer(faces, known)", []),
+        ("learner.model.eval()", "learner.infer(faces, known)[0].mean().backward()", []),
+    ],
+    ids=["evaluates", "trains again", "another network", "back-propagates"],
+)
+def test_a_script_evaluates_the_network_of_an_object(
+    before: str, call: str, expected: list[int], tmp_path: Path
+) -> None:
+    files = {"learner": LEARNER, "main": FACES.format(before=before, call=call)}
+    assert rows_of(tmp_path, files, "learner", "TL402") == expected
