@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from whole_program import write
+from whole_program import codes, rows_of, write
 
 from torchlint import check_text
 
@@ -159,3 +159,198 @@ def test_a_logger_reads_what_it_gets_by_keywords(tmp_path: Path, updated: str, e
     write(tmp_path, meters=LOGGER, main=LOGGING.replace("{updated}", updated))
     found = [item for item in check_text(LOGGER, str(tmp_path / "meters.py")) if item.code == "TL201"]
     assert [LOGGER.count("\n", 0, item.start) + 1 for item in found] == expected
+
+
+BUILDING = """\
+import torch
+
+
+def build(path):
+    model = torch.nn.Conv2d(3, 64, 3)
+    model.load_state_dict(torch.load(path))
+    return model.cuda()
+"""
+DRAWING = """\
+from building import build
+
+
+class Maps:
+    def __init__(self, loader):
+        self.loader = loader
+        self.model = build("model.pt")
+        self.model.eval()
+
+    def draw(self):
+        for images in self.loader:
+            for one in self.model(images.cuda()).detach().cpu().numpy():
+                print(one)
+"""
+
+
+@pytest.mark.parametrize(("disabled", "expected"), [(False, ["TL402"]), (True, [])])
+def test_a_file_that_does_not_import_torch_may_run_a_network(
+    disabled: bool, expected: list[str], tmp_path: Path
+) -> None:
+    script = "import torch\nfrom drawing import Maps\n\n\n{}def main():\n    Maps(load()).draw()\n\n\nmain()\n"
+    files = {"building": BUILDING, "drawing": DRAWING, "main": script.format("@torch.no_grad()\n" if disabled else "")}
+    write(tmp_path, files)
+    assert [code for code in codes(tmp_path / "drawing.py") if code == "TL402"] == expected
+
+
+TIMING = """\
+import time{imported}
+
+
+class Timer:
+    def __init__(self):
+        self.total = 0.0
+
+    def tic(self):
+        self.start = time.time()
+
+    def toc(self):
+        {before}self.total += time.time() - self.start
+"""
+TIMED = """\
+import torch
+from torch.backends import cudnn
+from building import build
+from timing import Timer
+
+
+def main(loader):
+    model, timer = build("model.pt"), Timer()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for images in loader:
+        timer.tic()
+        loss = model(images).mean()
+        loss.backward()
+        optimizer.step()
+        timer.toc()
+    print(timer.total)
+
+
+cudnn.benchmark = True
+main(load())
+"""
+
+
+@pytest.mark.parametrize(
+    ("imported", "before", "expected"),
+    [("", "", [15]), ("\nimport torch", "torch.cuda.synchronize()\n        ", [])],
+    ids=["does not wait", "waits"],
+)
+def test_a_timer_of_another_file_may_not_wait_for_the_gpu(
+    imported: str, before: str, expected: list[int], tmp_path: Path
+) -> None:
+    files = {"building": BUILDING, "timing": TIMING.format(imported=imported, before=before), "main": TIMED}
+    assert rows_of(tmp_path, files, "main", "TL903") == expected
+
+
+AVERAGING = """\
+import torch
+
+
+class Average(torch.nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.decay = 0.999
+        self.shadow = {name: item.clone() for name, item in model.named_parameters()}
+
+    def blend(self, model):
+        with torch.no_grad():
+            for name, item in model.named_parameters():
+                self.shadow[name].mul_(self.decay).add_(item, alpha=1 - self.decay)
+"""
+LIGHTNING = """\
+import pytorch_lightning as pl
+import torch
+from averaging import Average
+
+
+class Model(pl.LightningModule):
+    def __init__(self, network):
+        super().__init__()
+        self.network = network
+        self.average = Average(network)
+
+    def training_step(self, batch):
+        return self.network(batch).mean()
+
+    def {hook}(self, *args):
+        self.average.blend(self.network)
+
+
+pl.Trainer(devices=1, max_epochs=9).fit(Model(torch.nn.Linear(8, 8)))
+"""
+
+
+@pytest.mark.parametrize(("hook", "expected"), [("on_train_batch_end", [12]), ("on_fit_end", [])])
+def test_lightning_runs_hooks_after_every_batch(hook: str, expected: list[int], tmp_path: Path) -> None:
+    files = {"averaging": AVERAGING, "main": LIGHTNING.format(hook=hook)}
+    assert rows_of(tmp_path, files, "averaging", "TL803") == expected
+
+
+SELF_TEST = """\
+import time
+
+import torch
+
+
+class Net(torch.nn.Conv2d):
+    def forward(self, images):
+        return super().forward(images).relu()
+
+
+if __name__ == "__main__":
+    net = Net(3, 64, 3)
+    start = time.time()
+    outputs = net(torch.randn(2, 3, 32, 32))
+    print(time.time() - start)
+"""
+
+
+def test_a_file_that_tries_its_network_out_on_the_cpu_measures_it(tmp_path: Path) -> None:
+    main = "import torch\nfrom net import Net\n\nfor images in load():\n    Net(3, 64, 3).cuda()(images.cuda())\n"
+    assert rows_of(tmp_path, {"net": SELF_TEST, "main": main}, "net", "TL903") == []
+
+
+LEARNER = """\
+import torch
+
+
+class Learner:
+    def __init__(self, backbone):
+        self.model = torch.nn.DataParallel(backbone).cuda()
+
+    def infer(self, faces, known):
+        found = torch.cat([self.model(face[None].cuda()) for face in faces])
+        distances = (found.unsqueeze(-1) - known).pow(2).sum(1)
+        return distances.min(1)
+"""
+FACES = """\
+from backbones import build
+from learner import Learner
+
+learner = Learner(build())
+{before}
+for faces, known in camera():
+    print({call})
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "call", "expected"),
+    [
+        ("learner.model.eval()", "learner.infer(faces, known)", [9]),
+        ("learner.model.eval()\nlearner.model.train()", "learner.infer(faces, known)", []),
+        ("learner.other.eval()", "learner.infer(faces, known)", []),
+        ("learner.model.eval()", "learner.infer(faces, known)[0].mean().backward()", []),
+    ],
+    ids=["evaluates", "trains again", "another network", "back-propagates"],
+)
+def test_a_script_evaluates_the_network_of_an_object(
+    before: str, call: str, expected: list[int], tmp_path: Path
+) -> None:
+    files = {"learner": LEARNER, "main": FACES.format(before=before, call=call)}
+    assert rows_of(tmp_path, files, "learner", "TL402") == expected

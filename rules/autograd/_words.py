@@ -16,7 +16,11 @@ _NAMES = (
 _SCRIPTS = ("load_state_dict(", "torch.load(", "save_image", "__main__")
 
 INFERENCE_WORDS = ("torch", (*_SIGNS, *_NAMES), (*_SIGNS, *_SCRIPTS))
-#: The same, and code that detaches outputs from the graph.
-RECORDING_WORDS = ("torch", (*_SIGNS, *_NAMES, ".data.", ".detach()"), (*_SIGNS, *_SCRIPTS))
+#: The same, and code that detaches outputs from the graph. A file may get its network from one that imports torch.
+RECORDING_WORDS = (
+    ("torch", ".cuda()", ".to(device", ".to(self.device"),
+    (*_SIGNS, *_NAMES, ".data.", ".detach()"),
+    (*_SIGNS, *_SCRIPTS),
+)
 #: The same as the first, and code that disables gradients.
 GRADIENTLESS_WORDS = ("torch", (*_SIGNS, *_NAMES, "no_grad", "inference_mode"), (*_SIGNS, *_SCRIPTS))

@@ -73,6 +73,7 @@ class MissingNoGrad(Rule):
     code = "TL402"
     name = "missing-no-grad"
     words = RECORDING_WORDS
+    project_words = ("torch",)
     demo = ("GPU", "CPU")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

@@ -8,6 +8,8 @@ from torchlint.rule import Default, Diagnostic, Note, Rule
 if TYPE_CHECKING:
     from torchlint.model.module import Module
 
+_CLOCKS = ("time(", "perf_counter", "monotonic", "default_timer", "now()")
+
 
 class UnsynchronizedTiming(Rule):
     """GPU work is timed without waiting for the GPU.
@@ -59,7 +61,8 @@ class UnsynchronizedTiming(Rule):
     code = "TL903"
     name = "unsynchronized-timing"
     default = Default.INFO
-    words = ("torch", "cuda", ("time(", "perf_counter", "monotonic", "default_timer", "now()", "Timer("))
+    words = ("torch", ("cuda", "cudnn"), (*_CLOCKS, "Timer(", ".toc("))
+    project_words = ("cuda", _CLOCKS)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.data.devices import Devices

@@ -15,11 +15,14 @@ from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name
+from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
 
 #: Functions and methods that give tuples, at least without further arguments.
 _TUPLES = frozenset({"unbind", "split", "chunk", "tensor_split", "meshgrid", "where", "nonzero", "broadcast_tensors"})
 _TYPE_TEST = re.compile(r"\bisinstance\(|\bis_tensor\(|\bhasattr\(|\btype\(")
+#: The maximum number of indices of an element.
+_MAX_INDICES = 2
 _CONVERTING = ("builtins.float", "builtins.int")
 
 
@@ -120,7 +123,7 @@ class ElementReads:
         if not isinstance(target, cst.Name):
             return None
         tensor = self._tensor_of(element, target.value, loop.iter)
-        if tensor is None or self._is_bound_in(tensor, loop):
+        if tensor is None or self._is_bound_in(tensor, loop) or self._has_other_index(element, loop):
             return None
         return ElementRead(call, loop, tensor, False, False)
 
@@ -133,10 +136,11 @@ class ElementReads:
             while isinstance(over, cst.Call) and over.args and called_name(over) in ("tqdm", "trange", "track"):
                 over = over.args[0].value
             return None if isinstance(over, cst.Call) and self._is_counting(over) else over
-        if not isinstance(element, cst.Subscript) or len(element.slice) != 1:
+        if not isinstance(element, cst.Subscript) or len(element.slice) > _MAX_INDICES:
             return None
-        index = element.slice[0].slice
-        counted = isinstance(index, cst.Index) and isinstance(index.value, cst.Name) and index.value.value == name
+        indices = [item.slice.value if isinstance(item.slice, cst.Index) else None for item in element.slice]
+        names = [index.value if isinstance(index, cst.Name) else "" for index in indices]
+        counted = all(names) and names[-1] == name and name not in names[:-1]
         counting = isinstance(over, cst.Call) and self._is_counting(over)
         return element.value if counted and counting and isinstance(element.value, cst.Name) else None
 
@@ -158,13 +162,36 @@ class ElementReads:
             self._tree.within(binding.node, loop) for name in names for binding in self._module.values.reaching.of(name)
         )
 
+    def _has_other_index(self, element: cst.BaseExpression, loop: cst.For) -> bool:
+        """Whether an iteration computes an index of an element before the last: ``scores[row, i]``."""
+        return isinstance(element, cst.Subscript) and any(
+            isinstance(item.slice, cst.Index) and self._is_bound_in(item.slice.value, loop)
+            for item in element.slice[:-1]
+        )
+
     def _is_tensor(self, node: cst.BaseExpression) -> bool:
         if self._is_tuple(node) or self._module.name_of(self._called(node)) == "torch.linspace":
             return False  # the drop rates of layers are read once
         value = self._module.value(node)
         if value.kind is Kind.TENSOR and value.sure and value.role is not Role.BATCH:
             return True
-        return self._module.fact(TensorForms).is_tensor(node)
+        return self._module.fact(TensorForms).is_tensor(
+            node, lambda name: name is not node and self._has_methods_of_tensor(name)
+        )
+
+    def _has_methods_of_tensor(self, name: cst.Name) -> bool:
+        """Whether ``name`` is the output of a network of which a method is called: ``logits.max(-1)``."""
+        parent = self._tree.parent(name)
+        if not isinstance(parent, cst.Attribute) or not isinstance(self._tree.parent(parent), cst.Call):
+            return False
+        reached = self._module.values.reaching.of(name)
+        return bool(reached) and all(
+            item.kind == "assign"
+            and not item.path
+            and isinstance(item.value, cst.Call)
+            and self._module.fact(Networks).runs_network(item.value)
+            for item in reached
+        )
 
     def _is_tuple(self, node: cst.CSTNode | None) -> bool:
         """Whether ``node`` may be several tensors: ``torch.unbind(x)``, ``torch.where(mask)``."""

@@ -69,4 +69,5 @@ def _tensor_of(element: ast.expr, name: str, over: ast.expr) -> ast.expr | None:
         return None if counting else over
     if not isinstance(element, ast.Subscript) or not isinstance(element.value, ast.Name) or not counting:
         return None
-    return element.value if isinstance(element.slice, ast.Name) and element.slice.id == name else None
+    index = element.slice.elts[-1] if isinstance(element.slice, ast.Tuple) and element.slice.elts else element.slice
+    return element.value if isinstance(index, ast.Name) and index.id == name else None

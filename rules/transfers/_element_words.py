@@ -8,9 +8,9 @@ from torchlint.rule.tensor_words import may_be_tensor
 from torchlint.source.lexemes import is_in_name, places
 
 _READS = (".item()", "float(", "int(")
-#: The element before ``.item()``, and behind ``float(``: ``v`` or ``t[v]``.
-_BEFORE = re.compile(r"(?<!\w)(?:(\w+)\[)?(\w+)\]?$")
-_AFTER = re.compile(r"(?:(\w+)\[)?(\w+)\]?\)")
+#: The element before ``.item()``, and behind ``float(``: ``v``, ``t[v]`` or ``t[u, v]``.
+_BEFORE = re.compile(r"(?<!\w)(?:(\w+)\[(?:\w+,\s*)?)?(\w+)\]?$")
+_AFTER = re.compile(r"(?:(\w+)\[(?:\w+,\s*)?)?(\w+)\]?\)")
 #: The variables of a loop and what it iterates over; a pattern that begins with a literal is quick.
 _LOOP = re.compile(r"for\s([^:\n]{1,120}?)\sin\b(?=\s*([^:\n\]]{1,120}))")
 _WORD = re.compile(r"\w+")

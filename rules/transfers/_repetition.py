@@ -62,9 +62,14 @@ def is_of_step(module: Module, constructor: cst.FunctionDef) -> bool:
 def _is_cached(module: Module, call: cst.Call, function: cst.FunctionDef) -> bool:
     """Whether the tensor is stored where a condition around it asks for it, for good: ``if "mask" not in cache:``."""
     stored = set(_stored(module, call))
+    return _is_asked_for(module, stored, call, function) and not _is_reset(module, stored)
+
+
+def _is_asked_for(module: Module, stored: set[object], node: cst.CSTNode, function: cst.FunctionDef) -> bool:
+    """Whether ``node`` only runs while one of these attributes does not exist."""
     return any(
-        not stored.isdisjoint(_missing(module, above.test)) and not _is_reset(module, stored, above)
-        for above, child in climb(module.tree, call, function)
+        not stored.isdisjoint(_missing(module, above.test))
+        for above, child in climb(module.tree, node, function)
         if isinstance(above, cst.If) and child is above.body
     )
 
@@ -77,13 +82,13 @@ def _missing(module: Module, test: cst.BaseExpression) -> Iterator[object]:
             yield from map(_name, module.tree.nodes_in(part))
 
 
-def _is_reset(module: Module, stored: set[object], branch: cst.If) -> bool:
-    """Whether code other than a constructor and ``branch`` sets one of these attributes: the state of a sequence."""
+def _is_reset(module: Module, stored: set[object]) -> bool:
+    """Whether code other than a constructor sets one of these attributes though it exists: the state of a sequence."""
     attributes = module.fact(Stores).attributes
     return any(
         (function := module.function_of(statement)) is not None
         and not module.fact(Purposes).is_constructor(function)
-        and not module.tree.within(statement, branch)
+        and not _is_asked_for(module, {name}, statement, function)
         for name in stored
         for _, _, statement in attributes.get(str(name), ())
     )

@@ -10,6 +10,7 @@ from functools import cached_property
 from torchlint.model.syntax.context import ConfigValue
 from torchlint.project.known import VENDORED
 from torchlint.project.layout import ancestors, folder_of
+from torchlint.project.outlines import Imported
 
 #: What the names of configuration files end in.
 ENDINGS = (".yaml", ".yml", ".json")
@@ -23,6 +24,9 @@ MAX_BYTES = 200_000
 MAX_TOTAL = 10_000_000
 #: Folders with files of other projects, or for tests, which are small runs.
 _OTHERS = VENDORED | {"test", "tests", "testing", "test_data", "fixtures", "node_modules"}
+#: Keys of the class of an object: of Hydra since 1.0, of latent-diffusion and its like, of Hydra before 1.0.
+_CLASS_KEYS = ("_target_", "target", "class")
+_PATH = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+")
 _COMMENT = re.compile(r"(?m)(?:^|[ \t])#[^\n]*")
 
 
@@ -58,6 +62,13 @@ class Configs:
                 for value in _values(text, key, is_yaml=not file.endswith(".json"))
             )
         return known
+
+    @cached_property
+    def classes(self) -> tuple[tuple[str, Imported], ...]:
+        """The classes and functions that the files name for `instantiate`, as imports of them, each with its file."""
+        named = {(value.file, value.text.strip("\"'")) for key in _CLASS_KEYS for value in self.values(key)}
+        parts = [(file, path.rpartition(".")) for file, path in sorted(named) if _PATH.fullmatch(path)]
+        return tuple((file, Imported(module, names=(name,))) for file, (module, _, name) in parts)
 
     @property
     def read(self) -> Mapping[str, str]:

@@ -141,7 +141,7 @@ class _Known:
     extended: tuple[str, _Known] | None = None  #: ... and with one more file, whose path this is
 
     def including(self, path: str) -> _Known:
-        """The same project with a file that belongs to it only while this is checked: a notebook, an ignored file.
+        """The same project with a file that belongs to it only while this is checked, such as an ignored file.
 
         So it does not matter for any other file whether this one was checked before.
         """

@@ -34,12 +34,14 @@ class Graph:
         outlines: Mapping[str, Outline],
         added: Callable[[str], tuple[str, ...]],
         runs: Callable[[str], bool],
+        configured: Callable[[str], tuple[Imported, ...]],
     ) -> None:
         self._resolver = resolver
         self._layout = resolver.layout
         self._outlines = outlines
         self._added = added
         self._runs = runs
+        self._configured = configured
         self._paths_of: dict[int, tuple[tuple[str, ...], ...]] = {}
         self._steps: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
 
@@ -157,7 +159,7 @@ class Graph:
         found: dict[str, dict[str, set[str]]] = {}
         for importer in self._outlines:
             for path in self._relevant_paths(importer):
-                for item in self._outlines[importer].imports:
+                for item in self._imports(importer):
                     module = self._found(importer, item, path)
                     for target in self._named(importer, item, path):
                         taken = found.setdefault(target, {}).setdefault(importer, set())
@@ -173,7 +175,7 @@ class Graph:
 
     def _relevant(self, file: str, path: tuple[str, ...]) -> tuple[str, ...]:
         """``path``, or nothing if it has no module of the names that a file imports."""
-        tops = self._outlines[file].tops
+        tops = self._tops(file)
         names = self._layout.names
         return () if all(tops.isdisjoint(names.get(folder, ())) for folder in path) else path
 
@@ -202,7 +204,7 @@ class Graph:
                 outline = self._outlines[file]
                 if outline.changes_path:
                     added += self._added(file)
-                for target in self._step(file, () if outline.tops.isdisjoint(names) else path):
+                for target in self._step(file, () if self._tops(file).isdisjoint(names) else path):
                     if target not in seen:
                         seen.add(target)
                         waiting.append(target)
@@ -217,12 +219,22 @@ class Graph:
         if key not in self._steps:
             targets = dict.fromkeys(
                 target
-                for item in self._outlines[file].imports
+                for item in self._imports(file)
                 if item.runs
                 for target in self._run(self._named(file, item, path))
             )
             self._steps[key] = tuple(targets)
         return self._steps[key]
+
+    def _imports(self, file: str) -> tuple[Imported, ...]:
+        """What a file imports, also by the names of classes in configuration files."""
+        outline = self._outlines[file]
+        return outline.imports + self._configured(file) if outline.instantiates else outline.imports
+
+    def _tops(self, file: str) -> frozenset[str]:
+        """The first parts of the absolute modules that a file imports."""
+        outline = self._outlines[file]
+        return outline.tops.union(item.top for item in self._configured(file)) if outline.instantiates else outline.tops
 
     def _run(self, files: Iterable[str]) -> Iterable[str]:
         """Files, and the __init__.py of the packages that contain them."""

@@ -13,16 +13,20 @@ from torchlint.project.configs import Configs, is_own
 from torchlint.project.graph import Graph
 from torchlint.project.imports import Facts, Import, Pieces
 from torchlint.project.layout import Layout, folder_of, joined
+from torchlint.project.notebooks import importing
+from torchlint.project.outlines import Imported
 from torchlint.project.resolver import Resolver
 from torchlint.project.roots import find_root
 from torchlint.project.store import Entry, Outlines
 from torchlint.project.tree import list_tree
+from torchlint.source.reading import is_notebook
 
 
 class Project:
     """The files under a root, their texts and imports.
 
-    All paths are absolute. Nothing is read before an answer needs it; everything read is kept.
+    All paths are absolute. Notebooks belong to it that may import its modules; of them, the raw text is read at once.
+    Nothing else is read before an answer needs it; everything read is kept.
     """
 
     def __init__(
@@ -53,14 +57,17 @@ class Project:
         """
         top, deep = (os.path.abspath(root), True) if root is not None else find_root(os.fspath(path))
         tree = list_tree(top, deep=deep)
-        entries = {file: Entry(_place(top, file), top) for file in tree.files}
+        notebooks = importing(top, tree.files)
+        entries = {
+            file: Entry(_place(top, file), top) for file in tree.files if file in notebooks or not is_notebook(file)
+        }
         folders = (_relative(os.path.abspath(os.path.join(top, source)), top) for source in sources)
         base = dict.fromkeys(["", "src", "lib", *(folder for folder in folders if folder is not None)])
         found = cls(top, entries, tuple(base), tree.distributions, tree.complete, Configs(top, tree.configs))
         return found.including(path)
 
     def including(self, path: Path) -> Project:
-        """The same project with a file under its root that it does not have by itself: a notebook, an ignored file."""
+        """The same project with a file under its root that it does not have by itself, such as an ignored file."""
         named = _relative(os.path.abspath(path), self._root)
         if not named or named in self._entries or not os.path.isfile(path):
             return self
@@ -92,7 +99,7 @@ class Project:
 
     @cached_property
     def _layout(self) -> Layout:
-        return Layout(self._entries)
+        return Layout(file for file in self._entries if not is_notebook(file))
 
     @cached_property
     def _graph(self) -> Graph:
@@ -101,6 +108,7 @@ class Project:
             Outlines(self._entries),
             self._added,
             lambda file: self._entries[file].runs,
+            self._classes,
         )
 
     @cached_property
@@ -188,6 +196,12 @@ class Project:
     def _added(self, file: str) -> tuple[str, ...]:
         found = (_relative(folder, self._root) for folder in self._entries[file].added)
         return tuple(folder for folder in found if folder is not None and folder in self._layout.folders)
+
+    def _classes(self, reader: str) -> tuple[Imported, ...]:
+        """The classes that the configuration files of the program of ``reader`` name, as imports of them."""
+        found = self.configs.classes
+        folders = {folder_of(entry) for entry in self._graph.entries} if found else set()
+        return tuple(dict.fromkeys(item for file, item in found if is_own(file, reader, folders)))
 
     # -- names
 

@@ -40,7 +40,7 @@ class Entry:
         """Its code, as it is analysed; None if it cannot be read, is too large, or is not text."""
         try:
             if self._given is not None:
-                text = reading.from_content(self._given, self._path).code
+                text = self._given
             elif os.path.getsize(self._path) > (MAX_NOTEBOOK_BYTES if is_notebook(self._path) else MAX_BYTES):
                 return None
             else:
@@ -91,10 +91,13 @@ class Entry:
         return added_folders(self.text, self._path, self._root)
 
     @property
+    def _traits(self) -> tuple[bool, ...]:
+        return self.outline.has_guard, self.outline.changes_path, self.outline.instantiates
+
+    @property
     def shape(self) -> str:
         """A short name of what the import graph takes from it."""
-        outline = self.outline
-        return digest(repr((outline.imports, outline.has_guard, outline.changes_path, self.added, self.runs)))
+        return digest(repr((self.outline.imports, *self._traits, self.added, self.runs)))
 
     def same_imports(self, other: Entry) -> bool:
         """Whether the import graph is the same with ``other`` in place of this."""

@@ -1,4 +1,4 @@
-"""The Python and configuration files under the root of a project, found within bounds."""
+"""The Python files, notebooks and configuration files under the root of a project, found within bounds."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _DISTRIBUTION = ("pyproject.toml", "setup.py", "setup.cfg")
 class Tree:
     """What a walk found. Paths are relative to the root, with slashes; the root itself is ``""``."""
 
-    files: tuple[str, ...]  #: Python files, sorted
+    files: tuple[str, ...]  #: Python files and notebooks, sorted
     distributions: tuple[str, ...]  #: folders with a pyproject.toml, setup.py or setup.cfg, sorted
     complete: bool  #: whether no bound ended the walk
     configs: tuple[str, ...] = ()  #: YAML and JSON files that may be settings of its programs, sorted
 
 
 def list_tree(root: str, *, deep: bool = True) -> Tree:
-    """The Python and configuration files under ``root``, or only those directly in it if the walk is not ``deep``.
+    """The files of a project under ``root``, or only those directly in it if the walk is not ``deep``.
 
     Folders are read level by level, so that a bound cuts off what is deepest. Ignored files, folders of tools, virtual
     environments and build output are left out. So are other projects: repositories, but not submodules; and if nothing
@@ -73,7 +73,7 @@ def list_tree(root: str, *, deep: bool = True) -> Tree:
             own = read_ignore(place, os.path.join(place, ".gitignore")) if ".gitignore" in names else ()
             ignores = (*above, *own)
             has_data = sum(name.endswith(ENDINGS) for name in names) > MAX_FOLDER_FILES
-            endings = (".py",) if has_data else (".py", *ENDINGS)
+            endings = (".py", ".ipynb") if has_data else (".py", ".ipynb", *ENDINGS)
             for entry in entries:
                 is_folder = _is_folder(entry)
                 if not is_folder and not (entry.name.endswith(endings) and _is_file_within(entry, real_root)):
@@ -85,7 +85,7 @@ def list_tree(root: str, *, deep: bool = True) -> Tree:
                 if is_folder:
                     following.append((name, ignores))
                 else:
-                    (files if name.endswith(".py") else configs).append(name)
+                    (configs if name.endswith(ENDINGS) else files).append(name)
         level = sorted(following, key=lambda item: item[0])
     if len(files) > MAX_FILES:
         complete = False

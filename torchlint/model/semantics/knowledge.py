@@ -370,6 +370,11 @@ ENCODING_METHODS = frozenset(
 )
 #: ... and those of which only its class knows under which mode.
 RUNNING_METHODS = ENCODING_METHODS | {"generate", "sample", "reverse", "infer", "inference", "predict", "reconstruct"}
+#: Methods by which a network computes its own loss, if they run it.
+LOSS_METHODS = frozenset(
+    "get_loss compute_loss calc_loss calculate_loss loss loss_fn training_loss training_losses training_step "
+    "validation_step train_step p_losses log_prob nll elbo".split()
+)
 
 #: Beginnings of the names of torch.nn classes without parameters.
 PARAMETERLESS = (

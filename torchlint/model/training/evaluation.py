@@ -6,6 +6,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
+from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.syntax.scopes import unpacked
@@ -81,8 +82,20 @@ class Evaluation(ForestFact):
         found: list[cst.CSTNode | None] = []
         for call in callers.calls:
             given = self._definitions.argument_of(call, function, param) if param is not None else None
-            found.append(self.of(call, given, depth - 1))
+            found.append(self._of_receiver(call, model) or self.of(call, given, depth - 1))
         return found[0] if None not in found else None
+
+    def _of_receiver(self, call: cst.Call, model: cst.BaseExpression | None) -> cst.CSTNode | None:
+        """``learner.model.eval()`` before ``learner.infer(x)``, a method of an object that is no network itself."""
+        text = dotted_name(model) if model is not None else None
+        func = call.func
+        if text is None or not text.startswith("self.") or not isinstance(func, cst.Attribute):
+            return None
+        owner = dotted_name(func.value)
+        if owner is None or self._values.of(func.value).kind is Kind.MODULE:
+            return None
+        switch = self._switches.last_before(call, owner + text.removeprefix("self"))
+        return switch.call if switch is not None and switch.evaluation else None
 
     def _parameter(self, function: cst.FunctionDef, model: cst.BaseExpression | None) -> cst.Param | None:
         if not isinstance(model, cst.Name):

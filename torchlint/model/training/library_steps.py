@@ -10,7 +10,12 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.dispatch import Dispatch
 
 #: Methods that Lightning and transformers call at every step.
-_METHODS = frozenset({"training_step", "compute_loss"})
+_METHODS = frozenset(
+    {
+        *("training_step", "compute_loss", "on_train_batch_start", "on_train_batch_end"),
+        *("on_before_zero_grad", "on_after_backward"),
+    }
+)
 _TRAINERS = ("LightningModule", "Trainer")
 
 

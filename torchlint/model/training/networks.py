@@ -100,7 +100,8 @@ class Networks(ForestFact):
         The network may be of one of several classes, all of which are run by it; ``model.forward_masks`` says so.
         """
         name = func.attr.value
-        if dotted_name(func.value) == "self" or not (name in knowledge.RUNNING_METHODS or name.startswith("forward_")):
+        named = name in knowledge.RUNNING_METHODS or name in knowledge.LOSS_METHODS or name.startswith("forward_")
+        if dotted_name(func.value) == "self" or not named:
             return False
         owner = self._module.value(func.value)
         if owner.kind is not Kind.MODULE or name.startswith("forward_"):
