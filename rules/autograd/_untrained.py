@@ -26,7 +26,14 @@ _LIBRARIES = ("torchvision.models.", "timm.create_model", "timm.models.")
 _HEADS = frozenset({"fc", "classifier", "head", "heads", "last_linear", "linear", "conv_seg"})
 #: Words of programs that freeze parameters, or choose those that an optimizer updates, in a way that is not followed.
 _FREEZES = re.compile(r"requires_grad|add_param_group|param_groups\.append|autograd\.grad\b|functional_call|\bvmap\b")
-_FREEZING_WORDS = ("requires_grad", "add_param_group", "param_groups.append", "autograd.grad", "functional_call", "vmap")
+_FREEZING_WORDS = (
+    "requires_grad",
+    "add_param_group",
+    "param_groups.append",
+    "autograd.grad",
+    "functional_call",
+    "vmap",
+)
 #: Words of networks that do so themselves.
 _DETACHES = re.compile(r"no_grad|inference_mode|set_grad_enabled|detach|\.data\b|stop_grad")
 
