@@ -27,6 +27,8 @@ _GRAPHS = (
     "torch.cuda.make_graphed_callables",
     "torch.compiler.cudagraph_mark_step_begin",
 )
+#: What is imported to capture graphs, from any library: ``CudaGraphModule``.
+_GRAPHED = re.compile(r"cuda_?graph", re.IGNORECASE)
 #: Lightning's hooks between backward and step: a gradient that is zeroed there keeps its parameter unchanged.
 _BEFORE_STEP = ("on_after_backward", "on_before_optimizer_step", "configure_gradient_clipping")
 
@@ -58,6 +60,8 @@ class Zeroing:
         """Whether the file needs the tensors in ``.grad``: it replays graphs, adds to them or creates them."""
         module = self._module
         if any(module.calls(*_GRAPHS)) or module.imports("torch_xla"):
+            return True
+        if any(map(_GRAPHED.search, module.own_imported_names)):
             return True
         if any(_ADDS.fullmatch(module.code(call.func)) for call in module.methods("add_")):
             return True

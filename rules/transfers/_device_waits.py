@@ -30,10 +30,10 @@ _CONCURRENT = (
     "torch.Stream",
 )
 _OTHER_LIBRARIES = ("pycuda", "tensorrt", "cupy", "numba", "warp", "taichi", "cuda", "multiprocessing")
-#: Names of timers, clocks and meters of speed; `timesteps` and `times` are none.
+#: Names of timers, clocks and meters of speed and memory; `timesteps` and `times` are none.
 _TIMES = re.compile(
     r"time(?!_?steps?|s\b|embed)|clock|(^|_)(tic|toc|iter_toc|fps|tps)\b|elapsed|latency|speed|throughput|bench|profil|"
-    r"perf_counter|stopwatch|record|flops|power|energy_meter",
+    r"perf_counter|stopwatch|record|flops|power|energy_meter|memory_(stats|allocated|reserved)|peak_(memory|stats)",
     re.IGNORECASE,
 )
 #: Names of functions and classes that wait on purpose, or where the work of a step is not all of one stream.
