@@ -177,16 +177,18 @@ class StepPlaces(ForestFact):
     def repeating(self, node: cst.CSTNode) -> StepPlace | None:
         """What runs ``node`` once per batch: a loop or a network's `forward`, directly or a few calls deep.
 
-        Unlike for :meth:`of`, conditions do not matter, and the callers of a `forward` need not be seen.
+        Unlike for :meth:`of`, only conditions on a counter matter (``if step % 100 == 0:``), and the callers of a
+        `forward` need not be seen.
         """
         return self._repeating(node, _FORWARD_DEPTH)
 
     def _repeating(self, node: cst.CSTNode, depth: int) -> StepPlace | None:
         loop = self._module.fact(Loops).hot(node)
+        counted = self._module.fact(Iterations).is_counted
         if loop is not None:
-            return StepPlace(loop.node, (), loop.node in self._steps)
+            return None if counted(node, loop.node) else StepPlace(loop.node, (), loop.node in self._steps)
         function = self._module.function_of(node)
-        while function is not None:
+        while function is not None and not counted(node, function):
             found = self._repeating_function(function, depth)
             if found is not None:
                 return found
