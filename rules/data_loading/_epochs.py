@@ -145,8 +145,8 @@ class Epochs:
         """``train_one_epoch(model, loader, epoch)``, a function of another file; ``trainer.train(epoch, loader)``."""
         name = self._module.name_of(call.func)
         last = last_part(name) if name is not None else called_name(call)
-        words = words_of(last)
-        if not words & _ONE_PASS or words & _MAKING or not last.islower():
+        words = words_of(last) if last.islower() else set()
+        if not words & _ONE_PASS or words & _MAKING:
             return False
         return self._is_unknown_method(call) if name is None else not name.startswith(("torch.", "builtins."))
 
