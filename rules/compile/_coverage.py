@@ -83,18 +83,18 @@ class Coverage(ForestFact):
                 return None
         self._pending.add(function)
         try:
-            found: list[Compile] = []
-            for call in self._execution.callers.get(function, ()):
+            found: dict[cst.Call, Compile] = {}
+            for call in self._execution.callers(frozenset({function}), function):
                 if self._tree.within(call, function):
                     continue
                 outer = self.of(call, function)
                 if outer is None or outer is thing:
                     return None
-                found.append(outer)
-            if not found:
-                candidates = self.may_contain(function)
-                found = [site for site in candidates if site is not thing and self.is_compiled_in(function, site)]
-            return found[0] if found else None
+                found[call] = outer
+            if found:
+                return found[min(found, key=self._tree.index)]
+            others = (site for site in self.may_contain(function) if site is not thing)
+            return next((site for site in others if self.is_compiled_in(function, site)), None)
         finally:
             self._pending.discard(function)
 
@@ -113,7 +113,8 @@ class Coverage(ForestFact):
                 return False
         compiled = self._all_contents
         return all(
-            instance in self._execution.callers or instance in compiled for instance in self._objects.instances(owner)
+            instance in compiled or next(self._execution.callers(frozenset({instance}), instance), None) is not None
+            for instance in self._objects.instances(owner)
         )
 
     @cached_property

@@ -33,6 +33,8 @@ class Execution(ForestFact):
         self._stores = module.fact(Stores)
         self._version_checks = module.fact(VersionChecks)
         self.sites = module.fact(CompileSites).for_speed
+        self._run_by: dict[cst.Call, Objects] = {}
+        self._callers: dict[cst.CSTNode, dict[Object, list[cst.Call]]] = {}
 
     @cached_property
     def by_node(self) -> dict[Object, Compile]:
@@ -68,19 +70,19 @@ class Execution(ForestFact):
                     entered |= {one for one in self._objects.attribute([item], name) if not isinstance(one, tuple)}
         return frozenset(entered)
 
-    @cached_property
-    def _executed(self) -> dict[cst.Call, Objects]:
-        """For each call, what it runs: the compiled objects and functions that are called or passed on to be called."""
-        found: dict[cst.Call, Objects] = {}
-        for call in self._tree.calls:
-            if self._names.resolve(call.func) == "torch.compile" or call in self.by_node:
-                continue
-            entered = self.called_through(self._objects.of(call.func)) if self._is_known(call.func) else frozenset()
-            if not self._objects.is_holder(call) and not self._definitions.called(call, self._values):
-                entered |= self._handed(call)
-            if entered:
-                found[call] = entered
-        return found
+    def run_by(self, call: cst.Call) -> Objects:
+        """What a call runs: the compiled objects and functions that are called or passed on to be called."""
+        if call not in self._run_by:
+            self._run_by[call] = self._find_run_by(call)
+        return self._run_by[call]
+
+    def _find_run_by(self, call: cst.Call) -> Objects:
+        if self._names.resolve(call.func) == "torch.compile" or call in self.by_node:
+            return frozenset()
+        entered = self.called_through(self._objects.of(call.func)) if self._is_known(call.func) else frozenset()
+        if not self._objects.is_holder(call) and not self._definitions.called(call, self._values):
+            entered |= self._handed(call)
+        return entered
 
     def _is_known(self, func: cst.BaseExpression) -> bool:
         """Whether the program may define what ``func`` refers to, or names it elsewhere; not ``x.view``."""
@@ -105,47 +107,45 @@ class Execution(ForestFact):
                 found |= {item for item in passed if isinstance(item, (cst.FunctionDef, cst.Lambda, cst.Call))}
         return frozenset(found)
 
-    def run_by(self, call: cst.Call) -> Objects:
-        """The compiled objects and the functions of the file that a call runs."""
-        return self._executed.get(call, frozenset())
+    def callers(self, items: Objects, near: cst.CSTNode) -> Iterator[cst.Call]:
+        """The calls that run one of some objects and functions, those in the file of ``near`` first."""
+        own = self._tree.root_of(near)
+        for root in (own, *(root for root in self._tree.roots if root is not own)):
+            if root not in self._callers:
+                self._callers[root] = defaultdict(list)
+                for call in self._tree.calls_in(root):
+                    for item in self.run_by(call):
+                        self._callers[root][item].append(call)
+            yield from dict.fromkeys(call for item in items for call in self._callers[root].get(item, ()))
 
-    @cached_property
-    def callers(self) -> dict[Object, list[cst.Call]]:
-        """The calls that run each object or function."""
-        found = defaultdict(list)
-        for call, entered in self._executed.items():
-            for item in entered:
-                found[item].append(call)
-        return found
+    def runs(self, site: Compile) -> Iterator[cst.Call]:
+        """The calls that run what ``site`` compiles, those in its file first."""
+        above = self._called_at_once(site)
+        if above is not None:
+            yield above
+        yield from (call for call in self.callers(self._run_for(site), site.node) if call is not above)
 
-    @cached_property
-    def _runs(self) -> dict[Compile, list[cst.Call]]:
-        """The calls that run the contents of a site."""
-        found: dict[Compile, list[cst.Call]] = {}
-        for site in self.sites:
-            if site.in_place:
-                targets = self._objects.of(expression_of(site))
-                entering = {call for item in targets for call in self.callers.get(item, ())}
-                calls = sorted(entering, key=self._tree.index)
-            elif isinstance(site.target, cst.FunctionDef):
-                calls = self.callers.get(site.target, [])
-            else:
-                calls = self.callers.get(site.node, [])
-                above = self._tree.parent(site.node)
-                if isinstance(above, cst.Call) and above.func is site.node and above not in calls:
-                    calls = [*calls, above]
-            found[site] = calls
-        return found
+    def is_run_in(self, site: Compile, node: cst.CSTNode) -> bool:
+        """Whether a call inside ``node`` runs what ``site`` compiles."""
+        above, items = self._called_at_once(site), self._run_for(site)
+        return any(call is above or not items.isdisjoint(self.run_by(call)) for call in self._tree.calls_in(node))
 
-    def runs(self, site: Compile) -> list[cst.Call]:
-        """The calls that run what ``site`` compiles."""
-        return self._runs[site]
+    def _run_for(self, site: Compile) -> Objects:
+        """What a call runs that runs what ``site`` compiles."""
+        if site.in_place:
+            return self._objects.of(expression_of(site))
+        return frozenset({site.target if isinstance(site.target, cst.FunctionDef) else site.node})
 
-    def run_in(self, node: cst.CSTNode) -> Iterator[tuple[cst.Call, Compile]]:
-        """The calls inside ``node`` that run something compiled outside of it, and the place where it is compiled."""
-        for site in self.sites:
-            if not self._tree.within(site.node, node):
-                yield from ((call, site) for call in self._runs[site] if self._tree.within(call, node))
+    def _called_at_once(self, site: Compile) -> cst.Call | None:
+        """``torch.compile(f)(x)``."""
+        above = self._tree.parent(site.node)
+        if site.in_place or isinstance(site.target, cst.FunctionDef) or not isinstance(above, cst.Call):
+            return None
+        return above if above.func is site.node else None
+
+    def runs_one_in(self, node: cst.CSTNode) -> bool:
+        """Whether a call inside ``node`` runs something that is compiled outside of it."""
+        return any(not self._tree.within(site.node, node) and self.is_run_in(site, node) for site in self.sites)
 
     def checks_whether_compiling(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is in, or after, a branch that checks whether the code is being compiled."""

@@ -29,13 +29,12 @@ _MEMO = frozenset({"functools.lru_cache", "functools.cache", "functools.cached_p
 
 def repeated(module: Module, site: Compile) -> tuple[cst.CSTNode, str] | None:
     """What runs the compile at every step: a loop or a function; None if nothing certainly does."""
-    runs = module.fact(Execution).runs(site)
     around = module.fact(Loops).around(site.node)
     if around:
         loop = around[0]
         again = loop.kind is LoopKind.HOT or _counts(module, loop.node) or _is_run_per_item(module, site, loop.node)
         if again and _is_unconditional(module, site.node, loop.node) and _is_invariant(module, site, loop.node):
-            if any(module.tree.within(call, loop.node) for call in runs) and not _measures(module, site.node):
+            if module.fact(Execution).is_run_in(site, loop.node) and not _measures(module, site.node):
                 return loop.node, "iteration of the loop"
     function = module.function_of(site.node)
     if function is None or not _runs_at_every_call(module, site, function):
@@ -64,7 +63,7 @@ def step_around(module: Module, site: Compile) -> cst.FunctionDef | None:
 
 def _runs_at_every_call(module: Module, site: Compile, function: cst.FunctionDef) -> bool:
     """Whether each call of `function`, which contains `site`, compiles and runs the result."""
-    if not any(module.tree.within(call, function) for call in module.fact(Execution).runs(site)):
+    if not module.fact(Execution).is_run_in(site, function):
         return False
     if not _is_unconditional(module, site.node, function) or _is_cached(module, function):
         return False

@@ -53,7 +53,7 @@ def _needs_compiled_code(module: Module, loop: cst.For | cst.While) -> bool:
         names = [node.value for node in module.tree.nodes_in(loop.target) if isinstance(node, cst.Name)]
         if isinstance(loop.iter, (cst.List, cst.Tuple)) or any(_CONFIGURATIONS.search(name) for name in names):
             return False
-    return any(module.fact(Execution).run_in(loop))
+    return module.fact(Execution).runs_one_in(loop)
 
 
 def _assigned_calls(module: Module, loop: cst.For | cst.While) -> list[cst.Call]:

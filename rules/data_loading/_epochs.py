@@ -15,7 +15,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.options import Options
 from torchlint.model.semantics.value import Value, iterated
 from torchlint.model.syntax.calls import Call
-from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.syntax.dotted import called_name, dotted_name, last_part
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.function_words import words_of
 from torchlint.model.training.loops import Loops
@@ -143,17 +143,18 @@ class Epochs:
 
     def _is_passed_on(self, call: cst.Call) -> bool:
         """``train_one_epoch(model, loader, epoch)``, a function of another file; ``trainer.train(epoch, loader)``."""
-        name = self._module.name_of(call.func) or self._unknown_method(call)
-        words = words_of(last_part(name))
-        if not words & _ONE_PASS or words & _MAKING or name.startswith(("torch.", "builtins.")):
+        name = self._module.name_of(call.func)
+        last = last_part(name) if name is not None else called_name(call)
+        words = words_of(last) if last.islower() else set()
+        if not words & _ONE_PASS or words & _MAKING:
             return False
-        return last_part(name).islower()
+        return self._is_unknown_method(call) if name is None else not name.startswith(("torch.", "builtins."))
 
-    def _unknown_method(self, call: cst.Call) -> str:
-        """The name of a method that is called on an object whose class is unknown; ``""`` for other calls."""
+    def _is_unknown_method(self, call: cst.Call) -> bool:
+        """Whether ``call`` is of a method, on an object whose class is unknown."""
         if not isinstance(call.func, cst.Attribute) or self._module.definitions.called(call, self._module.values):
-            return ""
-        return "" if self._module.value(call.func.value) else call.func.attr.value
+            return False
+        return not self._module.value(call.func.value)
 
     def _is_loader(self, node: cst.BaseExpression, loader: Call) -> bool:
         value = self._module.value(node)

@@ -82,6 +82,8 @@ class Definitions(Classes):
         known = self._reachable.get(func)
         if known is not None:
             return known
+        if self._names.resolve(func) is not None:
+            return []  # of a library
         found, is_final = values.attempt(lambda: self._find_reachable(func, values))
         if is_final:
             self._reachable[func] = found

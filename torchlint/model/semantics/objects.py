@@ -24,6 +24,14 @@ from torchlint.model.syntax.scopes import Binding
 _Part = tuple[cst.CSTNode, tuple[int, ...]]
 
 _NOTHING: Objects = frozenset()
+#: Expressions that may be or contain an object.
+_FOLLOWED = frozenset(
+    {
+        *(cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.Lambda, cst.IfExp, cst.BooleanOperation, cst.Await),
+        *(cst.Tuple, cst.List, cst.Set, cst.Dict, cst.NamedExpr, cst.Element, cst.StarredElement),
+        *(cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp),
+    }
+)
 _MAX_DEPTH = 60
 
 #: Methods that give the object itself, or a container of the same things.
@@ -85,7 +93,9 @@ class ObjectFlow(ForestFact):
 
     def of(self, node: cst.CSTNode | None, path: tuple[int, ...] = ()) -> Objects:
         """The objects that ``node`` may be or contain; with ``path``, its part that unpacking gives."""
-        return _NOTHING if node is None else self._memo.get((node, path), self._find)
+        if node is None or type(node) not in _FOLLOWED:
+            return _NOTHING
+        return self._memo.get((node, path), self._find)
 
     def elements(self, node: cst.CSTNode | None, path: tuple[int, ...] = ()) -> Objects:
         """The objects inside the container ``node``."""
@@ -197,9 +207,7 @@ class ObjectFlow(ForestFact):
             return self.of(node.left, path) | self.of(node.right, path)
         if isinstance(node, (cst.NamedExpr, cst.Element, cst.StarredElement)):
             return self.of(node.value, path)
-        if isinstance(node, cst.Await):
-            return self.of(node.expression, path)
-        return frozenset({node}) if isinstance(node, cst.Lambda) else _NOTHING
+        return self.of(node.expression, path) if isinstance(node, cst.Await) else frozenset({node})
 
     def _all(self, nodes: Iterable[cst.CSTNode]) -> Objects:
         found: set[Object] = set()
