@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
+from ._inference_sketch import may_infer
 from ._words import GRADIENTLESS_WORDS
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from torchlint.model.module import Module
     from torchlint.model.training.inference import InferenceSite
+    from torchlint.rule.sketch import Sketch
 
 #: The reason for no fix where another place needs dropout.
 _SAMPLED = "no fix: `eval()` would disable dropout where the same input runs repeatedly"
@@ -70,6 +72,11 @@ class MissingEval(Rule):
     name = "missing-eval"
     words = GRADIENTLESS_WORDS
     demo = ("GPU", "CPU")
+
+    @classmethod
+    def may_find(cls, sketch: Sketch) -> bool:
+        """Whether a call that is not in a network may run one."""
+        return may_infer(sketch)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.training.inference import Inference

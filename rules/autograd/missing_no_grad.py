@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule, Severity
 
+from ._inference_sketch import may_infer
 from ._words import RECORDING_WORDS
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from torchlint.model.module import Module
     from torchlint.model.training.inference import InferenceSite
+    from torchlint.rule.sketch import Sketch
 
 #: The reason for no fix where other code runs in between.
 _SUSPENDED = "no fix: gradients would stay disabled for other code while this is suspended"
@@ -75,6 +77,11 @@ class MissingNoGrad(Rule):
     words = RECORDING_WORDS
     project_words = ("torch",)
     demo = ("GPU", "CPU")
+
+    @classmethod
+    def may_find(cls, sketch: Sketch) -> bool:
+        """Whether a call that is not in a network may run one."""
+        return may_infer(sketch)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.syntax.suspension import suspension_in

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,9 @@ if TYPE_CHECKING:
     from torchlint.model.module import Module
 
     from ._untrained import UntrainedNetwork
+
+#: An optimizer; not the module that many libraries call `optimization`, nor the library optimum.
+_OPTIMIZER = re.compile(r"optim(?!ization\b|um)")
 
 
 class UntrainedParameterGradients(Rule):
@@ -73,7 +77,7 @@ class UntrainedParameterGradients(Rule):
 
     code = "TL408"
     name = "untrained-parameter-gradients"
-    words = (("optim", "Adam", "SGD"),)
+    words = (("Adam", "SGD", _OPTIMIZER),)
     project_words = (".backward(",)
     demo = ("GPU", "CPU")
 

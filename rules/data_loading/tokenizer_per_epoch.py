@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,9 @@ from ._kinds import TokenizedIn
 if TYPE_CHECKING:
     from torchlint.model.module import Module
 
+#: A tokenizer that is called or created, or a method of one, and one that an annotation names.
+_CALLED = re.compile(r"okeniz(?!\w*_available)\w*[ \t]*[(.\[]")
+_ANNOTATED = re.compile(r":[ \t]*(?:[\w.]{1,20}\[)?[\"']?[\w.]{0,40}okeniz")
 _PLACES = {
     TokenizedIn.STEP: "the training loop",
     TokenizedIn.COLLATE: "`collate_fn`",
@@ -63,7 +67,7 @@ class TokenizerPerEpoch(Rule):
     code = "TL114"
     name = "tokenizer-per-epoch"
     default = Default.INFO
-    words = (("okeniz",),)
+    words = ("okeniz", ("encode(", "encode_plus(", _CALLED, _ANNOTATED))
     project_words = ("DataLoader", (".backward(", "ightning", "ccelerat"))
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

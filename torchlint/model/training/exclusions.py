@@ -29,28 +29,41 @@ class Exclusions:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._excluded: dict[cst.CSTNode, bool] = {}
+        self._of_place: dict[cst.CSTNode, bool] = {}
 
     def has(self, function: cst.FunctionDef) -> bool:
         """Whether nothing is to be said of the networks that ``function`` runs."""
         if function not in self._excluded:
-            self._excluded[function] = self._is_of_another_kind(function)
+            self._excluded[function] = self.of_place(function) or self._is_of_another_kind(function)
         return self._excluded[function]
 
-    def _is_of_another_kind(self, function: cst.FunctionDef) -> bool:
+    def of_place(self, function: cst.FunctionDef) -> bool:
+        """The same, by the name and the class of the function alone."""
+        if function not in self._of_place:
+            self._of_place[function] = self._measures(function) or self._is_in_network(function)
+        return self._of_place[function]
+
+    def _measures(self, function: cst.FunctionDef) -> bool:
+        name = function.name.value
+        return bool(words_of(name) & MEASURING) or (name.startswith("__") and name != "__call__")
+
+    def _is_in_network(self, function: cst.FunctionDef) -> bool:
         module = self._module
-        words = words_of(function.name.value)
-        if words & MEASURING or (function.name.value.startswith("__") and function.name.value != "__call__"):
-            return True
         method: cst.FunctionDef | None = function
         while method is not None:  # a function inside a method is a part of it
             owner = module.tree.class_of(method)
             if owner is not None and module.values.instance(owner).kind is Kind.MODULE and not self._predicts(method):
                 return True
             method = module.function_of(method)
+        return False
+
+    def _is_of_another_kind(self, function: cst.FunctionDef) -> bool:
+        module = self._module
         if module.fact(GradModes).is_inference_hook(function) or self._seeks_gradients(function):
             return True
-        if any(isinstance(node, cst.Assert) for node in module.tree.nodes_in(function)) and "test" in words:
-            return True
+        if any(isinstance(node, cst.Assert) for node in module.tree.nodes_in(function)):
+            if "test" in words_of(function.name.value):
+                return True
         return self._is_handed_out(function)
 
     def _predicts(self, method: cst.FunctionDef) -> bool:

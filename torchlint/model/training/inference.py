@@ -93,8 +93,11 @@ class Inference:
 
     def runs_once(self, site: InferenceSite) -> bool:
         """Whether all forwards of ``site`` run once when the program runs."""
+        tree, networks = self._module.tree, self._module.fact(Networks)
         forwards = [
-            call for calls in self._forwards.values() for call in calls if self._module.tree.within(call, site.node)
+            call
+            for call in tree.calls_in(site.node)
+            if not isinstance(tree.function_of(call), cst.Lambda) and networks.runs_network(call)
         ]
         return all(map(self._module.fact(Purposes).runs_once, forwards or [site.forward]))
 
@@ -122,13 +125,14 @@ class Inference:
 
     @cached_property
     def _forwards(self) -> dict[cst.FunctionDef | None, list[cst.Call]]:
-        """The forward calls of the file by the function that runs them."""
+        """The forward calls of the file by the function that runs them, without functions that are left out anyway."""
         found: dict[cst.FunctionDef | None, list[cst.Call]] = {}
         for call in self._module.tree.calls_in(self._module.root):
             home = self._module.tree.function_of(call)
-            if isinstance(home, cst.Lambda) or not self._module.fact(Networks).runs_network(call):
+            if isinstance(home, cst.Lambda) or (home is not None and self._exclusions.of_place(home)):
                 continue
-            found.setdefault(home, []).append(call)
+            if self._module.fact(Networks).runs_network(call):
+                found.setdefault(home, []).append(call)
         return found
 
     @cached_property

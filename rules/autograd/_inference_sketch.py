@@ -1,0 +1,134 @@
+"""Whether the sketch of a file shows a call outside of networks that may run a network; no heavy imports."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+
+from torchlint.model.semantics import knowledge
+from torchlint.model.training.function_words import EVALUATING, MEASURING, words_of
+from torchlint.rule.bindings import FUNCTIONS, Function
+from torchlint.rule.sketch import Sketch, root_of
+from torchlint.source.lexemes import names
+
+_BUILTINS = frozenset(dir(builtins))
+_IMPORTS = (ast.Import, ast.ImportFrom)
+_DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
+#: Names without which a file trains nothing: a function that does may run a network for its callers.
+_TRAINING = frozenset("backward manual_backward fused_backward autograd func functorch scaler grad_scaler".split())
+#: The attributes by which wrappers have their network.
+_WRAPPED = frozenset({"module", "_orig_mod"})
+#: How the names of base classes end that are networks in other files ...
+_NETWORKS = ("PreTrainedModel", "ModelMixin")
+#: ... and parts of the names of those that may be something else.
+_OTHERS = ("Data", "Loader")
+
+
+def may_infer(sketch: Sketch) -> bool:
+    """Whether a call that is not in a network, nor in a function that measures one, may run a network."""
+    if not sketch.alone or not _TRAINING.isdisjoint(names(sketch.text)):
+        return True  # values of other files, and functions that run a network for training
+    included = {None: True} | {function: not _is_excluded(sketch, function) for function in sketch.functions}
+    return any(
+        _may_run(sketch, call, statement)
+        for statement in sketch.statements
+        if included[sketch.function_of(statement)] or isinstance(statement, _DEFINITIONS)
+        for call in sketch.calls(statement)
+    )
+
+
+def _may_run(sketch: Sketch, call: ast.Call, statement: ast.stmt) -> bool:
+    """Whether a call in a statement may run a network."""
+    func = call.func
+    if not call.args and not call.keywords:
+        return False
+    if _may_be_network(sketch, func, statement):
+        return True
+    return (
+        isinstance(func, ast.Attribute)
+        and (func.attr == "forward" or func.attr.startswith("forward_") or func.attr in knowledge.RUNNING_METHODS)
+        and _may_be_network(sketch, func.value, statement)
+    )
+
+
+def _may_be_network(sketch: Sketch, node: ast.expr, statement: ast.stmt) -> bool:
+    """Whether an expression in a statement may be a network: not what is imported, defined or built in."""
+    if not isinstance(node, (ast.Name, ast.Attribute)):
+        return not isinstance(node, ast.Constant)
+    if knowledge.NO_NETWORK.search(node.id if isinstance(node, ast.Name) else node.attr):
+        return False
+    root = root_of(node)
+    is_local = not root or root in sketch.inner_bindings(statement)
+    bindings = sketch.all_bindings(root)
+    if not is_local and all(isinstance(item.statement, _IMPORTS) for item in bindings):
+        return not bindings and root not in _BUILTINS
+    if isinstance(node, ast.Name):
+        return is_local or not all(isinstance(item.statement, _DEFINITIONS) for item in bindings)
+    return _may_name_network(sketch, node.attr)
+
+
+def _may_name_network(sketch: Sketch, name: str) -> bool:
+    """Whether an attribute of this name may be a network, by what it is set to, its name and its use."""
+    if name in _WRAPPED or sketch.all_bindings(f".{name}"):
+        return True
+    for item in sketch.all_bindings(name):
+        if not isinstance(item.statement, (*_IMPORTS, *_DEFINITIONS)) or _is_property(item.statement):
+            return True  # also an attribute of a class
+    stem = name.lower()
+    if stem.startswith("net") or any(word in stem for word in knowledge.MODULE_NAMES):
+        return True
+    used = re.compile(rf"{name}\s*\.\s*(?:parameters|named_parameters|eval|train)\b")
+    return used.search(sketch.text) is not None
+
+
+def _is_property(statement: ast.stmt) -> bool:
+    decorators = statement.decorator_list if isinstance(statement, FUNCTIONS) else []
+    return any("property" in ast.unparse(decorator) for decorator in decorators)
+
+
+def _is_excluded(sketch: Sketch, function: Function) -> bool:
+    """Whether a function is not inference, whatever it runs: it measures, or is a method of a network."""
+    if words_of(function.name) & MEASURING or (function.name.startswith("__") and function.name != "__call__"):
+        return True
+    method: Function | None = function
+    for above in sketch.around(function):
+        if isinstance(above, FUNCTIONS):
+            method = above
+        elif isinstance(above, ast.ClassDef) and method is not None:
+            if _is_network(sketch, above) and not _may_predict(sketch, method):
+                return True
+            method = None
+    return False
+
+
+def _may_predict(sketch: Sketch, method: Function) -> bool:
+    """Whether a method of a network may run it for prediction only."""
+    return bool(words_of(method.name) & EVALUATING) or "eval" in names(sketch.text)
+
+
+def _is_network(sketch: Sketch, definition: ast.ClassDef) -> bool:
+    """Whether the objects of a class are networks for certain."""
+    waiting, seen = [definition], {definition}
+    found = False
+    while waiting:
+        for base in waiting.pop().bases:
+            node = base.value if isinstance(base, ast.Subscript) else base
+            root, last = root_of(node), node.attr if isinstance(node, ast.Attribute) else root_of(node)
+            if not root or any(word in last for word in _OTHERS):
+                return False
+            bindings = [item.statement for item in sketch.all_bindings(root)]
+            if isinstance(node, ast.Name) and len(bindings) == 1 and isinstance(bindings[0], ast.ClassDef):
+                if bindings[0] not in seen:
+                    seen.add(bindings[0])
+                    waiting.append(bindings[0])
+            elif not bindings or not all(isinstance(item, _IMPORTS) for item in bindings):
+                return False
+            else:
+                is_module = last == "Module" and sketch.packages(root) == {"torch"}
+                found = found or is_module or last.endswith(_NETWORKS) or any(map(_is_forward, definition.body))
+    return found
+
+
+def _is_forward(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.FunctionDef) and statement.name == "forward"
