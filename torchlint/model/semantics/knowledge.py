@@ -384,9 +384,9 @@ PARAMETERLESS = (
     "Identity", "ZeroPad", "ReflectionPad", "ReplicationPad", "ConstantPad", "CircularPad", "Pixel", "Channel",
     "CosineSimilarity", "PairwiseDistance",
 )  # fmt: skip
-#: Names of callables that are modules, and no networks.
+#: Names of callables that are modules, and no networks; a ``model_with_loss`` is one.
 NO_NETWORK = re.compile(
-    r"loss|criteri|metric|processor|preprocess|tokeni[sz]|transform$|transforms$|augment|collat|greedy|beam|ctc|"
-    r"featuri[sz]er|normali[sz]er$",
+    r"(?<!with)(?<!with_)(?:loss|criteri)|metric|processor|preprocess|tokeni[sz]|transform$|transforms$|augment|"
+    r"collat|greedy|beam|ctc|featuri[sz]er|normali[sz]er$",
     re.IGNORECASE,
 )
