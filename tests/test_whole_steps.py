@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from whole_program import codes, rows_of, write
+from whole_program import codes, write
 
 from torchlint import check_text
 
@@ -354,3 +355,51 @@ def test_a_script_evaluates_the_network_of_an_object(
 ) -> None:
     files = {"learner": LEARNER, "main": FACES.format(before=before, call=call)}
     assert rows_of(tmp_path, files, "learner", "TL402") == expected
+TRAINER = """\
+class Trainer:
+    def __init__(self, model, loader, optimizer, criterion, device):
+        self.model = model
+        self.loader = loader
+        self.optimizer = optimizer
+        self.criterion = criterion
+        self.device = device
+
+    def run_epoch(self):
+        total = 0.0
+        for images, labels in self.loader:
+            loss = self.criterion(self.model(images.to(self.device)), labels.to(self.device))
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            total += loss.item()
+        return total
+"""
+STARTED = """\
+import torch
+from torch.utils.data import DataLoader
+from net import Net
+from photos import Photos
+from trainer import Trainer
+
+
+def main():
+    device = torch.device("{device}")
+    model = Net().to(device)
+    loader = DataLoader(Photos(), num_workers=4, pin_memory=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    trainer = Trainer(model, loader, optimizer, torch.nn.CrossEntropyLoss(), device)
+    for epoch in range(9):
+        trainer.run_epoch()
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(("device", "expected"), [("cuda", ["TL301", "TL204", "TL201"]), ("cpu", [])])
+def test_the_file_of_the_loop_does_not_name_torch(tmp_path: Path, device: str, expected: list[str]) -> None:
+    net = "import torch\n\n\nclass Net(torch.nn.Linear):\n    pass\n"
+    write(tmp_path, net=net, trainer=TRAINER, main=STARTED.format(device=device))
+    assert "torch" not in TRAINER
+    assert codes(tmp_path / "trainer.py") == expected

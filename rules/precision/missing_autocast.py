@@ -67,7 +67,7 @@ class MissingAutocast(Rule):
     fix wraps the forward pass and the loss only if they are adjacent statements before a single backward pass. No fix
     is offered
 
-    - in a file that uses `nn.DataParallel`: its threads inherit autocast without the dtype;
+    - in a file that uses `nn.DataParallel` or `data_parallel()`: its threads inherit autocast without the dtype;
     - if the device comes from `torch.accelerator`;
     - if the project requires a torch before 1.10, which has only float16 autocast (`torch.cuda.amp.autocast`). It needs
       a `GradScaler`;
@@ -92,8 +92,11 @@ class MissingAutocast(Rule):
 
     code = "TL301"
     name = "missing-autocast"
-    words = ("torch", "backward(")
-    project_words = (("cuda", "accelerator", ".spawn(", "cudnn", "CUDA_VISIBLE_DEVICES"),)
+    words = ("backward(",)
+    project_words = (
+        "torch",
+        ("cuda", "accelerator", ".spawn(", "cudnn", "CUDA_VISIBLE_DEVICES"),
+    )
     since = (1, 6)
     demo = ("GPU",)
 
@@ -148,7 +151,7 @@ class MissingAutocast(Rule):
             return None
         if module.fact(Devices).uses_accelerator:
             return None  # autocast needs the device type, which may not be CUDA
-        if any(module.calls("torch.nn.DataParallel")):
+        if any(module.calls("torch.nn.DataParallel", "torch.nn.parallel.data_parallel")):
             return None  # its threads inherit autocast without the dtype, and would compute in float16
         if module.fact(MixedWrites).first is not None:
             return None

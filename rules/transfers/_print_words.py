@@ -15,7 +15,7 @@ _SINKS = (
 REDUCTIONS = ("mean", "sum", "max", "min", "norm", "std", "var")
 #: What the names of losses and outputs contain, up to their end, if they are neither called nor read; and reductions.
 _TENSOR = re.compile(
-    r"(?:loss|cost|err|logit|out|pred|score|energy|nll|elbo|objective|kl|penalty|reg)\w*(?:\[[^\]\n]{1,40}\])?"
+    r"(?:loss|cost|acc|iou|dice|psnr|err|logit|out|pred|score|energy|nll|elbo|objective|kl|penalty|reg)\w*(?:\[[^\]\n]{1,40}\])?"
     r"(?!\w|\(|\.item|\.shape|\.size|\.avg|\.update)"
     rf"|\.(?:{'|'.join(REDUCTIONS)})\(\)(?!\.item)",
     re.IGNORECASE,

@@ -26,6 +26,7 @@ _SHOWING = frozenset(
 _LOGGING = frozenset({"info", "warning", "critical", "error"})
 _LOGGER = re.compile(r"^_?(log|logger|logging)$", re.IGNORECASE)
 _FUNCTIONS = frozenset({"builtins.print", "wandb.log", "mlflow.log_metric", "mlflow.log_metrics"})
+_DEPTH = 3  #: variables that a value is followed through
 _MANY = 8  #: iterations below which a loop only tries something
 #: Methods that keep a tensor what it is.
 _SAME = frozenset({"detach", "data", "clone", "mean", "sum", "squeeze", "cpu"})
@@ -55,7 +56,7 @@ class ShownTensors:
         for call in self._tree.calls_in(self._module.root):
             if not self._shows(call):
                 continue
-            found = next((part for part in self._parts(call) if self._is_on_gpu(part)), None)
+            found = next((part for part in self._parts(call) if self._is_on_gpu(part, _DEPTH)), None)
             step = self._module.fact(StepPlaces).of(call, trained=True) if found is not None else None
             if found is not None and step is not None and not self._is_tried(step):
                 yield ShownTensor(call, found, step)
@@ -112,7 +113,7 @@ class ShownTensors:
                 return [item.value for item in node.args]
         return None
 
-    def _is_on_gpu(self, node: cst.BaseExpression) -> bool:
+    def _is_on_gpu(self, node: cst.BaseExpression, depth: int) -> bool:
         """Whether ``node`` is the loss, an output of the network or the mean of one, and still on the device."""
         bare = node
         while True:
@@ -128,7 +129,7 @@ class ShownTensors:
             else:
                 break
         if isinstance(bare, cst.BinaryOperation):
-            return any(map(self._is_on_gpu, (bare.left, bare.right)))
+            return any(self._is_on_gpu(side, depth) for side in (bare.left, bare.right))
         is_reduced = self._is_reduction(node)
         if (dotted_name(bare) is None and not is_reduced) or self._may_be_number(bare):
             return False
@@ -136,7 +137,21 @@ class ShownTensors:
         if value.device is Device.CPU or (value.sure and value.kind in (Kind.NUMBER, Kind.ARRAY, Kind.STRING)):
             return False
         is_output = value.kind is Kind.TENSOR and value.sure and value.role in (Role.OUTPUT, Role.LOSS)
-        return (self._reads.is_loss(bare) or is_output or is_reduced) and self._reads.is_tensor_of_step(bare)
+        if self._reads.is_loss(bare) or is_output or is_reduced:
+            return self._reads.is_tensor_of_step(bare)
+        return isinstance(bare, cst.Name) and self._is_reduced_before(bare, depth)
+
+    def _is_reduced_before(self, name: cst.Name, depth: int) -> bool:
+        """Whether a variable is a number that is computed from reductions: ``accuracy = hits.sum() / len(hits)``."""
+        bound = self._module.values.reaching.of(name)
+        return bool(bound) and all(
+            item.kind == "assign"
+            and not item.path
+            and isinstance(item.value, (cst.BinaryOperation, cst.Call))
+            and depth > 0
+            and self._is_on_gpu(item.value, depth - 1)
+            for item in bound
+        )
 
     def _is_reduction(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` reduces what is certainly a tensor to one number: ``x.mean()``."""

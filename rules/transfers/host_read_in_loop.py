@@ -85,7 +85,7 @@ class HostReadInLoop(Rule):
 
     code = "TL201"
     name = "host-read-in-loop"
-    words = (("torch", "transformers"), (".item()", "float(", ".numpy()", ".tolist()"))
+    words = (("torch", "transformers", "backward("), (".item()", "float(", ".numpy()", ".tolist()"))
     project_words = (("backward(", "def training_step(", "def compute_loss("),)
     demo = ("GPU",)
 

@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.names import Names
-from torchlint.model.syntax.parameters import parameters_of
+from torchlint.model.syntax.parameters import owner_of, parameters_of
 from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.tree import Tree
 
@@ -46,7 +46,8 @@ class PassedFunctions:
     def calls_of(self, homes: Iterable[tuple[Scope, str]], values: Evaluator) -> list[cst.Call]:
         """The calls of a function by other names than those that ``homes`` bind it to.
 
-        ``return step``, ``launch(step)`` and ``run = step`` hand it on; what ``launch`` then calls is looked for.
+        ``return step``, ``launch(step)``, ``run = step`` and ``def fit(run=step)`` hand it on; what ``launch`` then
+        calls is looked for.
         """
         uses = [use for scope, name in homes for use in self._names.uses_in(scope, name)]
         handed = [use for use in uses if not self._is_called(use)]
@@ -97,6 +98,10 @@ class PassedFunctions:
                     yield from self._names.uses_in(*variable)
         elif isinstance(parent, cst.DictElement) and node is parent.value:
             yield from self._as_item(parent)
+        elif isinstance(parent, cst.Param) and node is parent.default:
+            function = owner_of(self._tree, parent)
+            if function is not None:
+                yield from self._names.uses_in(self._tree.scopes[function], parent.name.value)
         elif isinstance(parent, cst.Arg):
             yield from self._as_parameter(node, parent, values)
 

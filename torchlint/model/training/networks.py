@@ -12,6 +12,7 @@ from torchlint.model.training.grad_mode import GradModes
 
 #: Modules that contain no networks, only functions and classes.
 _LIBRARIES = frozenset({"torch", "builtins", "numpy", "math", "os", "time", "random", "re", "json", "logging"})
+_DATA_PARALLEL = "torch.nn.parallel.data_parallel"
 
 
 class Networks(ForestFact):
@@ -24,6 +25,8 @@ class Networks(ForestFact):
     def is_forward(self, node: cst.Call) -> bool:
         """Whether ``node`` runs a network: `model(x)`, `self.model.forward(x)`; not a criterion or a container."""
         func = node.func
+        if self._is_parallel(node):
+            return self._module.value(node.args[0].value).kind is Kind.MODULE
         if isinstance(func, cst.Attribute) and func.attr.value == "forward":
             return self._module.value(func.value).kind is Kind.MODULE
         if self._module.name_of(func) is not None:
@@ -51,7 +54,8 @@ class Networks(ForestFact):
             return False
         if last.startswith(knowledge.PARAMETERLESS) and value.name.startswith("torch.nn."):
             return False
-        if func is node.func or (isinstance(node.func, cst.Attribute) and node.func.attr.value == "forward"):
+        is_method = isinstance(node.func, cst.Attribute) and node.func.attr.value == "forward"
+        if func is node.func or is_method or self._is_parallel(node):
             return self.is_forward(node)
         if self._module.imports("sentence_transformers"):
             return False  # its ``encode`` records nothing
@@ -83,11 +87,17 @@ class Networks(ForestFact):
     def is_of_library(self, call: cst.Call) -> bool:
         """Whether ``call`` is of a function or class of torch, NumPy or Python; quicker than its value."""
         name = self._module.name_of(call.func)
-        return name is not None and name.partition(".")[0] in _LIBRARIES
+        return name is not None and name.partition(".")[0] in _LIBRARIES and not self._is_parallel(call)
+
+    def _is_parallel(self, call: cst.Call) -> bool:
+        """``data_parallel(model, x, device_ids)``, the function of torch that runs a network on several GPUs."""
+        return bool(call.args) and self._module.name_of(call.func) == _DATA_PARALLEL
 
     def network_of(self, call: cst.Call) -> cst.BaseExpression:
         """The network that a forward call runs: ``model`` of ``model(x)`` or of ``model.encode(x)``."""
         func = call.func
+        if self._is_parallel(call):
+            return call.args[0].value
         if isinstance(func, cst.Attribute) and (
             func.attr.value in (*knowledge.ENCODING_METHODS, "forward") or self._is_run_by_method(func)
         ):

@@ -168,9 +168,9 @@ class Steps(ForestFact):
         if function in self._module.fact(LibrarySteps).updates:
             return True
         calls = self._module.fact(Dispatch).callers(function)
-        if any(_EPOCHS.search(param.name.value) for param in function.params.params):
-            return False  # a step that is an epoch
         around = [loop for call in calls for loop in self._module.fact(Loops).around(call)[:1]]
+        if any(_EPOCHS.search(param.name.value) for param in function.params.params):
+            return any(is_batch(loop.over) for loop in around)  # otherwise a step that is an epoch
         if around:
             return not all(self._is_epoch(loop.node) for loop in around)
         if calls and all(self._module.fact(Purposes).runs_once(call) for call in calls):
