@@ -11,7 +11,7 @@ from torchlint.rule.step_words import PER_BATCH
 from torchlint.rule.words import contains
 from torchlint.source.lexemes import code_of
 
-from ._average_words import NAMES, PARAMETERS
+from ._average_words import CALLED, NAMES, PARAMETERS
 
 _BLENDING = frozenset({"add_", "sub_", "lerp_", "copy_", "add"})
 
@@ -34,7 +34,11 @@ def _is_over_parameters(sketch: Sketch, loop: ast.For | ast.AsyncFor) -> bool:
     if PARAMETERS.search(text):
         return True
     names = [node.id for node in ast.walk(loop.iter) if isinstance(node, ast.Name)]
-    return any(PARAMETERS.search(ast.unparse(value)) for name in names for value in sketch.values(name))
+    if any(PARAMETERS.search(ast.unparse(value)) for name in names for value in sketch.values(name)):
+        return True
+    attributes = [node.attr for node in ast.walk(loop.iter) if isinstance(node, ast.Attribute)]
+    stored = (item.value for name in attributes for item in sketch.all_bindings(f".{name}"))
+    return any(value is not None and PARAMETERS.search(ast.unparse(value)) for value in stored)
 
 
 def _may_run_per_step(sketch: Sketch, loop: ast.stmt) -> bool:
@@ -57,14 +61,22 @@ def _may_blend(sketch: Sketch, loop: ast.For | ast.AsyncFor) -> bool:
 def _changes(statement: ast.stmt, bound: Collection[str]) -> bool:
     """Whether a statement changes what an iteration is about."""
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-        func = statement.value.func
-        return isinstance(func, ast.Attribute) and func.attr in _BLENDING and _mentions(statement.value, bound)
+        return _may_average_one(statement.value) and _mentions(statement.value, bound)
     if isinstance(statement, ast.AugAssign):
         return isinstance(statement.op, (ast.Add, ast.Sub)) and _mentions(statement.target, bound)
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return False
     target = statement.targets[0]
+    if isinstance(statement.value, ast.Call) and CALLED.search(ast.unparse(statement.value)):
+        return _mentions(statement.value, bound)
     return isinstance(target, (ast.Attribute, ast.Subscript)) and _mentions(target, bound)
+
+
+def _may_average_one(call: ast.Call) -> bool:
+    """Whether a call may blend a parameter, or is of a function that may."""
+    if isinstance(call.func, ast.Attribute) and call.func.attr in _BLENDING:
+        return True
+    return CALLED.search(f"{ast.unparse(call.func)}(") is not None
 
 
 def _mentions(node: ast.AST, names: Collection[str]) -> bool:

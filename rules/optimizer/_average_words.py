@@ -9,17 +9,22 @@ from torchlint.source.lexemes import in_lines
 _LOOP = re.compile(r"([ \t]*)(?:async )?for ([^\n]*)")
 #: What a loop over parameters iterates over, and words in its line.
 PARAMETERS = re.compile(r"(parameters|buffers|state_dict)\(|param(eter)?s|param_|shadow|weights", re.IGNORECASE)
-_PARAMETERS = re.compile(r"param|state_dict|shadow|weights|buffers", re.IGNORECASE)
+_PARAMETERS = re.compile(r"param|_dict|shadow|weights|buffers", re.IGNORECASE)
 #: What a function that averages, or its class, is called where no call of it is seen.
 NAMES = re.compile(
     r"EMA|(^|_)ema(_|$)|Ema(?![a-z])|(?i:exponential|polyak|moving_?average|soft_?update|momentum_update)"
 )
 _BLEND = re.compile(r"\b1(?:\.0*)?\s*-|minus|lerp", re.IGNORECASE)
+#: A function that is called for each parameter, and averages it.
+CALLED = re.compile(r"(?:ema|average|avg)\w{0,20}(?:\.\w{1,40})?\(", re.IGNORECASE)
 _BODY = 700  #: characters of a loop
 
 
 def averages_in_loop(text: str) -> bool:
-    """Whether a loop over parameters has one of two weights that add up to 1, or ``lerp``, and reads no gradients."""
+    """Whether a loop over parameters has one of two weights that add up to 1, or ``lerp``, or calls what averages.
+
+    It reads no gradients.
+    """
     return any(_PARAMETERS.search(loop[2]) and _averages(text, loop) for loop in in_lines(text, "for ", _LOOP))
 
 
@@ -28,4 +33,5 @@ def _averages(text: str, loop: re.Match[str]) -> bool:
     behind = re.search(rf"^[ \t]{{0,{len(loop[1])}}}\S", body, re.MULTILINE)
     if behind is not None:
         body = body[: behind.start()]
-    return _BLEND.search(loop[2] + body) is not None and ".grad" not in body
+    blends = _BLEND.search(loop[2] + body) is not None or CALLED.search(body) is not None
+    return blends and ".grad" not in body

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.semantics.stores import Stores
 from torchlint.model.syntax.climbing import nearest
-from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.dotted import called_name, is_attribute_of_self
+from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
 from ._average_words import NAMES, PARAMETERS
-
-#: One of two weights that add up to 1.
-_COMPLEMENT = re.compile(r"\b1(\.0*)?\s*-|minus", re.IGNORECASE)
-#: Methods and attributes that give the same values in another form.
-_SAME = frozenset({"detach", "to", "type_as", "cuda", "cpu", "clone", "float"})
-
-
-@dataclass(frozen=True, eq=False)
-class Blend:
-    """``average = (1 - weight) * average + weight * new``, of one parameter."""
-
-    statement: cst.CSTNode
-    average: cst.BaseExpression
-    new: cst.BaseExpression
-    weight: cst.BaseExpression | None  #: None where it is spread over several statements
+from ._blends import Blend, Blends
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +35,6 @@ class Averages:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._tree = module.tree
-        self._aliases: dict[str, str] = {}  # in one loop: ``old`` for ``shadow[name]``
 
     def all(self) -> Iterator[AverageLoop]:
         """The loops of the file that update an average at every training step, in order."""
@@ -68,9 +54,19 @@ class Averages:
     def _is_over_parameters(self, loop: cst.For) -> bool:
         if PARAMETERS.search(self._module.code(loop.iter)):
             return True
-        names = [node for node in self._tree.nodes_in(loop.iter) if isinstance(node, cst.Name)]
+        nodes = list(self._tree.nodes_in(loop.iter))
+        names = [node for node in nodes if isinstance(node, cst.Name)]
         values = [item.value for name in names for item in self._module.values.reaching.of(name)]
+        values += [item for node in nodes if isinstance(node, cst.Attribute) for item in self._stored(node)]
         return any(value is not None and PARAMETERS.search(self._module.code(value)) for value in values)
+
+    def _stored(self, node: cst.Attribute) -> list[cst.BaseExpression]:
+        """What the class around an attribute of ``self`` stores in it."""
+        owner = nearest(self._tree, node, cst.ClassDef)
+        if owner is None or not is_attribute_of_self(node):
+            return []
+        stores = self._module.fact(Stores).attributes.get(node.attr.value, ())
+        return [value for _, value, statement in stores if self._tree.within(statement, owner)]
 
     def _has_other_purpose(self, loop: cst.For) -> bool:
         """Whether the loop is part of an optimizer, or what runs where the batched functions are missing."""
@@ -96,22 +92,8 @@ class Averages:
     # -- the blend
 
     def _blend(self, loop: cst.For) -> Blend | None:
-        bound = self._bound_in(loop)
-        self._aliases = {}
-        scaled: set[str] = set()
-        sums: dict[str, list[tuple[cst.BaseExpression, cst.BaseExpression]]] = {}
-        for statement in self._tree.nodes_in(loop.body):
-            if isinstance(statement, cst.Expr) and isinstance(statement.value, cst.Call):
-                found = self._by_call(statement, statement.value, bound, scaled)
-            elif isinstance(statement, cst.Assign) and len(statement.targets) == 1:
-                found = self._by_assignment(statement, bound, sums)
-            elif isinstance(statement, cst.AugAssign):
-                found = self._by_augmented(statement, bound, scaled)
-            else:
-                continue
-            if found is not None:
-                return found
-        return None
+        blends = Blends(self._module, self._bound_in(loop))
+        return blends.first(loop.body) or self._blend_of_call(loop, blends)
 
     def _bound_in(self, loop: cst.For) -> frozenset[str]:
         """The names that each iteration binds."""
@@ -121,195 +103,33 @@ class Averages:
             node.value for part in parts for node in self._tree.nodes_in(part) if isinstance(node, cst.Name)
         )
 
-    def _by_call(self, statement: cst.Expr, call: cst.Call, bound: frozenset[str], scaled: set[str]) -> Blend | None:
-        """``e.mul_(d).add_(p, alpha=1 - d)``, ``e.lerp_(p, 1 - d)``, ``e.copy_(d * e + (1 - d) * p)``."""
-        func = call.func
-        if not isinstance(func, cst.Attribute) or not call.args:
-            return None
-        name = self._module.name_of(func)
-        if name is not None:
-            return self._by_out(statement, call, bound, scaled) if name == "torch.add" else None
-        method, owner = func.attr.value, func.value
-        if method == "mul_" and self._is_item(owner, bound):
-            scaled.add(self._key(owner))
-            return None
-        first = call.args[0].value
-        if method == "lerp_" and len(call.args) == 2 and self._is_pair(owner, first, bound):
-            return Blend(statement, owner, first, call.args[1].value)
-        if method == "copy_" and self._is_item(owner, bound):
-            return self._of_value(statement, owner, first, bound)
-        if method in ("sub_", "add_"):
-            found = self._of_difference(statement, owner, first, bound)
-            if found is not None:
-                return found
-        if method != "add_":
-            return None
-        chained = isinstance(owner, cst.Call) and isinstance(owner.func, cst.Attribute)
-        if chained and owner.func.attr.value == "mul_" and owner.args:  # type: ignore[attr-defined]
-            average, factor = owner.func.value, owner.args[0].value  # type: ignore[attr-defined]
-            return self._of_sum(statement, average, factor, call, bound)
-        if self._is_item(owner, bound) and self._key(owner) in scaled:
-            return self._of_sum(statement, owner, None, call, bound)
-        return None
-
-    def _of_sum(
-        self,
-        statement: cst.CSTNode,
-        average: cst.BaseExpression,
-        factor: cst.BaseExpression | None,
-        call: cst.Call,
-        bound: frozenset[str],
-    ) -> Blend | None:
-        """What ``add_`` adds to an average that was multiplied by ``factor``; also ``add_(1 - d, p)``."""
-        given = [item.value for item in call.args if item.keyword is None]
-        alpha = next((item.value for item in call.args if item.keyword and item.keyword.value == "alpha"), None)
-        if len(given) == 2:
-            alpha = given.pop(0)  # the deprecated order
-        added = given[0] if given else call.args[0].value
-        weighted = (alpha, added) if alpha is not None else self._weighted(added, bound)
-        if weighted is None or not self._is_pair(average, weighted[1], bound):
-            return None
-        factors = (*((factor,) if factor is not None else ()), weighted[0])
-        if factor is not None and not any(_COMPLEMENT.search(self._module.code(item)) for item in factors):
-            return None
-        return Blend(statement, average, weighted[1], None if factor is None else weighted[0])
-
-    def _by_out(self, statement: cst.Expr, call: cst.Call, bound: frozenset[str], scaled: set[str]) -> Blend | None:
-        """``torch.add(e, p, alpha=1 - d, out=e)`` behind ``e.mul_(d)``."""
-        average = call.args[0].value
-        if len(call.args) < 3 or self._key(average) not in scaled:
-            return None
-        added = call.args[1].value
-        return Blend(statement, average, added, None) if self._is_pair(average, added, bound) else None
-
-    def _by_assignment(
-        self,
-        statement: cst.Assign,
-        bound: frozenset[str],
-        sums: dict[str, list[tuple[cst.BaseExpression, cst.BaseExpression]]],
-    ) -> Blend | None:
-        target, value = statement.targets[0].target, statement.value
-        if isinstance(target, cst.Name):
-            terms = self._terms(value, bound)
-            if terms is not None:
-                sums[target.value] = terms
-            elif self._is_item(value, bound):
-                self._aliases[target.value] = self._key(value)
-            return None
-        if not isinstance(target, (cst.Attribute, cst.Subscript)) or not self._is_item(target, bound):
-            return None
-        made = self._bare(value)
-        if isinstance(made, cst.Name) and made.value in sums:
-            return self._of_terms(statement, target, sums[made.value], bound)
-        return self._of_value(statement, target, value, bound)
-
-    def _by_augmented(self, statement: cst.AugAssign, bound: frozenset[str], scaled: set[str]) -> Blend | None:
-        """``e *= d`` and then ``e += (1 - d) * p``; ``e -= (1 - d) * (e - p)``."""
-        target = statement.target
-        if not self._is_item(target, bound):
-            return None
-        if isinstance(statement.operator, cst.MultiplyAssign):
-            scaled.add(self._key(target))
-            return None
-        found = self._of_difference(statement, target, statement.value, bound)
-        if found is not None or not isinstance(statement.operator, cst.AddAssign) or self._key(target) not in scaled:
-            return found
-        weighted = self._weighted(statement.value, bound)
-        if weighted is None or not self._is_pair(target, weighted[1], bound):
-            return None
-        return Blend(statement, target, weighted[1], None)
-
-    def _of_value(
-        self, statement: cst.CSTNode, average: cst.BaseExpression, value: cst.BaseExpression, bound: frozenset[str]
-    ) -> Blend | None:
-        """``d * e + (1 - d) * p``, ``torch.lerp(e, p, 1 - d)``, ``p.lerp(e, d)``."""
-        terms = self._terms(value, bound)
-        if terms is not None:
-            return self._of_terms(statement, average, terms, bound)
-        if not isinstance(value, cst.Call) or called_name(value) != "lerp":
-            return None
-        given = [item.value for item in value.args]
-        if isinstance(value.func, cst.Attribute) and self._module.name_of(value.func) is None:
-            given.insert(0, value.func.value)
-        if len(given) != 3:
-            return None
-        if self._key(given[0]) == self._key(average) and self._is_pair(average, given[1], bound):
-            return Blend(statement, average, given[1], given[2])
-        if self._key(given[1]) == self._key(average) and self._is_pair(average, given[0], bound):
-            return Blend(statement, average, given[0], None)
-        return None
-
-    def _terms(
-        self, value: cst.BaseExpression, bound: frozenset[str]
-    ) -> list[tuple[cst.BaseExpression, cst.BaseExpression]] | None:
-        """The two weights and tensors of a sum whose weights add up to 1."""
-        if not isinstance(value, cst.BinaryOperation) or not isinstance(value.operator, cst.Add):
-            return None
-        found = [item for side in (value.left, value.right) if (item := self._weighted(side, bound)) is not None]
-        if len(found) != 2 or not any(_COMPLEMENT.search(self._module.code(weight)) for weight, _ in found):
-            return None
-        return found
-
-    def _of_terms(
-        self,
-        statement: cst.CSTNode,
-        average: cst.BaseExpression,
-        terms: list[tuple[cst.BaseExpression, cst.BaseExpression]],
-        bound: frozenset[str],
-    ) -> Blend | None:
-        others = [term for term in terms if self._key(term[1]) != self._key(average)]
-        if len(others) != 1 or not self._is_pair(average, others[0][1], bound):
-            return None
-        return Blend(statement, average, others[0][1], others[0][0])
-
-    def _of_difference(
-        self, statement: cst.CSTNode, average: cst.BaseExpression, value: cst.BaseExpression, bound: frozenset[str]
-    ) -> Blend | None:
-        """``e.sub_((1 - d) * (e - p))``, ``e += (1 - d) * (p - e)``."""
-        if not isinstance(value, cst.BinaryOperation) or not isinstance(value.operator, cst.Multiply):
-            return None
-        for weight, inner in ((value.left, value.right), (value.right, value.left)):
-            if not isinstance(inner, cst.BinaryOperation) or not isinstance(inner.operator, cst.Subtract):
+    def _blend_of_call(self, loop: cst.For, blends: Blends) -> Blend | None:
+        """The blend in a function that each iteration calls: ``ema.update(name, param.data)``."""
+        for call in self._tree.calls_in(loop.body):
+            if self._module.name_of(call.func) is not None or not any(blends.is_item(item.value) for item in call.args):
                 continue
-            sides = [inner.left, inner.right]
-            others = [side for side in sides if self._key(side) != self._key(average)]
-            if len(others) == 1 and self._is_pair(average, others[0], bound):
-                return Blend(statement, average, others[0], weight)
+            for function in self._module.fact(Dispatch).run(call):
+                if ".grad" in self._module.code(function) or any(map(self._is_loop, self._tree.nodes_in(function))):
+                    continue
+                found = Blends(self._module, self._bound_by(call, function, blends)).first(function.body)
+                if found is not None:
+                    return replace(found, weight=None)
         return None
 
-    def _weighted(
-        self, node: cst.BaseExpression, bound: frozenset[str]
-    ) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
-        """The weight and the tensor of a product."""
-        if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Multiply):
-            return None
-        for weight, tensor in ((node.left, node.right), (node.right, node.left)):
-            if self._is_item(tensor, bound) and not self._is_item(weight, bound):
-                return weight, tensor
-        return None
+    def _is_loop(self, node: cst.CSTNode) -> bool:
+        return isinstance(node, (cst.For, cst.While))
 
-    def _is_pair(self, average: cst.BaseExpression, new: cst.BaseExpression, bound: frozenset[str]) -> bool:
-        """Whether these are the average of a parameter and the parameter."""
-        both = self._is_item(average, bound) and self._is_item(new, bound)
-        return both and self._key(average) != self._key(new)
-
-    def _is_item(self, node: cst.BaseExpression, bound: frozenset[str]) -> bool:
-        """Whether ``node`` is what an iteration is about: ``p``, ``p.data``, ``shadow[name]``."""
-        bare = self._bare(node)
-        if not isinstance(bare, (cst.Name, cst.Attribute, cst.Subscript)):
-            return False
-        return any(isinstance(part, cst.Name) and part.value in bound for part in self._tree.nodes_in(bare))
-
-    def _bare(self, node: cst.BaseExpression) -> cst.BaseExpression:
-        """``node`` without the ``.data``, ``.detach()`` and ``.to(device)`` at its end."""
-        while True:
-            if isinstance(node, cst.Attribute) and node.attr.value == "data":
-                node = node.value
-            elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _SAME:
-                node = node.func.value
-            else:
-                return node
-
-    def _key(self, node: cst.BaseExpression) -> str:
-        text = self._module.code(self._bare(node))
-        return self._aliases.get(text, text)
+    def _bound_by(self, call: cst.Call, function: cst.FunctionDef, blends: Blends) -> frozenset[str]:
+        """The names in a function of the parameter that ``call`` passes, and of what is computed from it."""
+        bound = {
+            param.name.value
+            for param in parameters_of(function)
+            if (given := self._module.definitions.argument_of(call, function, param)) is not None
+            and blends.is_item(given)
+        }
+        for node in self._tree.nodes_in(function.body):
+            if isinstance(node, cst.Assign) and isinstance(node.targets[0].target, cst.Name):
+                made = (part.value for part in self._tree.nodes_in(node.value) if isinstance(part, cst.Name))
+                if not bound.isdisjoint(made):
+                    bound.add(node.targets[0].target.value)
+        return frozenset(bound)

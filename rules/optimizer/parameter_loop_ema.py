@@ -24,7 +24,8 @@ class ParameterLoopEma(Rule):
     ## What it does
     Flags loops over parameters that blend each parameter into its average, such as
     `e.mul_(decay).add_(p, alpha=1 - decay)`, also with the deprecated `add_(1 - decay, p)`, `e.lerp_(p, 1 - decay)` or
-    `e.copy_(decay * e + (1 - decay) * p)`: in a training step, in a function that one calls, also in another file, and
+    `e.copy_(decay * e + (1 - decay) * p)`, itself or by a function that it calls for each parameter, such as
+    `ema.update(name, p.data)`: in a training step, in a function that one calls, also in another file, and
     in a function that is named for it (`ema`, `soft_update`) where no call is seen. Target networks of reinforcement
     learning and momentum encoders are such averages as well.
 

@@ -14,6 +14,7 @@ from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.syntax.exits import ends_with
+from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loops, is_backward
 
 #: Names in a condition that is true at some steps only, or that is enabled for inspection.
@@ -197,7 +198,7 @@ class Iterations(ForestFact):
         )
 
     def is_behind_exit(self, block: cst.IndentedBlock, child: cst.CSTNode) -> bool:
-        """Whether ``block`` has a ``continue`` under a counter before ``child``."""
+        """Whether ``block`` has a ``continue`` under a counter before ``child``, which some training steps reach."""
         if block not in self._exits:
             exits = (
                 statement
@@ -205,10 +206,16 @@ class Iterations(ForestFact):
                 if isinstance(statement, cst.If)
                 and ends_with(statement.body, cst.Continue, cst.Return)
                 and self._counts(statement.test)
+                and not self._skips_training(block, statement)
             )
             self._exits[block] = next(exits, None)
         first = self._exits[block]
         return first is not None and self._tree.index(first) < self._tree.index(child)
+
+    def _skips_training(self, block: cst.IndentedBlock, exit_: cst.If) -> bool:
+        """Whether all backward passes of ``block`` are behind an exit: it leaves out whole training steps."""
+        trains, place = self._module.fact(Gradients).trains, block.body.index(exit_)
+        return any(map(trains, block.body[place + 1 :])) and not any(map(trains, block.body[:place]))
 
 
 def _setting(node: cst.BaseExpression) -> str:

@@ -139,7 +139,7 @@ class StepPlaces(ForestFact):
         function = self._module.function_of(node)
         if function is None or function in seen or not passes(node, function):
             return None
-        if function in self._steps:
+        if function in self._steps or self._consists_of_steps(function):
             return StepPlace(function, (), True)
         callers = self._module.fact(Dispatch).callers(function)
         if depth <= 0 or len(callers) > _MAX_CALLERS:
@@ -150,6 +150,16 @@ class StepPlaces(ForestFact):
             if found is not None:
                 return StepPlace(found.step, (*found.calls, call), found.trains)
         return None
+
+    def _consists_of_steps(self, function: cst.FunctionDef) -> bool:
+        """Whether ``function`` runs training steps one after the other, each once: of a critic, then of an actor."""
+        module = self._module
+        return any(
+            item in self._steps
+            for call in module.tree.calls_in(function.body)
+            if not module.fact(Loops).around(call)
+            for item in module.definitions.called(call, module.values)
+        )
 
     @cached_property
     def _steps(self) -> frozenset[cst.CSTNode]:
