@@ -108,8 +108,8 @@ class Coverage(ForestFact):
             return True
         for use in self._tree.names.get(owner.name.value, ()):
             above = self._tree.parent(use)
-            called = isinstance(above, cst.Call) and above.func is use
-            if not called and not isinstance(above, (cst.Arg, cst.Attribute, cst.Annotation, cst.Subscript)):
+            named = isinstance(above, (cst.Arg, cst.Attribute, cst.Annotation, cst.Subscript))
+            if not named and not self._tree.is_called(use):
                 return False
         compiled = self._all_contents
         return all(

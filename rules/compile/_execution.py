@@ -91,12 +91,7 @@ class Execution(ForestFact):
     @cached_property
     def _known_names(self) -> frozenset[str]:
         functions = {function.name.value for function in self._tree.functions}
-        read = set()
-        for node in self._tree.attributes:
-            above = self._tree.parent(node)
-            if not isinstance(above, cst.Call) or above.func is not node:
-                read.add(node.attr.value)
-        return frozenset(functions | read | self._stores.object_names)
+        return self._stores.read_names | self._stores.object_names | functions
 
     def _handed(self, call: cst.Call) -> Objects:
         """The functions that a call is given, and the other objects."""

@@ -26,6 +26,7 @@ _DEPTH = 5
 _ITERATORS = frozenset({"builtins.iter", "builtins.enumerate"})
 #: Words in the names of functions of other files that iterate over a loader once ...
 _ONE_PASS = frozenset("train training eval evaluate evaluation valid validate validation val test epoch".split())
+_NAMES_PASS = re.compile("train|eval|valid|test|epoch|val")
 #: ... unless they create something from it.
 _MAKING = frozenset("get build make create prepare wrap setup init".split())
 #: Methods that only return information about a dataset.
@@ -145,7 +146,7 @@ class Epochs:
         """``train_one_epoch(model, loader, epoch)``, a function of another file; ``trainer.train(epoch, loader)``."""
         name = self._module.name_of(call.func)
         last = last_part(name) if name is not None else called_name(call)
-        words = words_of(last) if last.islower() else set()
+        words = words_of(last) if last.islower() and _NAMES_PASS.search(last) else set()
         if not words & _ONE_PASS or words & _MAKING:
             return False
         return self._is_unknown_method(call) if name is None else not name.startswith(("torch.", "builtins."))

@@ -26,6 +26,8 @@ class Dispatch(ForestFact):
     def __init__(self, module: Forest) -> None:
         self._tree = module.tree
         self._names = module.names
+        self._links = module.links
+        self._tables = module.tables
         self._definitions = module.definitions
         self._values = module.values
         self._flow = module.fact(ObjectFlow)
@@ -106,7 +108,26 @@ class Dispatch(ForestFact):
     def callers(self, function: cst.FunctionDef) -> tuple[cst.Call, ...]:
         """The calls that may run ``function``, in whichever way; others may be out of sight."""
         named = self._definitions.callers(function, self._values).calls
+        if not self._may_be_held(function):
+            return named
         return tuple(dict.fromkeys((*named, *self._indirect.get(function, ()))))
+
+    def _may_be_held(self, function: cst.FunctionDef) -> bool:
+        """Whether ``function`` is run by calling an object, or the program names it where it does not call it."""
+        names = {function.name.value, *self._links.aliases.get(function, ())}
+        if not names.isdisjoint(("forward", "__call__")) or not self._read_names.isdisjoint(names):
+            return True
+        return not all(self._tree.is_called(use) for name in names for use in self._tree.names.get(name, ()))
+
+    @cached_property
+    def _read_names(self) -> frozenset[str]:
+        """The names of attributes that are read, and not called at once, or that ``getattr`` is given."""
+        given = {
+            str(call.node.args[1].value.evaluated_value)
+            for call in self._tables.calls.get("builtins.getattr", ())
+            if len(call.node.args) > 1 and isinstance(call.node.args[1].value, cst.SimpleString)
+        }
+        return self._stores.read_names | given
 
     @cached_property
     def _indirect(self) -> dict[cst.FunctionDef, list[cst.Call]]:

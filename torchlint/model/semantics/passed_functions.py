@@ -50,7 +50,7 @@ class PassedFunctions:
         calls is looked for.
         """
         uses = [use for scope, name in homes for use in self._names.uses_in(scope, name)]
-        handed = [use for use in uses if not self._is_called(use)]
+        handed = [use for use in uses if not self._tree.is_called(use)]
         if len(handed) > _MAX_USES:
             return []
         found: dict[cst.Call, None] = {}
@@ -78,10 +78,6 @@ class PassedFunctions:
             and (owner := values.of(call.args[0].value).definition) is not None
             and self._calls.method(owner, "__next__") is method
         ]
-
-    def _is_called(self, node: cst.CSTNode) -> bool:
-        parent = self._tree.parent(node)
-        return isinstance(parent, cst.Call) and parent.func is node
 
     def _next(self, node: cst.CSTNode, parent: cst.CSTNode | None, values: Evaluator) -> Iterator[cst.CSTNode]:
         """The expressions whose value is that of ``node``, one step on."""

@@ -46,6 +46,11 @@ class Stores(ForestFact):
         return frozenset(bound | self.attributes.keys())
 
     @cached_property
+    def read_names(self) -> frozenset[str]:
+        """The names of attributes that are read, and not called at once."""
+        return frozenset(node.attr.value for node in self._tree.attributes if not self._tree.is_called(node))
+
+    @cached_property
     def containers(self) -> dict[str, list[tuple[cst.BaseExpression, cst.BaseExpression, cst.CSTNode]]]:
         """What is put into containers: by the last name of the container, it, the value and the statement."""
         found = defaultdict(list)

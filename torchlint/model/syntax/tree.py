@@ -55,6 +55,11 @@ class Tree(Traversal):
         above = self._parents[self._index[node]]
         return None if above < 0 else self.nodes[above]
 
+    def is_called(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` is what a call calls."""
+        parent = self.parent(node)
+        return isinstance(parent, cst.Call) and parent.func is node
+
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """The nodes around ``node``, innermost first."""
         above = self._parents[self._index[node]]

@@ -149,7 +149,7 @@ class Exclusions:
         if not isinstance(outer, cst.FunctionDef) or module.tree.class_of(outer) is not None:
             return False
         uses = module.names.uses_in(module.tree.scopes[outer], function.name.value)
-        others = [use for use in uses if not self._is_called(use)]
+        others = [use for use in uses if not self._module.tree.is_called(use)]
         if not others or not all(isinstance(module.tree.parent(use), cst.Return) for use in others):
             return False
         callers = module.callers(outer)
@@ -164,8 +164,6 @@ class Exclusions:
         home = self._module.names.home_of(target) if isinstance(target, cst.Name) else None
         if home is None or not isinstance(target, cst.Name):
             return False
-        return all(use is target or self._is_called(use) for use in self._module.names.uses_in(home, target.value))
-
-    def _is_called(self, use: cst.CSTNode) -> bool:
-        parent = self._module.tree.parent(use)
-        return isinstance(parent, cst.Call) and parent.func is use
+        return all(
+            use is target or self._module.tree.is_called(use) for use in self._module.names.uses_in(home, target.value)
+        )

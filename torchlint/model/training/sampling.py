@@ -34,19 +34,17 @@ class Sampling(ForestFact):
         inner = [node for node in self._tree.scopes if isinstance(node, COMPREHENSIONS)]
         repeating = [*loops, *(node for node in inner if self._counts(node.for_in.iter))]
         repeated = dict.fromkeys(call for node in repeating for call in self._tree.calls_in(node))
-        return [call for call in repeated if self._repetition_of(call) is not None]
+        runs_network = self._module.fact(Networks).runs_network
+        return [call for call in repeated if runs_network(call) and self._repetition_of(call) is not None]
 
     def _repetition_of(self, call: cst.Call) -> cst.CSTNode | None:
-        """The comprehension or loop over a ``range`` that repeats a forward on the same input."""
+        """The comprehension or loop over a ``range`` that repeats ``call``, a forward, on the same input."""
         for above, child in climb(self._tree, call):
             if isinstance(above, COMPREHENSIONS):
-                repeats = self._counts(above.for_in.iter) and self._is_constant_in(above, call)
-                return above if repeats and self._module.fact(Networks).runs_network(call) else None
+                return above if self._counts(above.for_in.iter) and self._is_constant_in(above, call) else None
             if isinstance(above, cst.For) and child is above.body:
                 repeats = self._counts(above.iter) and self._is_constant_in(above, call)
-                if not repeats or not self._module.fact(Networks).runs_network(call):
-                    return None
-                return above if self._is_collected(above, call) else None
+                return above if repeats and self._is_collected(above, call) else None
             if isinstance(above, (cst.While, cst.FunctionDef, cst.Lambda, cst.ClassDef)):
                 return None
         return None
