@@ -265,6 +265,9 @@ _HOSTILE = {
     "first items": "y = f(x[0])[0], torch.cat([x, x" * 10_000,
     "unpacked calls": "a, b = self.c[0].d(q, k, v\n" * 10_000,
     "moves of one name": "for y in z:\n" + "    x = x.to(device)\n" * 4_000,
+    "moves of new tensors": "for y in z:\n" + "    a = torch.zeros(3)\n    a = a.to(device)\n" * 45_000,
+    "elements of many names": "for i in r:\n"
+    + "".join(f"    s += float(a{k}[i]) + max(a{k})\n" for k in range(20_000)),
     "functions of one name": "def f(x):\n    for x in f(x[None]): sum(x)\n" * 5_000,
     "constants": "a = [a]\nb = torch.tensor([a, b], device=d)\n" * 4_000,
 }

@@ -76,3 +76,9 @@ def test_a_name_may_be_what_it_is_an_alias_of() -> None:
     *names, other = [node for node in sketch.nodes(sketch.statements[-1]) if isinstance(node, ast.Name)][1:]
     assert all(sketch.may_be(name, {"zeros"}) for name in names)
     assert not sketch.may_be(other, {"zeros"})
+
+
+def test_a_chain_of_names_is_followed_once_for_each_of_them() -> None:
+    sketch = sketch_of("a0 = torch.zeros\n" + "".join(f"a{k + 1} = a{k}\n" for k in range(20_000)))
+    assert sketch.may_be(ast.Name("a20000"), {"zeros"})
+    assert not sketch.may_be(ast.Name("a10000"), {"ones"})

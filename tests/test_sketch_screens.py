@@ -49,6 +49,22 @@ def _may_find(code: str, text: str, *, alone: bool = True) -> bool:
             [("model(ids)", "model(token)"), ("dim=-1", "dim=0"), ("model(ids)", "torch.f(ids)")],
         ),
         (
+            "TL402",
+            """
+            import torch
+
+            class Server:
+                def predict(self, network, x):
+                    return network(x)
+            """,
+            [
+                ("network(x)", "len(x)"),
+                ("network(x)", "torch.relu(x)"),
+                ("network(x)", "self.log(x)"),
+                ("def predict", "def latency"),
+            ],
+        ),
+        (
             "TL601",
             """
             def train(loader):

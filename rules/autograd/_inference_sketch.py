@@ -8,7 +8,7 @@ import re
 
 from torchlint.model.semantics import knowledge
 from torchlint.model.training.function_words import EVALUATING, MEASURING, words_of
-from torchlint.rule.bindings import FUNCTIONS, Function
+from torchlint.rule.bindings import FUNCTIONS, BindingKind, Bound, Function
 from torchlint.rule.sketch import Sketch, root_of
 from torchlint.source.lexemes import names
 
@@ -64,7 +64,7 @@ def _may_be_network(sketch: Sketch, node: ast.expr, statement: ast.stmt) -> bool
     if not is_local and all(isinstance(item.statement, _IMPORTS) for item in bindings):
         return not bindings and root not in _BUILTINS
     if isinstance(node, ast.Name):
-        return is_local or not all(isinstance(item.statement, _DEFINITIONS) for item in bindings)
+        return is_local or not all(map(_is_definition, bindings))
     return _may_name_network(sketch, node.attr)
 
 
@@ -73,13 +73,18 @@ def _may_name_network(sketch: Sketch, name: str) -> bool:
     if name in _WRAPPED or sketch.all_bindings(f".{name}"):
         return True
     for item in sketch.all_bindings(name):
-        if not isinstance(item.statement, (*_IMPORTS, *_DEFINITIONS)) or _is_property(item.statement):
+        if not (_is_definition(item) or isinstance(item.statement, _IMPORTS)) or _is_property(item.statement):
             return True  # also an attribute of a class
     stem = name.lower()
     if stem.startswith("net") or any(word in stem for word in knowledge.MODULE_NAMES):
         return True
     used = re.compile(rf"{name}\s*\.\s*(?:parameters|named_parameters|eval|train)\b")
     return used.search(sketch.text) is not None
+
+
+def _is_definition(item: Bound) -> bool:
+    """Whether a function or class has a name; parameters belong to the statements of functions too."""
+    return isinstance(item.statement, _DEFINITIONS) and item.kind is not BindingKind.PARAMETER
 
 
 def _is_property(statement: ast.stmt) -> bool:

@@ -12,20 +12,27 @@ _CALLS = ("sum(", "max(", "min(", "sorted(", "any(", "all(")
 _ARGUMENT = re.compile(r"\s*(?=[A-Za-z_(~-])")
 _END = re.compile(r"[,\[\](){}'\"]|\b(?:for|if)\b")
 _REACH = 300  #: characters of an argument
+_MOST = 1000  #: arguments that are looked up
 
 
 def calls_builtin(text: str) -> bool:
     """Whether a call has one argument that may be a tensor: no comprehension, and not several values."""
+    seen: set[str] = set()
     for at in places(text, *_CALLS):
         if is_in_name(text, at) or text[at - 1 : at] == ".":
             continue
-        argument = _ARGUMENT.match(text, text.index("(", at) + 1)
-        if argument is not None and _has_one_argument(text, argument.end()):
+        start = _ARGUMENT.match(text, text.index("(", at) + 1)
+        argument = _only_argument(text, start.end()) if start is not None else None
+        if argument is None or argument in seen or _is_plain(argument):
+            continue
+        seen.add(argument)
+        if len(seen) > _MOST or may_be_tensor(text, argument):
             return True
     return False
 
 
-def _has_one_argument(text: str, start: int) -> bool:
+def _only_argument(text: str, start: int) -> str | None:
+    """The argument that begins at a place, if it is the only one."""
     depth = 0
     for mark in _END.finditer(text, start, start + _REACH):
         found = mark[0]
@@ -33,12 +40,11 @@ def _has_one_argument(text: str, start: int) -> bool:
             depth += 1
         elif found in ")]}":
             if depth == 0:
-                argument = text[start : mark.start()]
-                return not _is_plain(argument) and may_be_tensor(text, argument)
+                return text[start : mark.start()]
             depth -= 1
         elif depth == 0 and found in (",", "for"):
-            return False
-    return False
+            return None
+    return None
 
 
 def _is_plain(argument: str) -> bool:

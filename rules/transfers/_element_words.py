@@ -14,6 +14,7 @@ _AFTER = re.compile(r"(?:(\w+)\[(?:\w+,\s*)?)?(\w+)\]?\)")
 #: The variables of a loop and what it iterates over; a pattern that begins with a literal is quick.
 _LOOP = re.compile(r"for\s([^:\n]{1,120}?)\sin\b(?=\s*([^:\n\]]{1,120}))")
 _WORD = re.compile(r"\w+")
+_MOST = 1000  #: names that are looked up
 _END = re.compile(r"[)\]}]*\s*(?:\bif\b.*)?$")
 
 
@@ -28,12 +29,15 @@ def reads_elements(text: str) -> bool:
             over.setdefault(loop[1], []).append(_END.sub("", loop[2]))
     if not counting and not over:
         return False
+    seen: set[str] = set()
     for at in places(text, *_READS):
         container, variable = _element(text, at)
-        if container and variable in counting and may_be_tensor(text, container):
-            return True
-        if not container and any(may_be_tensor(text, item) for item in over.get(variable, ())):
-            return True
+        counted = [container] if variable in counting else []
+        for item in counted if container else over.pop(variable, []):
+            if item not in seen:
+                seen.add(item)
+                if len(seen) > _MOST or may_be_tensor(text, item):
+                    return True
     return False
 
 

@@ -15,6 +15,7 @@ from torchlint.source.lexemes import line_starts, places
 
 #: How many nodes, statements and bindings may be looked at: in any file, and for each character.
 _LEAST_STEPS, _STEPS = 50_000, 4
+_NOTHING: frozenset[str] = frozenset()
 _BLOCKS = frozenset({"body", "orelse", "finalbody"})
 
 
@@ -249,11 +250,22 @@ class Sketch:
         """Whether the last part of a dotted name, or what the file gives a name from, is one of some names."""
         if isinstance(node, ast.Attribute):
             return node.attr in names
-        return isinstance(node, ast.Name) and any(name in names for name in (node.id, *self._aliases.get(node.id, ())))
+        if not isinstance(node, ast.Name):
+            return False
+        seen, waiting = {node.id}, [node.id]
+        while waiting:
+            name = waiting.pop()
+            if name in names or not self._members.get(name, _NOTHING).isdisjoint(names):
+                return True
+            others = self._aliases.get(name, _NOTHING) - seen
+            self._spend(len(others))
+            seen |= others
+            waiting += others
+        return False
 
     @cached_property
-    def _aliases(self) -> dict[str, set[str]]:
-        """By name the other names of what it is: of ``import ... as``, and of ``zeros = torch.zeros``."""
+    def _members(self) -> dict[str, set[str]]:
+        """By name what it is called elsewhere: of ``import ... as``, and of ``zeros = torch.zeros``."""
         found: dict[str, set[str]] = {}
         for node in self.containing(" as "):
             for item in node.names if isinstance(node, (ast.Import, ast.ImportFrom)) else ():
@@ -262,8 +274,16 @@ class Sketch:
             for value in (item.value for item in bindings):
                 if isinstance(value, ast.Attribute):
                     found.setdefault(name, set()).add(value.attr)
-                elif isinstance(value, ast.Name):
-                    found.setdefault(name, set()).update((value.id, *found.get(value.id, ())))
+        return found
+
+    @cached_property
+    def _aliases(self) -> dict[str, set[str]]:
+        """By name the other names of the file that it is given from: ``make = zeros``."""
+        found: dict[str, set[str]] = {}
+        for name, bindings in self._bindings.items():
+            for value in (item.value for item in bindings):
+                if isinstance(value, ast.Name):
+                    found.setdefault(name, set()).add(value.id)
         return found
 
 
