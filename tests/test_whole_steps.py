@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from whole_program import codes, rows_of, write
-from whole_program import codes, write
 
 from torchlint import check_text
 
