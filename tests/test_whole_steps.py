@@ -354,6 +354,8 @@ def test_a_script_evaluates_the_network_of_an_object(
 ) -> None:
     files = {"learner": LEARNER, "main": FACES.format(before=before, call=call)}
     assert rows_of(tmp_path, files, "learner", "TL402") == expected
+
+
 TRAINER = """\
 class Trainer:
     def __init__(self, model, loader, optimizer, criterion, device):
