@@ -119,6 +119,25 @@ def test_programs_are_the_scripts_that_reach_a_file(tmp_path: Path) -> None:
     assert reached == ["pkg/__init__.py", "pkg/data.py", "pkg/engine.py", "pkg/settings.py", "train.py"]
 
 
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("from pkg.eval import Scores", True),
+        ("from .parts import eval", True),
+        ("from torch.utils import eval", True),
+        ("import eval", False),
+        ("from pkg.parts import Part\nfrom eval import Scores", False),
+        ("from .. import eval", False),
+        ("from company.project.eval import Scores", False),
+    ],
+    ids=["another", "relative", "of torch", "itself", "from it", "of the root", "maybe it"],
+)
+def test_a_script_is_not_imported_by_a_module_of_its_name(statement: str, expected: bool, tmp_path: Path) -> None:
+    files = {"eval.py": "run()\n", "pkg/eval.py": "class Scores: ...\n", "pkg/parts.py": "class Part: ...\n"}
+    project = make(tmp_path, {**files, "pkg/train.py": f"{statement}\n"})
+    assert (names(project, project.entries()) == ["eval.py"]) is expected
+
+
 def test_programs_are_unknown_beyond_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torchlint.project.graph.MAX_STEPS", 2)
     project = make(tmp_path, {"data.py": "", **{f"s{i}.py": f"import data\n{GUARD}" for i in range(3)}})

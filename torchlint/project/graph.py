@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from torchlint.project.known import INSTALLED, STANDARD
 from torchlint.project.layout import folder_of, joined
 from torchlint.project.outlines import Imported, Outline
 from torchlint.project.resolver import Resolver
@@ -49,10 +50,10 @@ class Graph:
     def entries(self) -> tuple[str, ...]:
         """The scripts: files with a main guard, and files that do something and that no file imports."""
         imported = {
-            name
-            for outline in self._outlines.values()
+            place
+            for file, outline in self._outlines.items()
             for item in outline.imports
-            for name in (item.module.rpartition(".")[2], *item.names)
+            for place in self._places(file, item)
         }
 
         def is_entry(file: str) -> bool:
@@ -61,9 +62,21 @@ class Graph:
                 return False
             if name == "__main__.py" or self._outlines[file].has_guard:
                 return True
-            return name.removesuffix(".py") not in imported and self._runs(file)
+            return imported.isdisjoint(_ends(file.removesuffix(".py"))) and self._runs(file)
 
         return tuple(file for file in sorted(self._outlines) if is_entry(file))
+
+    def _places(self, importer: str, item: Imported) -> Iterator[str]:
+        """What the paths of the files that an import may run end in, without ``.py``, whatever ``sys.path`` is."""
+        module = item.module.replace(".", "/")
+        if item.level:
+            module = "/" + joined(self._layout.package(importer, item.level) or "", module)
+        elif item.top not in self._layout.places:
+            if item.top in STANDARD or item.top in INSTALLED:
+                return
+            module = module.rpartition("/")[2]  # maybe the name that a larger repository has for it
+        yield module
+        yield from (f"{module.rstrip('/')}/{name}" for name in item.names)
 
     @cached_property
     def _reach(self) -> _Reach:
@@ -265,3 +278,12 @@ class Graph:
             if submodule is not None:
                 found.add(submodule)
         return tuple(sorted(found))
+
+
+def _ends(path: str) -> Iterator[str]:
+    """``c``, ``b/c``, ``a/b/c`` and ``/a/b/c`` for ``a/b/c``."""
+    at = len(path)
+    while at > 0:
+        at = path.rfind("/", 0, at)
+        yield path[at + 1 :]
+    yield "/" + path
