@@ -252,6 +252,20 @@ def test_another_file_reads_the_configuration(reader: str, expected: bool, tmp_p
     assert ("TL103" in codes(tmp_path)) is expected
 
 
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [("from options.reading import load\n", True), ("import sys\n\nload = sys.modules\n", False)],
+    ids=["imported by the script", "a script of its own"],
+)
+def test_a_self_test_is_next_to_the_file(start: str, expected: bool, tmp_path: Path) -> None:
+    reading = (
+        "def load(path):\n    return open(path)\n\n\nif __name__ == '__main__':\n    print(load('options/a.yaml'))\n"
+    )
+    files = {"train.py": start + WORKERS, "options/reading.py": reading, "options/a.yaml": "num_workers: 4\n"}
+    write(tmp_path, files)
+    assert ("TL103" in codes(tmp_path)) is expected
+
+
 def test_no_files_are_read_for_isolated_files(tmp_path: Path) -> None:
     write(tmp_path, {"train.py": WORKERS, "conf/base.yaml": "num_workers: 4\n"})
     settings = replace(load_settings(), isolated_files=True)

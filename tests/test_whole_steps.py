@@ -404,3 +404,74 @@ def test_the_file_of_the_loop_does_not_name_torch(tmp_path: Path, device: str, e
     write(tmp_path, net=net, trainer=TRAINER, main=STARTED.format(device=device))
     assert "torch" not in TRAINER
     assert codes(tmp_path / "trainer.py") == expected
+
+
+CHUNKS = """\
+import torch
+from torch.utils.data import DataLoader
+
+
+def make_loader(dataset, workers=4):
+    return Chunks(dataset, workers)
+
+
+class Chunks:
+    def __init__(self, dataset, workers):
+        self.loader = DataLoader(dataset, batch_size=8, num_workers=workers)
+
+    def __iter__(self):
+        for batch in self.loader:
+            yield from batch.chunk(2)
+
+
+if __name__ == "__main__":
+    for chunk in Chunks(torch.arange(9), 0):
+        print(chunk)
+"""
+CHUNKED = """\
+import torch
+from chunks import make_loader
+from photos import Photos
+from training import Trainer
+
+
+def main():
+    model = torch.nn.Linear(8, 8)
+    trainer = Trainer(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    trainer.run(make_loader(Photos(), {workers}), 20)
+
+
+if __name__ == "__main__":
+    main()
+"""
+TRAINING = """\
+class Trainer:
+    def __init__(self, model, optimizer):
+        self.model = model
+        self.optimizer = optimizer
+
+    def train(self, chunks):
+        for chunk in chunks:
+            self.model(chunk).mean().backward()
+            self.optimizer.step()
+
+    def run(self, chunks, epochs):
+        {loop}
+            self.train(chunks)
+"""
+
+
+@pytest.mark.parametrize(
+    ("workers", "loop", "expected"),
+    [
+        ("8", "for epoch in range(epochs):", ["TL103"]),
+        ("0", "for epoch in range(epochs):", []),
+        ("8", "if epochs:", []),
+    ],
+)
+def test_another_file_iterates_over_the_object_of_a_loader(
+    tmp_path: Path, workers: str, loop: str, expected: list[str]
+) -> None:
+    main = CHUNKED.replace("{workers}", workers)
+    write(tmp_path, chunks=CHUNKS, main=main, training=TRAINING.replace("{loop}", loop))
+    assert [code for code in codes(tmp_path / "chunks.py") if code == "TL103"] == expected

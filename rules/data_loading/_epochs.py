@@ -10,7 +10,6 @@ import libcst as cst
 from torchlint.model.data.loaders import Loaders
 from torchlint.model.data.loading import Loading
 from torchlint.model.module import Module
-from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.options import Options
 from torchlint.model.semantics.value import Value, iterated
@@ -19,6 +18,9 @@ from torchlint.model.syntax.dotted import called_name, dotted_name, last_part
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.function_words import words_of
 from torchlint.model.training.loops import Loops
+
+from ._iterated_objects import loops_over
+from ._trainer_epochs import TrainerEpochs, loaders_in
 
 #: The maximum number of callers between an iteration and the loop over the epochs.
 _DEPTH = 5
@@ -49,11 +51,9 @@ class Epochs:
         return next((node for node in found if node is not None), None)
 
     def _repetition(self, loader: Call) -> cst.CSTNode | None:
-        for consumer in self._module.fact(Loading).consumers(loader):
-            if consumer.forward is consumer.node and self._runs_epochs(consumer.node, loader):
-                return consumer.node
-        if loader.node in self._engine_runs:
-            return self._engine_runs[loader.node][0]
+        trained = self._module.fact(TrainerEpochs).of(loader)
+        if trained is not None:
+            return trained
         for place in self._passes(loader):
             found = self._repeated(place, loader, _DEPTH)
             if found is not None and self._iterates_over(found, loader):
@@ -161,50 +161,6 @@ class Epochs:
         value = self._module.value(node)
         return value.kind is Kind.LOADER and loader.node in value.origins
 
-    def _runs_epochs(self, node: cst.CSTNode, loader: Call) -> bool:
-        """Whether a trainer, created by or called in ``node``, is known to train for several epochs."""
-        func = node.func if isinstance(node, cst.Call) else None
-        if self._module.name_of(func) != "pytorch_lightning.Trainer":
-            if not (isinstance(func, cst.Attribute) and func.attr.value == "fit"):
-                return False
-            node = next(iter(self._module.value(func.value).origins), node)
-        elif self._is_for_one_pass(loader):
-            return False
-        given = {
-            item.keyword.value: item.value
-            for item in (node.args if isinstance(node, cst.Call) else ())
-            if item.keyword is not None
-        }
-        return self._is_several(given.get("max_epochs")) and "reload_dataloaders_every_n_epochs" not in given
-
-    def _is_for_one_pass(self, loader: Call) -> bool:
-        """Whether the hook of a Lightning module that creates ``loader`` is for testing."""
-        function = self._module.function_of(loader.node)
-        return function is not None and function.name.value in ("test_dataloader", "predict_dataloader")
-
-    def _is_several(self, node: cst.BaseExpression | None) -> bool:
-        """Whether a number of epochs is known to be more than 1, at least by default."""
-        found = self._module.fact(Configuration).sources(node) if node is not None else None
-        counts = [self._module.value(item).constant for item in found.values] if found is not None else []
-        return bool(counts) and all(isinstance(number, int) and number > 1 for number in counts)
-
-    @cached_property
-    def _engine_runs(self) -> dict[cst.CSTNode, list[cst.Call]]:
-        """By loader the calls ``engine.run(loader, max_epochs=20)`` of ignite."""
-        found: dict[cst.CSTNode, list[cst.Call]] = {}
-        for call in self._tree.calls:
-            if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "run":
-                continue
-            if not any(name.startswith("ignite.") for name in self._module.imported_by(self._tree.root_of(call))):
-                continue
-            given = {item.keyword.value: item.value for item in call.args if item.keyword is not None}
-            data = given.get("data", call.args[0].value if call.args else None)
-            epochs = given.get("max_epochs")
-            if epochs is not None and self._module.value(epochs).constant not in (0, 1):
-                for loader in _loaders(self._module.value(data)):
-                    found.setdefault(loader, []).append(call)
-        return found
-
     # -- repeated passes
 
     def _repeated(self, place: cst.CSTNode, loader: Call, depth: int) -> cst.For | cst.While | None:
@@ -219,7 +175,8 @@ class Epochs:
         if function is None or depth <= 0 or self._module.function_of(loader.node) is function:
             return None
         calls = [call for call in self._module.callers(function).calls if self._may_pass(call, loader)]
-        found = (self._repeated(call, loader, depth - 1) for call in calls)
+        places = (*calls, *loops_over(self._module, function))
+        found = (self._repeated(place, loader, depth - 1) for place in places)
         return next((loop for loop in found if loop is not None), None)
 
     def _is_made_once(self, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
@@ -249,7 +206,7 @@ class Epochs:
         owners = [*given, call.func.value] if isinstance(call.func, cst.Attribute) else given
         made = [origin for owner in owners for origin in self._made(owner)]
         passed = [*given, *(item.value for origin in made for item in origin.args)]
-        origins = [_loaders(self._module.value(item)) for item in passed]
+        origins = [loaders_in(self._module.value(item)) for item in passed]
         return not any(origins) or any(loader.node in item for item in origins)
 
     def _made(self, node: cst.BaseExpression) -> list[cst.Call]:
@@ -371,14 +328,6 @@ def _binds_batch(value: Value, loader: Call) -> bool:
     if value.kind is Kind.BATCH:
         return loader.node in value.origins
     return any(_binds_batch(part, loader) for part in (*value.elements, *((value.each,) if value.each else ())))
-
-
-def _loaders(value: Value) -> frozenset[cst.CSTNode]:
-    """The loaders that ``value`` is or contains."""
-    if value.kind is Kind.LOADER:
-        return value.origins
-    parts = (*value.elements, *((value.each,) if value.each else ()))
-    return frozenset(origin for part in parts for origin in _loaders(part))
 
 
 def _conjuncts(node: cst.BaseExpression) -> list[cst.BaseExpression]:

@@ -126,8 +126,7 @@ def _held(module: Module, node: cst.Name | cst.Attribute | cst.Subscript, depth:
     if written is None:
         return _usual(module, node)
     found = [(value, Workers.UNKNOWN if value is node else count(module, value, depth - 1)) for value in written.values]
-    # `if args.debug: args.workers = 0`
-    usual = {known for value, known in found if known is not Workers.UNKNOWN or not _is_on_a_condition(module, value)}
+    usual = {known for value, known in found if known is not Workers.UNKNOWN or not _is_unusual(module, value)}
     if not usual:
         return _usual(module, node)
     if Workers.UNKNOWN in usual:
@@ -139,6 +138,21 @@ def _held(module: Module, node: cst.Name | cst.Attribute | cst.Subscript, depth:
 def _usual(module: Module, node: cst.BaseExpression) -> Workers:
     """A number from the configuration files of the project."""
     return Workers.BY_DEFAULT if module.fact(ConfigFiles).count(node) else Workers.UNKNOWN
+
+
+def _is_unusual(module: Module, value: cst.BaseExpression) -> bool:
+    """Whether ``value`` is replaced before it is used, or set for a special run: ``if args.debug: workers = 0``."""
+    if isinstance(value, cst.UnaryOperation) and isinstance(value.operator, cst.Minus):
+        return True  # `default=-1`: a loader raises an error
+    if isinstance(value, cst.Name) and value.value == "None":
+        return True
+    return _is_on_a_condition(module, value) or _is_in_self_test(module, value)
+
+
+def _is_in_self_test(module: Module, value: cst.BaseExpression) -> bool:
+    """Whether the main guard of a file that another file imports passes ``value``."""
+    is_guarded = module.tree.function_of(value) is None and module.under_main_guard(value)
+    return is_guarded and module.links.is_imported(module.tree.root_of(value))
 
 
 def _is_on_a_condition(module: Module, value: cst.BaseExpression) -> bool:

@@ -19,7 +19,10 @@ class RespawnedWorkers(Rule):
     ## What it does
     Flags a `torch.utils.data.DataLoader` with worker processes and without `persistent_workers`, or with
     `persistent_workers=False`, if the program iterates over it more than once: in a loop over epochs, in a validation
-    after each epoch, in a Lightning trainer or an ignite engine with several epochs.
+    after each epoch, in a Lightning trainer or an ignite engine with several epochs. A Lightning trainer counts unless
+    `max_epochs` is known to be 1, or `max_steps`, `max_time` or `fast_dev_run` limits it, also for hooks such as
+    `train_dataloader` whose trainer is not in sight. The class with the `__iter__`
+    in which a loader is iterated over may be one of the program.
 
     `num_workers` must be known to be at least 1. The default of an option or of a parameter is enough, and so is an
     attribute of a configuration object. A condition that sets it to 0 (`if args.debug: args.workers = 0`) is ignored.
@@ -96,7 +99,9 @@ class RespawnedWorkers(Rule):
             can_copy = passed.node is not None or value == "True"  # else the names may not be known here
             files = module.fact(ConfigFiles)
             origin = "" if known is Workers.SOME else files.behind(workers, files.count)
-            notes = (Note.at(module, again, "this loader is iterated over repeatedly"),)
+            is_hook = again in module.tree.functions
+            text = "Lightning iterates over the loader" if is_hook else "this loader is iterated over repeatedly"
+            notes = (Note.at(module, again, text),)
             yield self.diagnostic(
                 module,
                 call.node,

@@ -136,6 +136,11 @@ class Graph:
         masks = self._reach.masks
         return sum(1 << index for index, entry in enumerate(self.entries) if masks[entry] != 1 << index)
 
+    @cached_property
+    def outermost(self) -> tuple[str, ...]:
+        """The entries that no other entry imports: the main guard of a module that a script imports is a self-test."""
+        return tuple(entry for index, entry in enumerate(self.entries) if not self._imported_entries >> index & 1)
+
     def resolve(self, module: str, importer: str) -> str | None:
         """The file of an absolute module; None if there is none, or programs that import ``importer`` differ."""
         if self._resolver.is_certain(module):

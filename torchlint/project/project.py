@@ -273,7 +273,7 @@ class Project:
     def configured(self, key: str, reader: str) -> tuple[ConfigValue, ...]:
         """What the configuration files of the program of `reader`, relative to the root, set a key to."""
         found = self.configs.values(key)
-        folders = {folder_of(entry) for entry in self._graph.entries} if found else set()
+        folders = {folder_of(entry) for entry in self._graph.outermost} if found else set()
         return tuple(value for value in found if is_own(value.file, reader, folders))
 
     def find_module(self, module: str, importer: str) -> str | None:

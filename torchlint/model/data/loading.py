@@ -15,6 +15,7 @@ from torchlint.model.data.batch_parts import BatchParts
 from torchlint.model.data.datasets import CudaWork, Datasets, ItemRole
 from torchlint.model.data.devices import Devices
 from torchlint.model.data.host_data import HostData
+from torchlint.model.data.lightning import FITS, Lightning
 from torchlint.model.data.loaders import Loaders
 from torchlint.model.data.memory import Memory
 from torchlint.model.forest import Forest, ForestFact
@@ -33,8 +34,6 @@ _MOVERS = re.compile(
 )
 #: Functions that make a tensor of an array or a list.
 _MAKING = frozenset(f"torch.{name}" for name in ("from_numpy", "tensor", "as_tensor", "FloatTensor", "LongTensor"))
-_LIGHTNING_LOADERS = frozenset(f"{phase}_dataloader" for phase in ("train", "val", "test", "predict"))
-_FITS = frozenset({"fit", "validate", "test", "predict"})
 T = TypeVar("T")
 
 
@@ -54,6 +53,7 @@ class Loading(ForestFact):
         self._tree = module.tree
         self._values = module.values
         self._datasets = module.fact(Datasets)
+        self._lightning = module.fact(Lightning)
         self._consumers: dict[cst.CSTNode, list[Consumer]] = {}
 
     # -- the loop and the network
@@ -137,11 +137,11 @@ class Loading(ForestFact):
             if last in ("next", "__next__"):
                 for origin in batch_origins(self._module.value(call)):
                     found[origin].append(call)
-            elif last in _FITS and isinstance(func, cst.Attribute):
-                for origin in self._handed_to_trainer(call, func):
+            elif last in FITS and isinstance(func, cst.Attribute):
+                for origin in self._lightning.taken_by(call, func):
                     found[origin].append(call)
-        for origin, trainers in self._lightning_loaders.items():
-            found[origin] += trainers
+        for origin in self._lightning.hooks:
+            found[origin] += self._lightning.trainers
         for run, data in self._values.engines.runs:
             for origin in batch_origins(iterated(self._module.value(data))):
                 found[origin].append(run)
@@ -208,8 +208,8 @@ class Loading(ForestFact):
             for origin in self._moved_by(call):
                 if call not in found[origin]:
                     found[origin].append(call)
-        for origin, trainers in self._lightning_loaders.items():
-            found[origin] += filter(self._is_gpu_trainer, trainers)
+        for origin in self._lightning.hooks:
+            found[origin] += filter(self._lightning.is_on_gpu, self._lightning.trainers)
         return self._with_base_calls(found)
 
     def _moved_by(self, call: cst.Call) -> frozenset[cst.CSTNode]:
@@ -223,11 +223,10 @@ class Loading(ForestFact):
                 return origins if moved and self._module.fact(BatchParts).may_be_part(func.value) else nothing
             if attr == "copy_" and call.args and self._module.value(func.value).device is Device.CUDA:
                 return batch_origins(self._module.value(call.args[0].value))
-            if attr in _FITS:
-                trainer = self._trainer_of(func)
-                if trainer is not None and self._is_gpu_trainer(trainer):
-                    return self._handed_to_trainer(call, func)
-                return nothing
+            if attr in FITS:
+                trainer = self._lightning.trainer_of(func)
+                is_moved = trainer is not None and self._lightning.is_on_gpu(trainer)
+                return self._lightning.taken_by(call, func) if is_moved else nothing
         name = last_name(func)
         if _MOVERS.search(name) and call.args and not self._moves_new_tensors(call):
             origins = batch_origins(self._module.value(call.args[0].value))
@@ -254,51 +253,6 @@ class Loading(ForestFact):
 
     def _is_cuda(self, node: cst.BaseExpression) -> bool:
         return named_device(self._module.value(node)) is Device.CUDA
-
-    # -- Lightning
-
-    def _trainer_of(self, func: cst.Attribute) -> cst.Call | None:
-        """The Lightning Trainer on which ``fit`` is called."""
-        for origin in sorted(self._module.value(func.value).origins, key=self._module.tree.index):
-            if isinstance(origin, cst.Call) and self._module.name_of(origin.func) == "pytorch_lightning.Trainer":
-                return origin
-        return None
-
-    def _handed_to_trainer(self, call: cst.Call, func: cst.Attribute) -> frozenset[cst.CSTNode]:
-        if self._trainer_of(func) is None:
-            return frozenset()
-        found: frozenset[cst.CSTNode] = frozenset()
-        for argument in call.args:
-            value = self._module.value(argument.value)
-            for part in (value, value.each or value):
-                if part.kind is Kind.LOADER:
-                    found |= part.origins
-        return found
-
-    @cached_property
-    def _lightning_loaders(self) -> dict[cst.CSTNode, list[cst.Call]]:
-        """The loaders that hooks such as ``train_dataloader`` return, with the trainers of them, on a GPU first."""
-        trainers = [call.node for call in self._module.calls("pytorch_lightning.Trainer")]
-        trainers.sort(key=self._is_gpu_trainer, reverse=True)
-        found: dict[cst.CSTNode, list[cst.Call]] = {}
-        for function in self._tree.functions:
-            if function.name.value in _LIGHTNING_LOADERS and self._tree.class_of(function) is not None:
-                value = self._values.returned(function)
-                for part in (value, value.each or value, *value.elements):
-                    if part.kind is Kind.LOADER:
-                        found.update(dict.fromkeys(part.origins, trainers))
-        return found
-
-    def _is_gpu_trainer(self, trainer: cst.Call) -> bool:
-        given = {argument.keyword.value: argument.value for argument in trainer.args if argument.keyword is not None}
-        accelerator = self._module.value(given.get("accelerator")).constant
-        if accelerator is not None:
-            return accelerator in ("gpu", "cuda", "auto")
-        gpus = given.get("gpus")
-        if gpus is None:
-            return False
-        value = self._module.value(gpus)
-        return value.constant not in (0, None) or value.kind is Kind.SEQUENCE or self._module.code(gpus) == "-1"
 
     # -- the dataset
 
@@ -395,7 +349,6 @@ class Loading(ForestFact):
     @cached_property
     def _gpu_by_library(self) -> bool:
         """Whether a library that finds the GPU by itself runs the network."""
-        trainers = list(self._module.calls("pytorch_lightning.Trainer"))
-        if trainers:
-            return any(self._is_gpu_trainer(call.node) for call in trainers)
+        if self._lightning.trainers:
+            return self._lightning.is_on_gpu(self._lightning.trainers[0])
         return self._module.fact(Devices).uses_trainer

@@ -10,6 +10,8 @@ from torchlint.model.forest import Forest, ForestFact
 
 #: The flags of a program, as absl keeps them.
 _FLAGS = "absl.flags.FLAGS"
+#: The maximum number of callers that a dictionary of options is followed through.
+_DEPTH = 4
 
 
 class Options(ForestFact):
@@ -77,8 +79,18 @@ class Options(ForestFact):
             return None
         index = node.slice[0].slice
         key = self._module.value(index.value).constant if isinstance(index, cst.Index) else None
-        made = [binding.value for binding in self._module.names.bindings(node.value)]
-        is_options = any(
-            isinstance(value, cst.Call) and self._module.name_of(value.func) == "builtins.vars" for value in made
-        )
-        return key if isinstance(key, str) and is_options else None
+        return key if isinstance(key, str) and self._are_options(node.value, _DEPTH) else None
+
+    def _are_options(self, node: cst.BaseExpression, depth: int) -> bool:
+        """Whether ``node`` is the dictionary ``vars(parse_args())``, here or in what a caller passes."""
+        if isinstance(node, cst.Call):
+            return self._module.name_of(node.func) == "builtins.vars"
+        bindings = self._module.names.bindings(node) if isinstance(node, cst.Name) and depth > 0 else []
+        for binding in bindings:
+            if binding.kind == "param" and isinstance(binding.node, cst.Param):
+                given = self._module.written.of_bindings([binding])
+                if given is not None and any(self._are_options(value, depth - 1) for value in given.values):
+                    return True
+            elif isinstance(binding.value, cst.Call) and self._are_options(binding.value, depth):
+                return True
+        return False

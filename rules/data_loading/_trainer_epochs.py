@@ -1,0 +1,104 @@
+"""Trainers and engines of libraries that iterate over a loader in each of several epochs."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.data.lightning import Lightning
+from torchlint.model.data.loading import Loading
+from torchlint.model.module import Module
+from torchlint.model.semantics.config_files import ConfigFiles
+from torchlint.model.semantics.configuration import Configuration
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.value import Value
+from torchlint.model.syntax.calls import Call
+
+#: Arguments of a Lightning trainer without which it trains for many epochs, and those that restart the workers anyway.
+_LIMITS = ("max_steps", "max_time", "fast_dev_run")
+_RELOADING = ("reload_dataloaders_every_n_epochs", "reload_dataloaders_every_epoch")
+
+
+class TrainerEpochs:
+    """Answers about the loaders of one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+
+    def of(self, loader: Call) -> cst.CSTNode | None:
+        """The trainer, the call of its ``fit``, the engine or the hook by which a library repeats ``loader``."""
+        for consumer in self._module.fact(Loading).consumers(loader):
+            if consumer.forward is consumer.node and self._runs_epochs(consumer.node, loader):
+                return consumer.node
+        if loader.node in self._engine_runs:
+            return self._engine_runs[loader.node][0]
+        return self._hook(loader)
+
+    # -- Lightning
+
+    def _runs_epochs(self, node: cst.CSTNode, loader: Call) -> bool:
+        """Whether a trainer, created by or called in ``node``, trains for several epochs, as far as can be seen."""
+        func = node.func if isinstance(node, cst.Call) else None
+        if self._module.name_of(func) != "pytorch_lightning.Trainer":
+            if not (isinstance(func, cst.Attribute) and func.attr.value == "fit"):
+                return False
+            node = next(iter(self._module.value(func.value).origins), node)
+        elif self._is_for_one_pass(loader):
+            return False
+        arguments = node.args if isinstance(node, cst.Call) else ()
+        given = {item.keyword.value: item.value for item in arguments if item.keyword is not None}
+        if any(name in given for name in _RELOADING):
+            return False
+        if "max_epochs" in given:
+            return self._is_several(given["max_epochs"])
+        return not any(item.star for item in arguments) and not any(name in given for name in _LIMITS)
+
+    def _is_for_one_pass(self, loader: Call) -> bool:
+        """Whether the hooks of Lightning that return ``loader`` are for testing."""
+        hooks = self._module.fact(Lightning).hooks.get(loader.node, ())
+        return all(hook.name.value in ("test_dataloader", "predict_dataloader") for hook in hooks)
+
+    def _hook(self, loader: Call) -> cst.CSTNode | None:
+        """The hook of Lightning that returns ``loader``, where no trainer can be seen; by default, there are epochs."""
+        lightning = self._module.fact(Lightning)
+        if lightning.trainers or self._is_for_one_pass(loader):
+            return None
+        return next(filter(lightning.is_of_lightning, lightning.hooks.get(loader.node, ())), None)
+
+    def _is_several(self, node: cst.BaseExpression) -> bool:
+        """Whether a number of epochs is more than 1, or not known, as the number of the iterations of a loop."""
+        found = self._module.fact(Configuration).sources(node)
+        counts = [self._module.value(item).constant for item in found.values] if found is not None else []
+        numbers = [count for count in counts if isinstance(count, int)]
+        if numbers:
+            return all(count > 1 for count in numbers)
+        return not any(value.text in ("0", "1") for value in self._module.fact(ConfigFiles).values(node))
+
+    # -- ignite
+
+    @cached_property
+    def _engine_runs(self) -> dict[cst.CSTNode, list[cst.Call]]:
+        """By loader the calls ``engine.run(loader, max_epochs=20)`` of ignite."""
+        found: dict[cst.CSTNode, list[cst.Call]] = {}
+        for call in self._tree.calls:
+            if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "run":
+                continue
+            if not any(name.startswith("ignite.") for name in self._module.imported_by(self._tree.root_of(call))):
+                continue
+            given = {item.keyword.value: item.value for item in call.args if item.keyword is not None}
+            data = given.get("data", call.args[0].value if call.args else None)
+            epochs = given.get("max_epochs")
+            if epochs is not None and self._module.value(epochs).constant not in (0, 1):
+                for loader in loaders_in(self._module.value(data)):
+                    found.setdefault(loader, []).append(call)
+        return found
+
+
+def loaders_in(value: Value) -> frozenset[cst.CSTNode]:
+    """The loaders that ``value`` is or contains."""
+    if value.kind is Kind.LOADER:
+        return value.origins
+    parts = (*value.elements, *((value.each,) if value.each else ()))
+    return frozenset(origin for part in parts for origin in loaders_in(part))

@@ -1,0 +1,99 @@
+"""Trainers of Lightning: the loaders that they iterate over, and whether they run on a GPU."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.knowledge import Kind
+
+_HOOKS = frozenset(f"{phase}_dataloader" for phase in ("train", "val", "test", "predict"))
+#: Methods of a trainer that iterate over loaders.
+FITS = frozenset({"fit", "validate", "test", "predict"})
+_TRAINER = "pytorch_lightning.Trainer"
+#: Calls whose results count GPUs, or list them.
+_COUNTS = frozenset({"builtins.len", "builtins.list", "torch.cuda.device_count"})
+
+
+class Lightning(ForestFact):
+    """Answers for one file."""
+
+    def __init__(self, module: Forest) -> None:
+        self._module = module
+
+    @cached_property
+    def trainers(self) -> list[cst.Call]:
+        """The calls that create trainers, those on a GPU first."""
+        found = [call.node for call in self._module.calls(_TRAINER)]
+        return sorted(found, key=self.is_on_gpu, reverse=True)
+
+    @cached_property
+    def hooks(self) -> dict[cst.CSTNode, list[cst.FunctionDef]]:
+        """By loader the hooks such as ``train_dataloader`` that return it."""
+        found: dict[cst.CSTNode, list[cst.FunctionDef]] = {}
+        for function in self._module.tree.functions:
+            if function.name.value in _HOOKS and self._module.tree.class_of(function) is not None:
+                value = self._module.values.returned(function)
+                for part in (value, value.each or value, *value.elements):
+                    for origin in part.origins if part.kind is Kind.LOADER else ():
+                        if function not in found.setdefault(origin, []):
+                            found[origin].append(function)
+        return found
+
+    def is_of_lightning(self, hook: cst.FunctionDef) -> bool:
+        """Whether the class of a hook is derived from one of Lightning."""
+        owner = self._module.tree.class_of(hook)
+        definitions = self._module.definitions
+        return owner is not None and any(
+            name.startswith("pytorch_lightning.")
+            for item in definitions.lineage(owner)
+            for name in definitions.base_names(item)
+        )
+
+    def taken_by(self, call: cst.Call, func: cst.Attribute) -> frozenset[cst.CSTNode]:
+        """The loaders that ``call``, ``trainer.fit(model, loader)``, passes to a trainer."""
+        if self.trainer_of(func) is None:
+            return frozenset()
+        found: frozenset[cst.CSTNode] = frozenset()
+        for argument in call.args:
+            value = self._module.value(argument.value)
+            for part in (value, value.each or value):
+                if part.kind is Kind.LOADER:
+                    found |= part.origins
+        return found
+
+    def trainer_of(self, func: cst.Attribute) -> cst.Call | None:
+        """The call that creates the trainer on which ``fit`` is called."""
+        for origin in sorted(self._module.value(func.value).origins, key=self._module.tree.index):
+            if isinstance(origin, cst.Call) and self._module.name_of(origin.func) == _TRAINER:
+                return origin
+        return None
+
+    def is_on_gpu(self, trainer: cst.Call) -> bool:
+        """Whether a trainer runs on a GPU, if there is one."""
+        given = {argument.keyword.value: argument.value for argument in trainer.args if argument.keyword is not None}
+        accelerator = self._module.value(given.get("accelerator")).constant
+        if accelerator is not None:
+            return accelerator in ("gpu", "cuda", "auto")
+        gpus = given.get("gpus")
+        return gpus is not None and self._names_gpus(gpus)
+
+    def _names_gpus(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is a number of GPUs or a list of them, on one of its paths."""
+        value = self._module.value(node)
+        if value.constant not in (0, None) or value.kind is Kind.SEQUENCE or self._module.code(node) == "-1":
+            return True
+        if isinstance(node, cst.Call):
+            return self._module.name_of(node.func) in _COUNTS
+        if isinstance(node, cst.IfExp):
+            return self._names_gpus(node.body) or self._names_gpus(node.orelse)
+        bound = self._module.values.reaching.of(node) if isinstance(node, cst.Name) else ()
+        return any(
+            item.kind == "assign"
+            and not item.path
+            and isinstance(item.value, (cst.Call, cst.IfExp, cst.Integer, cst.List))
+            and self._names_gpus(item.value)
+            for item in bound
+        )
