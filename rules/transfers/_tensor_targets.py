@@ -8,6 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.data.devices import Devices
+from torchlint.model.data.placement import Placement
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role
@@ -75,7 +76,7 @@ class TensorTargets(ForestFact):
         value = self._module.value(tensor)
         if value.device is not None or not self._module.fact(Devices).uses_cuda:
             return value.device is Device.CUDA
-        if value.role in (Role.OUTPUT, Role.LOSS):
+        if value.role in (Role.OUTPUT, Role.LOSS) or self._was_moved(tensor):
             return True
         owner = self._module.tree.class_of(self._module.function_of(place) or place)
         if owner is None:
@@ -86,6 +87,27 @@ class TensorTargets(ForestFact):
         if text.startswith("self."):
             return self._is_buffer(text[5:], owner)
         return not self._is_created_on_cpu(tensor)
+
+    def _was_moved(self, node: cst.BaseExpression, depth: int = _DEPTH) -> bool:
+        """Whether a tensor was moved to a device that may be CUDA, by itself or with all parts of its batch."""
+        if isinstance(node, cst.BinaryOperation):
+            return self._was_moved(node.left, depth)
+        if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
+            return self._was_moved(node.elt, depth)
+        if isinstance(node, cst.Call):
+            return node in self._moves
+        if not isinstance(node, cst.Name) or depth <= 0:
+            return False
+        reached = self._module.values.reaching.of(node)
+        return bool(reached) and all(
+            item.kind == "assign" and item.value is not None and self._was_moved(item.value, depth - 1)
+            for item in reached
+        )
+
+    @cached_property
+    def _moves(self) -> set[cst.Call]:
+        """The calls that move something to a device other than the CPU."""
+        return {move.call for move in self._module.fact(Placement).moves if move.device is not Device.CPU}
 
     def _passed(self, tensor: cst.BaseExpression) -> Iterator[tuple[cst.BaseExpression, cst.Call]]:
         """What the calls of a function pass for a parameter, with these calls."""

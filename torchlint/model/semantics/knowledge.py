@@ -154,6 +154,8 @@ LIGHTNING_MODULES = frozenset({"pytorch_lightning.LightningModule", "pytorch_lig
 DATASET_BASES = frozenset({"torch.utils.data.Dataset", "torch.utils.data.IterableDataset"})
 IN_MEMORY_DATASETS = frozenset({"torch.utils.data.TensorDataset"})
 
+#: Functions that return a number.
+NUMBERS = frozenset({"torch.distributed.get_rank", "torch.distributed.get_world_size", "torch.cuda.device_count"})
 #: Imports a module by a name that is known at run time only: its attributes are out of sight.
 IMPORT_MODULE = "importlib.import_module"
 

@@ -42,6 +42,8 @@ class LibraryCalls:
             return Value(Kind.DEVICE, device=named_device(given), sure=given.sure)
         if name in ("torch.cuda.current_device", "torch.cuda.device", "torch.accelerator.current_accelerator"):
             return Value(Kind.DEVICE, device=Device.CUDA)
+        if name in knowledge.NUMBERS:
+            return NUMBER
         if name in knowledge.ENGINES:
             return Value(Kind.OTHER, frozenset({node}), name=name)
         if name in knowledge.TRAINERS:
