@@ -17,6 +17,11 @@ from torchlint.source.testing import is_test
 #: A line that imports torch, or a package with torch in its name. A docstring may contain one, too.
 _IMPORT_OF_TORCH = re.compile(r"^[ \t]*(?:from|import)[ \t][^\r\n#]*torch", re.MULTILINE)
 
+#: ... and one that imports another framework, whose losses and optimizers have methods of the same names.
+_IMPORT_OF_OTHERS = re.compile(
+    r"^[ \t]*(?:from|import)[ \t]+(?:chainer|mxnet|paddle|tensorflow|jittor|oneflow|mindspore|tinygrad)\b", re.MULTILINE
+)
+
 
 def imports_torch(text: str) -> bool:
     """Whether a file may import torch: its syntax is checked even if no rule may report anything in it."""
@@ -39,7 +44,8 @@ def _screened(text: str, place: str, rules: tuple[Rule, ...]) -> Sequence[Rule]:
     found = _answers_of_screens.get(key)
     if found is None:
         code = code_of(text)
-        found = [rule for rule in rules if rule.may_concern(code)]
+        is_of_others = _IMPORT_OF_OTHERS.search(code) is not None and not imports_torch(code)
+        found = [] if is_of_others else [rule for rule in rules if rule.may_concern(code)]
         _answers_of_screens[key] = found
     if not all(rule.in_tests for rule in found) and is_test(place, text):
         return [rule for rule in found if rule.in_tests]
