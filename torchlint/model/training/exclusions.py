@@ -49,7 +49,7 @@ class Exclusions:
             method = module.function_of(method)
         if module.fact(GradModes).is_inference_hook(function) or self._seeks_gradients(function):
             return True
-        if any(isinstance(node, cst.Assert) for node in module.tree.nodes_in(function)) and "test" in words:
+        if "test" in words and module.tree.inside(function, cst.Assert):
             return True
         return self._is_handed_out(function)
 
