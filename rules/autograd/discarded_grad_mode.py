@@ -85,14 +85,13 @@ def _statements(module: Module) -> Iterator[tuple[cst.BaseExpression, str]]:
     """The modes that are made and dropped, with their canonical names."""
     import libcst as cst
 
-    for statement in module.tree.nodes_in(module.root):
-        if isinstance(statement, cst.Expr):
-            made = statement.value
-            named = made.func if isinstance(made, cst.Call) else made
-            if isinstance(named, (cst.Name, cst.Attribute)):
-                name = module.name_of(named)
-                if name in _MODES:
-                    yield made, name
+    for statement in module.tree.inside(module.root, cst.Expr):
+        made = statement.value
+        named = made.func if isinstance(made, cst.Call) else made
+        if isinstance(named, (cst.Name, cst.Attribute)):
+            name = module.name_of(named)
+            if name in _MODES:
+                yield made, name
 
 
 def _fix(module: Module, mode: cst.BaseExpression, enables: bool) -> Fix | None:

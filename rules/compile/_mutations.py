@@ -40,9 +40,8 @@ class Mutations:
         """Every place in code that runs compiled that changes a number, list or dict that the compiler depends on."""
         found: list[Mutation] = []
         for traced in self._traced.functions.values():
-            for node in self._module.tree.nodes_in(traced.function.body):
-                if not isinstance(node, (cst.Assign, cst.AugAssign, cst.Expr)):
-                    continue
+            for node in self._module.tree.inside(traced.function.body, cst.Assign, cst.AugAssign, cst.Expr):
+                assert isinstance(node, (cst.Assign, cst.AugAssign, cst.Expr))
                 changed = self._changed(node)
                 if changed is None or not self._traced.is_reached(node, traced.function):
                     continue

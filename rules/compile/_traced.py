@@ -18,6 +18,8 @@ from ._sites import Compile, CompileSites
 
 #: The maximum number of calls that compiled code is followed into: a model, its blocks, their layers.
 _DEPTH = 3
+#: What code is in that may not be reached.
+_CONDITIONAL = frozenset({cst.ExceptHandler, cst.MatchCase, cst.Raise, cst.Assert})
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,9 +76,9 @@ class TracedCode:
         for above, child in climb(module.tree, node):
             if above is function:
                 return True
-            if isinstance(above, (cst.ExceptHandler, cst.MatchCase, cst.Raise, cst.Assert)):
+            if type(above) in _CONDITIONAL:
                 return False
-            if isinstance(above, cst.BooleanOperation) and child is above.right and not goes_on(module, above):
+            if type(above) is cst.BooleanOperation and child is above.right and not goes_on(module, above):
                 return False
             if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
                 if child is not above.body or not USUAL.fullmatch(module.code(above.test)):

@@ -40,7 +40,7 @@ class WastefulProducts:
 
     def all(self) -> Iterator[Waste]:
         """The expressions that compute more than is read, in order."""
-        for node in self._tree.nodes_in(self._module.root):
+        for node in self._tree.inside(self._module.root, cst.BinaryOperation, cst.Call, cst.Subscript):
             if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.MatrixMultiply):
                 found = self._product(node, node.left, node.right)
             elif isinstance(node, cst.Call):

@@ -192,9 +192,9 @@ class HostReads:
     def read_by(self, call: cst.Call) -> cst.BaseExpression | None:
         """The tensor that ``call`` reads a number from: ``x`` of ``x.detach().item()``; None if it is not a read."""
         func = call.func
-        if isinstance(func, cst.Attribute) and func.attr.value == "item":
+        if type(func) is cst.Attribute and func.attr.value == "item":
             return self._bare(func.value)
-        if isinstance(func, cst.Attribute) and func.attr.value in ("numpy", "tolist") and not call.args:
+        if type(func) is cst.Attribute and func.attr.value in ("numpy", "tolist") and not call.args:
             bare = self._bare(func.value)
             return bare if bare is not func.value and self._is_scalar(bare) else None
         if self._module.name_of(func) in ("builtins.float", "builtins.int") and len(call.args) == 1:
@@ -241,7 +241,7 @@ class HostReads:
 
     def _leaves_device(self, part: cst.CSTNode) -> bool:
         """Whether the value of ``part`` is on the CPU, or is part of a batch that no network has processed."""
-        if isinstance(part, cst.Call):
+        if type(part) is cst.Call:
             if isinstance(part.func, cst.Attribute) and part.func.attr.value in _EXITS:
                 return True
             name = self._module.name_of(part.func) or ""
@@ -250,14 +250,14 @@ class HostReads:
                 or name.startswith(("numpy.", "math.", "sklearn."))
                 or self._is_on_host(self._module.value(part))
             )
-        if isinstance(part, cst.Attribute):
+        if type(part) is cst.Attribute:
             return part.attr.value in _SHAPES
-        if isinstance(part, cst.Name):
+        if type(part) is cst.Name:
             value = self._module.value(part)
             if value.kind is Kind.BATCH:
                 return True  # it came from the CPU
             return self._is_on_host(value) or (value.sure and value.kind in (Kind.NUMBER, Kind.STRING, Kind.ARRAY))
-        return isinstance(part, cst.Lambda)
+        return type(part) is cst.Lambda
 
     def _is_on_host(self, value: Value) -> bool:
         """Whether a value is a tensor on the CPU for certain: ``torch.zeros(10)`` that is filled there."""
@@ -268,14 +268,14 @@ class HostReads:
         )
 
     def _is_source(self, part: cst.CSTNode) -> bool:
-        if isinstance(part, cst.Call):
+        if type(part) is cst.Call:
             if self._module.fact(Outputs).runs(part):
                 return True
             value = self._module.value(part)
             return (
                 value.kind is Kind.TENSOR and value.role in (Role.OUTPUT, Role.LOSS) and value.device is not Device.CPU
             )
-        return isinstance(part, (cst.Name, cst.Attribute)) and self._is_term(part)
+        return (type(part) is cst.Name or type(part) is cst.Attribute) and self._is_term(part)
 
     def is_loss(self, node: cst.CSTNode) -> bool:
         """Whether a backward pass of the function around ``node`` starts from the name ``node``."""

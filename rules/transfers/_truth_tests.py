@@ -42,9 +42,8 @@ class TruthTests:
         """The tests of the file that wait for the GPU at every training step, in order."""
         if not self._module.uses_torch or not self._reads.on_gpu:
             return
-        for statement in self._tree.nodes_in(self._module.root):
-            if not isinstance(statement, (cst.If, cst.While, cst.Assert, cst.IfExp)):
-                continue
+        for statement in self._tree.inside(self._module.root, cst.If, cst.While, cst.Assert, cst.IfExp):
+            assert isinstance(statement, (cst.If, cst.While, cst.Assert, cst.IfExp))
             found = next((part for part in self._parts(statement.test) if self._asks_tensor(part)), None)
             if found is None or self._is_of_evaluation(statement):
                 continue

@@ -101,9 +101,9 @@ class Autocasts(ForestFact):
     def _is_on(self, node: cst.CSTNode, depth: int) -> bool:
         function: cst.FunctionDef | None = None
         for above, child in climb(self._module.tree, node):
-            if isinstance(above, cst.With) and any(self._is_autocast(item.item) for item in above.items):
+            if type(above) is cst.With and any(self._is_autocast(item.item) for item in above.items):
                 return True
-            if isinstance(above, cst.FunctionDef) and child is above.body:
+            if type(above) is cst.FunctionDef and child is above.body:
                 function = above
                 break
         if function is None:

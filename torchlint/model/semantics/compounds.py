@@ -16,51 +16,51 @@ CUDA = Value(Kind.DEVICE, device=Device.CUDA)
 
 def compound_value(node: cst.CSTNode, values: Evaluator) -> Value:
     """The value of an expression that is neither a name, an attribute, a call nor a subscript."""
-    if isinstance(node, cst.SimpleString):
+    if type(node) is cst.SimpleString:
         text = node.evaluated_value
         return Value(Kind.STRING, constant=text if isinstance(text, str) else None)
-    if isinstance(node, (cst.Integer, cst.Float)):
+    if type(node) is cst.Integer or type(node) is cst.Float:
         return Value(Kind.NUMBER, constant=_number(node))
-    if isinstance(node, cst.FormattedString):
+    if type(node) is cst.FormattedString:
         first = node.parts[0] if node.parts else None
         if isinstance(first, cst.FormattedStringText) and first.value.startswith("cuda"):
             return CUDA
         return STRING
-    if isinstance(node, cst.ConcatenatedString):
+    if type(node) is cst.ConcatenatedString:
         return STRING
-    if isinstance(node, cst.IfExp):
+    if type(node) is cst.IfExp:
         return join([values.of(node.body), values.of(node.orelse)])
-    if isinstance(node, (cst.Tuple, cst.List, cst.Set)):
+    if type(node) is cst.Tuple or type(node) is cst.List or type(node) is cst.Set:
         starred = any(isinstance(element, cst.StarredElement) for element in node.elements)
         elements = tuple(values.of(element.value) for element in node.elements)
         return Value(Kind.SEQUENCE, elements=() if starred else elements, each=join(elements) if elements else None)
-    if isinstance(node, cst.Dict):
+    if type(node) is cst.Dict:
         items = [values.of(element.value) for element in node.elements]
         return Value(Kind.SEQUENCE, each=join(items) if items else None)
-    if isinstance(node, (cst.ListComp, cst.SetComp, cst.GeneratorExp)):
+    if type(node) is cst.ListComp or type(node) is cst.SetComp or type(node) is cst.GeneratorExp:
         return Value(Kind.SEQUENCE, each=values.of(node.elt))
-    if isinstance(node, cst.DictComp):
+    if type(node) is cst.DictComp:
         return Value(Kind.SEQUENCE, each=values.of(node.value))
-    if isinstance(node, cst.BooleanOperation):
+    if type(node) is cst.BooleanOperation:
         return join([values.of(node.left), values.of(node.right)])
-    if isinstance(node, cst.BinaryOperation):
+    if type(node) is cst.BinaryOperation:
         left, right = values.of(node.left), values.of(node.right)
         if isinstance(left.constant, int) and isinstance(right.constant, int):
             return Value(Kind.NUMBER, constant=_whole(node.operator, left.constant, right.constant))
         return _arithmetic(left, right)
-    if isinstance(node, cst.UnaryOperation):
+    if type(node) is cst.UnaryOperation:
         inner = values.of(node.expression)
         if isinstance(node.operator, cst.Not):
             return Value(Kind.OTHER)
         return replace(inner, constant=None) if inner.kind in (Kind.TENSOR, Kind.NUMBER) else UNKNOWN
-    if isinstance(node, cst.Comparison):
+    if type(node) is cst.Comparison:
         sides = [values.of(node.left), *(values.of(item.comparator) for item in node.comparisons)]
         return TENSOR if any(side.kind is Kind.TENSOR for side in sides) else Value(Kind.OTHER)
-    if isinstance(node, cst.NamedExpr):
+    if type(node) is cst.NamedExpr:
         return values.of(node.value)
-    if isinstance(node, cst.Await):
+    if type(node) is cst.Await:
         return values.of(node.expression)
-    if isinstance(node, cst.Lambda):
+    if type(node) is cst.Lambda:
         return Value(Kind.FUNCTION)
     return UNKNOWN
 

@@ -107,7 +107,7 @@ class Contents:
             if isinstance(target, cst.Subscript) and value is not None:
                 put.append((target, value, ()))
         for call in self._tree.calls:
-            if isinstance(call.func, cst.Attribute) and call.func.attr.value == "append" and len(call.args) == 1:
+            if type(call.func) is cst.Attribute and call.func.attr.value == "append" and len(call.args) == 1:
                 put.append((call.func.value, call.args[0].value, (None,)))
         for container, value, keys in put:
             while isinstance(container, cst.Subscript):

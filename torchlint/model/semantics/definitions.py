@@ -364,11 +364,16 @@ class Definitions(Classes):
 
     def delegated(self, function: cst.FunctionDef) -> list[cst.BaseExpression]:
         """The iterables that ``function`` yields from."""
-        return [
-            node.value.item
-            for node in self._tree.of_kind(cst.Yield)
-            if isinstance(node.value, cst.From) and self._tree.function_of(node) is function
-        ]
+        return self._delegated.get(function, [])
+
+    @cached_property
+    def _delegated(self) -> dict[cst.CSTNode, list[cst.BaseExpression]]:
+        found: dict[cst.CSTNode, list[cst.BaseExpression]] = {}
+        for node in self._tree.of_kind(cst.Yield):
+            function = self._tree.function_of(node) if isinstance(node.value, cst.From) else None
+            if function is not None and isinstance(node.value, cst.From):
+                found.setdefault(function, []).append(node.value.item)
+        return found
 
     @cached_property
     def _exits(self) -> dict[cst.CSTNode, tuple[list[cst.BaseExpression | None], list[cst.BaseExpression]]]:

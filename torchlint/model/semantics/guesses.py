@@ -18,6 +18,8 @@ _CLASSES = ("_class", "_cls")
 SETTINGS = frozenset("arg args opt opts option options cfg config conf configs hparams hps settings flags".split())
 #: How the names of settings end, whatever they are for: ``net_params["device"]``, ``model_cfg``.
 _SETTINGS_OF = tuple(f"_{name}" for name in (*sorted(SETTINGS), "params", "kwargs", "dict", "name", "path"))
+#: How the names of networks begin, if they do not end with such a word: ``model_g``.
+_OF_NETWORK = tuple(f"{word}_" for word in knowledge.MODULE_NAMES)
 #: Methods that only networks have.
 _OF_NETWORKS = frozenset({"parameters", "named_parameters", "eval", "state_dict", "load_state_dict"})
 
@@ -51,7 +53,7 @@ class Guesses:
         if self.instance(last):
             return Value(Kind.CLASS, sure=False)
         stem = last.rstrip("0123456789_").lower()
-        if any(stem == word or stem.endswith(word) or stem.startswith(word + "_") for word in knowledge.MODULE_NAMES):
+        if stem.endswith(knowledge.MODULE_NAMES) or stem.startswith(_OF_NETWORK):
             return Value(Kind.MODULE, sure=False)
         if last.startswith("net") and len(last) <= 8:
             return Value(Kind.MODULE, sure=False)

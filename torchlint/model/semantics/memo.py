@@ -51,7 +51,8 @@ class CyclicMemo(Generic[_Key, _Answer]):
             self._running.discard(key)
         self._known[key] = answer
         if not self._running:
-            self._forget_provisional()
+            if self._provisional:
+                self._forget_provisional()
         elif self._is_cut and not self._is_settled(answer):
             self._provisional.append(key)
         self._is_cut = (outer or self._is_cut) and bool(self._running)
@@ -78,7 +79,7 @@ class CyclicMemo(Generic[_Key, _Answer]):
 
     def _forget_provisional(self) -> None:
         """Drop the answers that a cycle cut short; up to a limit, or it never ends."""
-        if self._provisional and self._forgotten < _MAX_FORGOTTEN:
+        if self._forgotten < _MAX_FORGOTTEN:
             self._forgotten += len(self._provisional)
             for key in self._provisional:
                 self._known.pop(key, None)

@@ -79,7 +79,7 @@ class Names:
 
         For ``MODULES[key].name`` what binds it in any of the modules.
         """
-        if not isinstance(node, cst.Attribute):
+        if type(node) is not cst.Attribute:
             return None
         if node not in self._members:
             modules = self._modules(node.value)
@@ -95,11 +95,13 @@ class Names:
             parts.append(head.attr.value)
             head = head.value
         found: list[Scope] = []
-        for name in self._items_of(head) if isinstance(head, cst.Subscript) else (head,):
-            if not isinstance(name, cst.Name):
+        for name in self._items_of(head) if type(head) is cst.Subscript else (head,):
+            if type(name) is not cst.Name:
                 return []
             bound = self.bindings(name)
-            if not bound or any(item.kind != "import" or item.imported != bound[0].imported for item in bound):
+            if not bound or bound[0].kind != "import":
+                return []
+            if any(item.kind != "import" or item.imported != bound[0].imported for item in bound):
                 return []  # `import models.vae` and `import models.gan` both bind `models`
             imported = ".".join([bound[0].imported, *reversed(parts)])
             module = self._links.module(imported, self._tree.root_of(bound[0].node))
@@ -171,14 +173,14 @@ class Names:
         return frozenset()
 
     def _resolve(self, node: cst.CSTNode, depth: int) -> str | None:
-        if isinstance(node, cst.Attribute):
+        if type(node) is cst.Attribute:
             members = self.members(node)
             if members:
                 names = {_canonical(binding.imported) for binding in members}
                 return names.pop() if len(names) == 1 and members[0].kind == "import" else None
             base = self._resolve(node.value, depth) if depth else self.resolve(node.value)
             return None if base is None else _canonical(f"{base}.{node.attr.value}")
-        if not isinstance(node, cst.Name) or depth > _ALIAS_DEPTH:
+        if type(node) is not cst.Name or depth > _ALIAS_DEPTH:
             return None
         scope = self.home_of(node)
         if scope is None:

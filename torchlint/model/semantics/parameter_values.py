@@ -92,9 +92,9 @@ class ParameterValues:
     def _kinds_at(self, name: cst.Name) -> tuple[Kind, ...] | None:
         """What ``name`` may be, as the nearest test of its type around it says; None without one."""
         for above, child in climb(self._tree, name):
-            if isinstance(above, (cst.FunctionDef, cst.Lambda)):
+            if type(above) is cst.FunctionDef or type(above) is cst.Lambda:
                 return None
-            if isinstance(above, cst.If) and child is above.body:
+            if type(above) is cst.If and child is above.body:
                 kinds = self._tested(above.test, name.value)
                 if kinds is not None:
                     return kinds

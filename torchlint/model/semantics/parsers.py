@@ -84,7 +84,7 @@ class Parsers:
 
     def _calls(self, *methods: str) -> list[cst.Call]:
         calls = self._tree.calls
-        return [call for call in calls if isinstance(call.func, cst.Attribute) and call.func.attr.value in methods]
+        return [call for call in calls if type(call.func) is cst.Attribute and call.func.attr.value in methods]
 
     def _destination(self, call: cst.Call, given: cst.BaseExpression | None) -> str | None:
         """The attribute that argparse makes of it: ``dest``, or the first long option, or the first of all."""

@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 import libcst as cst
 
 from torchlint.model.semantics.names import Names
-from torchlint.model.syntax.scopes import COMPREHENSIONS, Binding, Scope
+from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.syntax.tree import Tree
 
 
@@ -28,7 +28,7 @@ class Reaching:
         """Those of ``bindings`` (of ``scope``) whose value may be seen at ``at``."""
         tree = self._tree
         seen_from = tree.scope_of(at)
-        while isinstance(seen_from.node, COMPREHENSIONS) and seen_from is not scope and seen_from.parent is not None:
+        while seen_from is not scope and seen_from.is_comprehension and seen_from.parent is not None:
             seen_from = seen_from.parent  # a comprehension runs where it is written
         if len(bindings) == 1 or seen_from is not scope:
             return bindings

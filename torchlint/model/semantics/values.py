@@ -166,13 +166,13 @@ class Values:
     # -- expressions
 
     def _evaluate(self, node: cst.CSTNode) -> Value:
-        if isinstance(node, cst.Name):
+        if type(node) is cst.Name:  # a node of another class is told ten times as fast as by `isinstance`
             return self._name(node)
-        if isinstance(node, cst.Call):
+        if type(node) is cst.Call:
             return self._call(node)
-        if isinstance(node, cst.Attribute):
+        if type(node) is cst.Attribute:
             return self._attribute(node)
-        if isinstance(node, cst.Subscript):
+        if type(node) is cst.Subscript:
             return self._subscripts.of(node)
         return compound_value(node, self)
 

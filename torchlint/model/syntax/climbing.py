@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import libcst as cst
 
@@ -27,4 +27,4 @@ def climb(tree: Tree, node: cst.CSTNode, outer: cst.CSTNode | None = None) -> It
 
 def nearest(tree: Tree, node: cst.CSTNode, *kinds: type[_Node]) -> _Node | None:
     """The innermost node around ``node`` that is of one of these kinds."""
-    return next((above for above in tree.ancestors(node) if isinstance(above, kinds)), None)
+    return cast("_Node | None", next((above for above in tree.ancestors(node) if type(above) in kinds), None))

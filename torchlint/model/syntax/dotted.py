@@ -20,9 +20,9 @@ def last_name(node: cst.CSTNode | None) -> str:
 def called_name(call: cst.Call) -> str:
     """``mul_`` for ``batch[0].mul_(2)``, ``f`` for ``f()``; "" where what is called has no name of its own."""
     func = call.func
-    if isinstance(func, cst.Attribute):
+    if type(func) is cst.Attribute:
         return func.attr.value
-    return func.value if isinstance(func, cst.Name) else ""
+    return func.value if type(func) is cst.Name else ""
 
 
 def dotted_name(node: cst.CSTNode | None) -> str | None:

@@ -51,10 +51,10 @@ def pairs(tree: cst.Module, other: cst.Module) -> Iterator[tuple[cst.CSTNode, cs
         yield mine, theirs
         for field in _FIELDS.get(type(mine), ()):
             inner, twin = getattr(mine, field), getattr(theirs, field)
-            if isinstance(inner, cst.CSTNode):
-                stack.append((inner, twin))
-            elif isinstance(inner, (list, tuple)):
+            if isinstance(inner, (list, tuple)):
                 stack.extend(zip(inner, twin, strict=True))
+            elif inner is not None and isinstance(inner, cst.CSTNode):
+                stack.append((inner, twin))
 
 
 def _constructor(kind: type[_Node], *fields: str) -> Callable[..., _Node]:

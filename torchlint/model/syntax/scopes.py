@@ -64,3 +64,8 @@ class Scope:
     def is_class(self) -> bool:
         """Whether nested functions do not see this scope's names."""
         return type(self.node) is cst.ClassDef
+
+    @property
+    def is_comprehension(self) -> bool:
+        """Whether it is that of a comprehension."""
+        return type(self.node) in COMPREHENSIONS

@@ -10,7 +10,7 @@ from typing import Any
 import libcst as cst
 
 from torchlint.model.syntax.dotted import dotted_name
-from torchlint.model.syntax.scopes import COMPREHENSIONS, Binding, Scope
+from torchlint.model.syntax.scopes import Binding, Scope
 
 #: Fields that carry meaning, in the order in which Python evaluates them; white space and operators are left out.
 _FIELDS: dict[type[cst.CSTNode], tuple[str, ...]] = {
@@ -169,7 +169,7 @@ class Traversal:
         if binding.name in scope.outer_names:
             while home.parent is not None and (home is scope or home.is_class or binding.name not in home.bindings):
                 home = home.parent
-        while isinstance(home.node, COMPREHENSIONS) and binding.kind == "assign" and home.parent is not None:
+        while home.is_comprehension and binding.kind == "assign" and home.parent is not None:
             home = home.parent  # a walrus binds in the scope around the comprehension
         home.bindings.setdefault(binding.name, []).append(binding)
         if binding.kind == "import":

@@ -19,6 +19,11 @@ _Node = TypeVar("_Node", bound=cst.CSTNode)
 _DEFINITIONS = frozenset({cst.FunctionDef, cst.Lambda, cst.ClassDef})
 _Block = (cst.IndentedBlock, cst.Module, cst.SimpleStatementSuite, cst.SimpleStatementLine)
 _BLOCKS = frozenset(_Block)
+_STATEMENTS = frozenset(
+    kind
+    for kind in vars(cst).values()
+    if isinstance(kind, type) and issubclass(kind, (cst.BaseSmallStatement, cst.BaseCompoundStatement, cst.Module))
+)
 
 
 class Tree(Traversal):
@@ -58,7 +63,7 @@ class Tree(Traversal):
     def is_called(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is what a call calls."""
         parent = self.parent(node)
-        return isinstance(parent, cst.Call) and parent.func is node
+        return type(parent) is cst.Call and parent.func is node
 
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """The nodes around ``node``, innermost first."""
@@ -102,6 +107,10 @@ class Tree(Traversal):
         """``node`` and everything inside it, in order."""
         return self.nodes[self._index[node] : self.last(node) + 1]
 
+    def inside(self, node: cst.CSTNode, *kinds: type[_Node]) -> list[_Node]:
+        """Those of `nodes_in` that are of just these classes."""
+        return cast("list[_Node]", [part for part in self.nodes_in(node) if type(part) in kinds])
+
     def scope_of(self, node: cst.CSTNode) -> Scope:
         """The scope in which ``node`` is evaluated."""
         known = self._name_scopes.get(node)
@@ -121,10 +130,11 @@ class Tree(Traversal):
         """The function whose body contains ``node``, None at module or class level."""
         child = node
         for above in self.ancestors(node):
-            if type(above) in _DEFINITIONS:
-                assert isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef))
+            if type(above) is cst.FunctionDef or type(above) is cst.Lambda:
                 if child is above.body:
-                    return None if isinstance(above, cst.ClassDef) else above
+                    return above
+            elif type(above) is cst.ClassDef and child is above.body:
+                return None
             child = above
         return None
 
@@ -138,7 +148,7 @@ class Tree(Traversal):
     def statement_of(self, node: cst.CSTNode) -> cst.CSTNode:
         """The innermost statement that contains ``node`` (a small statement or a compound one)."""
         current = node
-        while not isinstance(current, (cst.BaseSmallStatement, cst.BaseCompoundStatement, cst.Module)):
+        while type(current) not in _STATEMENTS:
             current = self.nodes[self._parents[self._index[current]]]
         return current
 

@@ -45,8 +45,8 @@ class DataFlow(ForestFact):
         while position < len(nodes):
             part = nodes[position]
             parent = tree.parent(part) if position else None
-            is_callee = isinstance(parent, cst.Call) and parent.func is part and self._is_callee(part)
-            if is_callee or (isinstance(part, cst.CompFor) and position):
+            is_callee = type(parent) is cst.Call and parent.func is part and self._is_callee(part)
+            if is_callee or (type(part) is cst.CompFor and position):
                 position = tree.last(part) - offset + 1
                 continue
             yield part
@@ -114,12 +114,12 @@ class DataFlow(ForestFact):
 
         With ``outward``, also what the callers of its function pass.
         """
-        if isinstance(node, cst.Name):
+        if type(node) is cst.Name:
             yield from self._name_sources(node, outward)
-        elif isinstance(node, cst.Attribute):
+        elif type(node) is cst.Attribute:
             for source in self._attribute_sources(node):
                 yield source, True
-        elif isinstance(node, cst.Call):
+        elif type(node) is cst.Call:
             for function in self._dispatch.functions(node):
                 for item in self._definitions.returns(function):
                     if item is not None:

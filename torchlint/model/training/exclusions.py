@@ -61,9 +61,8 @@ class Exclusions:
         module = self._module
         if module.fact(GradModes).is_inference_hook(function) or self._seeks_gradients(function):
             return True
-        if any(isinstance(node, cst.Assert) for node in module.tree.nodes_in(function)):
-            if "test" in words_of(function.name.value):
-                return True
+        if "test" in words_of(function.name.value) and module.tree.inside(function, cst.Assert):
+            return True
         return self._is_handed_out(function)
 
     def _predicts(self, method: cst.FunctionDef) -> bool:

@@ -72,13 +72,13 @@ class GradModes(ForestFact):
     def of(self, node: cst.CSTNode) -> GradMode:
         """The grad mode at ``node``, by its surroundings, its function's decorators and its callers in the file."""
         for above, child in climb(self._tree, node):
-            if isinstance(above, cst.With) and child is above.body:
+            if type(above) is cst.With and child is above.body:
                 mode = self._with_mode(above)
                 if mode is not None:
                     return mode
-            elif isinstance(above, cst.FunctionDef) and child is above.body:
+            elif type(above) is cst.FunctionDef and child is above.body:
                 return self._statement_mode(node, above) or self._functions.get(above, self._function_mode)
-            elif isinstance(above, cst.Lambda) and child is above.body:
+            elif type(above) is cst.Lambda and child is above.body:
                 recording = self._is_called_plainly(above) and self.of(above) is GradMode.RECORDING
                 return GradMode.RECORDING if recording else GradMode.UNKNOWN
         return self._statement_mode(node, None) or GradMode.RECORDING
@@ -93,7 +93,7 @@ class GradModes(ForestFact):
     def within(self, node: cst.CSTNode, function: cst.CSTNode | None) -> GradMode | None:
         """The grad mode that the statements of ``function`` around ``node`` or before it set; None if none does."""
         for above, child in climb(self._tree, node, function):
-            if isinstance(above, cst.With) and child is above.body:
+            if type(above) is cst.With and child is above.body:
                 mode = self._with_mode(above)
                 if mode is not None:
                     return mode

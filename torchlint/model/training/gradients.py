@@ -100,9 +100,7 @@ class Gradients(ForestFact):
         """What the losses are made of, without what a method of ``ending`` has taken off the graph."""
 
         def ends(part: cst.CSTNode) -> bool:
-            return (
-                isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute) and part.func.attr.value in ending
-            )
+            return type(part) is cst.Call and type(part.func) is cst.Attribute and part.func.attr.value in ending
 
         reached: set[cst.CSTNode] = set()
         #: Each with whether it may come from a caller: not where a function was entered by its call, for then the

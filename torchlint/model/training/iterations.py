@@ -35,6 +35,14 @@ _STARTS = re.compile(r"start|warm|begin|after|burn|delay|min_|ramp|skip", re.IGN
 #: Calls that check the type or the length of a value, which is the same at every iteration.
 _TYPE_QUESTIONS = frozenset({"isinstance", "hasattr", "callable", "len", "is_tensor"})
 
+#: What decides whether the code in it runs.
+_DECIDING = frozenset(
+    {
+        *(cst.FunctionDef, cst.Lambda, cst.ExceptHandler, cst.Match, cst.If, cst.IfExp),
+        *(cst.For, cst.While, cst.IndentedBlock),
+    }
+)
+
 
 class Iterations(ForestFact):
     """Answers for one file."""
@@ -52,6 +60,8 @@ class Iterations(ForestFact):
         """
         tree = self._tree
         for above, child in climb(tree, node):
+            if type(above) not in _DECIDING and above is not step:
+                continue
             if isinstance(above, (cst.FunctionDef, cst.Lambda)) and above is not step and child is above.body:
                 return self._is_closure(above)
             if isinstance(above, (cst.ExceptHandler, cst.Match)):

@@ -118,27 +118,20 @@ class Loops(ForestFact):
 
     def _ends_at_once(self, node: cst.For | cst.While) -> bool:
         """Whether a loop leaves its body at the end of the first iteration, as one that takes a sample batch does."""
-        return ends_with(node.body, cst.Break, cst.Return) and not any(
-            isinstance(inner, cst.Continue) for inner in self._tree.nodes_in(node.body)
-        )
+        return ends_with(node.body, cst.Break, cst.Return) and not self._tree.inside(node.body, cst.Continue)
 
     def kind(self, node: cst.For | cst.While, over: Value) -> LoopKind:
         """How often the body of a loop over ``over`` runs."""
         if is_batch(over):
             return LoopKind.HOT
-        inner = [other for other in self._tree.nodes_in(node.body) if isinstance(other, (cst.For, cst.While))]
+        inner = [*self._tree.inside(node.body, cst.For), *self._tree.inside(node.body, cst.While)]
         has_step = any(is_backward(call) or is_step(call) for call in self._tree.calls_in(node.body))
         inner_step = any(
             is_backward(call) or is_step(call) for loop in inner for call in self._tree.calls_in(loop.body)
         )
         if isinstance(node, cst.For):
-            text = " ".join(
-                child.value
-                for part in (node.target, node.iter)
-                for child in self._tree.nodes_in(part)
-                if isinstance(child, cst.Name)
-            )
-            if _EPOCH_NAMES.search(text) and (inner_step or not has_step):
+            names = [child.value for part in (node.target, node.iter) for child in self._tree.inside(part, cst.Name)]
+            if _EPOCH_NAMES.search(" ".join(names)) and (inner_step or not has_step):
                 return LoopKind.EPOCH
         if has_step and not inner_step:
             return LoopKind.HOT
@@ -149,7 +142,7 @@ class Loops(ForestFact):
 
 def is_backward(call: cst.Call) -> bool:
     """``loss.backward()``, ``accelerator.backward(loss)``, ``self.manual_backward(loss)``."""
-    return isinstance(call.func, cst.Attribute) and call.func.attr.value in (
+    return type(call.func) is cst.Attribute and call.func.attr.value in (
         "backward",
         "manual_backward",
         "fused_backward",
@@ -174,7 +167,7 @@ _NO_OPTIMIZERS = (
 
 def is_step(call: cst.Call) -> bool:
     """``optimizer.step()``, ``scaler.step(optimizer)``; not a scheduler's, an environment's or a profiler's."""
-    if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in ("step", "step_and_update_lr"):
+    if type(call.func) is not cst.Attribute or call.func.attr.value not in ("step", "step_and_update_lr"):
         return False
     owner = (dotted_name(call.func.value) or "").lower()
     if owner == "p" or any(word in owner for word in _NO_OPTIMIZERS):  # `with profile() as p`

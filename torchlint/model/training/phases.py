@@ -102,10 +102,9 @@ class Phases(ForestFact):
                     found.setdefault(value, []).append(call)
             if len(found) > 1:
                 yield param.name.value, list(found.items())
-        for loop in self._tree.nodes_in(function.body):
+        for loop in self._tree.inside(function.body, cst.For):
             if (
-                isinstance(loop, cst.For)
-                and isinstance(loop.target, cst.Name)
+                isinstance(loop.target, cst.Name)
                 and len(bindings.get(loop.target.value, ())) == 1  # not that of a nested function, nor a global
             ):
                 values = self._constants_of(loop.iter)

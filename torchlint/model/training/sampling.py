@@ -18,6 +18,8 @@ from torchlint.model.training.outputs import Outputs
 _SAME = frozenset({"to", "cuda", "cpu", "float", "half", "unsqueeze", "contiguous"})
 #: Methods that collect values.
 _COLLECTING = frozenset({"append", "extend", "add", "add_"})
+#: What binds names, with a target.
+_BINDING = frozenset({cst.AssignTarget, cst.CompFor, cst.For, cst.AugAssign, cst.AnnAssign, cst.NamedExpr})
 
 
 class Sampling(ForestFact):
@@ -67,9 +69,9 @@ class Sampling(ForestFact):
     def _changed_in(self, around: cst.CSTNode, call: cst.Call) -> Iterator[str]:
         """The names that are bound in ``around``, stored into, or that a statement calls a method of."""
         for part in self._tree.nodes_in(around):
-            if isinstance(part, (cst.AssignTarget, cst.CompFor, cst.For, cst.AugAssign, cst.AnnAssign, cst.NamedExpr)):
-                yield from _names(part.target)
-            elif isinstance(part, cst.Expr) and isinstance(part.value, cst.Call) and part.value is not call:
+            if type(part) in _BINDING:
+                yield from _names(part.target)  # type: ignore[attr-defined]
+            elif type(part) is cst.Expr and isinstance(part.value, cst.Call) and part.value is not call:
                 yield from _names(part.value.func)
 
     def _is_collected(self, loop: cst.For, call: cst.Call) -> bool:
