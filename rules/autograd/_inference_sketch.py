@@ -10,7 +10,7 @@ from torchlint.model.semantics import knowledge
 from torchlint.model.training.function_words import EVALUATING, MEASURING, words_of
 from torchlint.rule.bindings import FUNCTIONS, BindingKind, Bound, Function
 from torchlint.rule.sketch import Sketch, root_of
-from torchlint.source.lexemes import names
+from torchlint.source.lexemes import code_of, names
 
 _BUILTINS = frozenset(dir(builtins))
 _IMPORTS = (ast.Import, ast.ImportFrom)
@@ -27,15 +27,17 @@ _OTHERS = ("Data", "Loader")
 
 def may_infer(sketch: Sketch) -> bool:
     """Whether a call that is not in a network, nor in a function that measures one, may run a network."""
-    if not sketch.alone or not _TRAINING.isdisjoint(names(sketch.text)):
+    if not sketch.alone or not _TRAINING.isdisjoint(names(code_of(sketch.text))):
         return True  # values of other files, and functions that run a network for training
-    included = {None: True} | {function: not _is_excluded(sketch, function) for function in sketch.functions}
-    return any(
-        _may_run(sketch, call, statement)
-        for statement in sketch.statements
-        if included[sketch.function_of(statement)] or isinstance(statement, _DEFINITIONS)
-        for call in sketch.calls(statement)
-    )
+    included: dict[Function | None, bool] = {None: True}
+    for statement in sketch.statements:
+        home = sketch.function_of(statement)
+        if home is not None and home not in included:
+            included[home] = not _is_excluded(sketch, home)
+        if included[home] or isinstance(statement, _DEFINITIONS):
+            if any(_may_run(sketch, call, statement) for call in sketch.calls(statement)):
+                return True
+    return False
 
 
 def _may_run(sketch: Sketch, call: ast.Call, statement: ast.stmt) -> bool:
@@ -109,7 +111,7 @@ def _is_excluded(sketch: Sketch, function: Function) -> bool:
 
 def _may_predict(sketch: Sketch, method: Function) -> bool:
     """Whether a method of a network may run it for prediction only."""
-    return bool(words_of(method.name) & EVALUATING) or "eval" in names(sketch.text)
+    return bool(words_of(method.name) & EVALUATING) or "eval" in names(code_of(sketch.text))
 
 
 def _is_network(sketch: Sketch, definition: ast.ClassDef) -> bool:

@@ -31,7 +31,7 @@ def moves_repeatedly(text: str) -> bool:
         before = text[start : at - len(name)].strip()
         line = text[start : text.find("\n", start) % (len(text) + 1)].rstrip()
         alone = not before and line.endswith(")")
-        assigned = before == f"{name} =" and name in _called(text)
+        assigned = before == f"{name} =" and f"{name}(" in text and name in _called(text)
         if (is_made or assigned or alone) and loop_around(text, at) is not None:
             return True
     return False

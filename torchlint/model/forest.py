@@ -120,7 +120,7 @@ class Forest:
     def span(self, node: object) -> tuple[int, int]:
         """Offsets ``[start, end)`` of ``node`` in the text, without the parentheses and white space around it."""
         assert isinstance(node, cst.CSTNode)
-        return self.positions.span(node, self.tree.top_level(node))
+        return self.positions.span(node, self.tree.top_level(node), self.tree.class_member(node))
 
     def extent(self, node: object) -> tuple[int, int]:
         """Offsets ``[start, end)`` of ``node``; of a compound statement, those of its first row."""

@@ -11,6 +11,7 @@ import ast
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import libcst as cst
@@ -47,6 +48,19 @@ def converted_pieces(text: str, tree: ast.Module, spans: Sequence[tuple[int, int
     return found
 
 
+def converted_members(text: str) -> list[Callable[[], tuple[cst.CSTNode, dict[int, tuple[int, int]]]]]:
+    """For each function and class directly in a class at the top level, what makes its tree and the offsets in it."""
+    tree = ast.parse(text)
+    conversion = _Conversion(text, {})
+    return [
+        partial(conversion.member, inner)
+        for statement in tree.body
+        if isinstance(statement, ast.ClassDef)
+        for inner in statement.body
+        if isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+    ]
+
+
 class _Conversion(Expressions):
     """The conversion of one text."""
 
@@ -65,6 +79,12 @@ class _Conversion(Expressions):
             default_indent="    " if self._indent is None else self._indent,
             default_newline=newline.group() if newline else "\n",
         )
+
+    def member(self, statement: ast.stmt) -> tuple[cst.CSTNode, dict[int, tuple[int, int]]]:
+        """The tree of one compound statement, and the offsets in it."""
+        spans = self._spans = {}
+        (node,) = self._statements([statement])
+        return node, spans
 
     def _statements(self, statements: Sequence[ast.stmt]) -> tuple[Any, ...]:
         """Statements of one block: the small ones of a row are one line."""

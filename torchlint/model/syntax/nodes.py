@@ -38,7 +38,7 @@ def _ask_in_c() -> None:
 _ask_in_c()
 
 
-def pairs(tree: cst.Module, other: cst.Module) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
+def pairs(tree: cst.CSTNode, other: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
     """The nodes that correspond to each other in two trees of one text, however they were made.
 
     Raises ValueError if the trees differ.

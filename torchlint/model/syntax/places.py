@@ -8,7 +8,7 @@ from functools import cached_property
 import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, CodeSpan, MetadataWrapper
 
-from torchlint.model.syntax.conversion import converted
+from torchlint.model.syntax.conversion import converted, converted_members
 from torchlint.model.syntax.nodes import pairs
 from torchlint.source.parsing import parse_texts
 from torchlint.source.stack import with_large_stack
@@ -23,19 +23,56 @@ class ConvertedPlaces:
     def __init__(self, tree: cst.Module, text: str) -> None:
         self._tree = tree
         self._text = text
-        spans: dict[int, tuple[int, int]] = {}
-        try:
-            again = converted(text, spans)
-        except RecursionError:
-            again = with_large_stack(lambda: converted(text, spans))
-        self._spans = {node: spans[id(twin)] for node, twin in pairs(tree, again) if id(twin) in spans}
+        self._spans: dict[cst.CSTNode, tuple[int, int]] = {}
+        self._is_complete = False
 
-    def get(self, node: cst.CSTNode) -> tuple[int, int] | None:
-        """The offsets of a node of this piece; None of others."""
+    def get(self, node: cst.CSTNode, member: cst.CSTNode | None = None) -> tuple[int, int] | None:
+        """The offsets of a node of this piece; None of others.
+
+        ``member`` is the function or class, of a class at the top level, that contains the node, if there is one.
+        """
+        if node not in self._spans and not self._is_complete and not self._is_added(member):
+            self._add_all()
         known = self._spans.get(node)
         if known is None and node in self._twins:
             known = self._exact.get(self._twins[node])
         return known
+
+    def _is_added(self, member: cst.CSTNode | None) -> bool:
+        """Add the offsets of one function or class of a class; False if that is not in this piece, or is too deep."""
+        try:
+            if member is None or member not in self._members:
+                return False
+            if member not in self._spans:
+                self._add(member, *self._members[member]())
+        except RecursionError:
+            return False
+        return True
+
+    def _add_all(self) -> None:
+        """Add the offsets of all nodes."""
+        self._is_complete = True
+        spans: dict[int, tuple[int, int]] = {}
+        try:
+            again = converted(self._text, spans)
+        except RecursionError:
+            again = with_large_stack(lambda: converted(self._text, spans))
+        self._add(self._tree, again, spans)
+
+    def _add(self, mine: cst.CSTNode, again: cst.CSTNode, spans: Mapping[int, tuple[int, int]]) -> None:
+        self._spans |= {node: spans[id(twin)] for node, twin in pairs(mine, again) if id(twin) in spans}
+
+    @cached_property
+    def _members(self) -> dict[cst.CSTNode, Callable[[], tuple[cst.CSTNode, Mapping[int, tuple[int, int]]]]]:
+        """The functions and classes of the classes in this piece, with what converts them again."""
+        mine = [
+            inner
+            for statement in self._tree.body
+            if isinstance(statement, cst.ClassDef)
+            for inner in statement.body.body
+            if isinstance(inner, (cst.FunctionDef, cst.ClassDef))
+        ]
+        return dict(zip(mine, converted_members(self._text), strict=True)) if mine else {}
 
     def full(self, node: cst.CSTNode) -> cst.CSTNode | None:
         """A node of this piece as libcst parses it, with white space, punctuation and comments; None of others."""
@@ -65,7 +102,7 @@ class Places:
         exact = text.isascii() and "\f" not in text and self._spans[tree].length == len(text)
         self._offsets = None if exact else _offsets(tree, text)
 
-    def get(self, node: cst.CSTNode) -> tuple[int, int] | None:
+    def get(self, node: cst.CSTNode, member: cst.CSTNode | None = None) -> tuple[int, int] | None:
         """The offsets of a node of this piece; None of others."""
         found = self._spans.get(node)
         if found is None:

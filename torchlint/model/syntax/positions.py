@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -15,11 +16,13 @@ class Positions:
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self._piece_of: dict[cst.CSTNode, Piece] = {}
+        self._starts: list[int] = []
         self._latest = pieces[0]
         self.root = self.add(pieces)
 
     def add(self, pieces: Sequence[Piece]) -> cst.Module:
         """The pieces of one more file, whose offsets count on from the files before, as one module."""
+        self._starts += [piece.start for piece in pieces]
         for piece in pieces:
             self._piece_of |= dict.fromkeys(piece.tree.body, piece)
         return cst.Module(
@@ -28,13 +31,24 @@ class Positions:
             default_newline=pieces[0].tree.default_newline,
         )
 
-    def span(self, node: cst.CSTNode, statement: cst.CSTNode | None) -> tuple[int, int]:
+    def start_of(self, statement: cst.CSTNode) -> int:
+        """Where the piece of a top-level statement begins."""
+        return self._piece_of[statement].start
+
+    def piece_start(self, offset: int) -> int:
+        """Where the piece that contains an offset begins."""
+        return self._starts[bisect_right(self._starts, offset) - 1]
+
+    def span(
+        self, node: cst.CSTNode, statement: cst.CSTNode | None, member: cst.CSTNode | None = None
+    ) -> tuple[int, int]:
         """Offsets ``[start, end)`` of a node, without the parentheses and white space around it.
 
-        ``statement`` is the top-level one that contains the node, if that is known.
+        ``statement`` is the top-level one that contains the node, and ``member`` the function or class of a class, if
+        they are known.
         """
         for piece in self._most_likely() if statement is None else (self._piece_of[statement],):
-            span = piece.parsed.places.get(node)
+            span = piece.parsed.places.get(node, member)
             if span is not None:
                 self._latest = piece
                 return piece.start + span[0], piece.start + span[1]

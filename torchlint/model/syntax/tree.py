@@ -161,6 +161,18 @@ class Tree(Traversal):
             index = self._parents[index]
         return self.nodes[index]
 
+    def class_member(self, node: cst.CSTNode) -> cst.FunctionDef | cst.ClassDef | None:
+        """The function or class directly in a class of the module that contains ``node``."""
+        index = self._index.get(node, -1)
+        above: list[int] = []
+        while index >= 0:
+            above.append(index)
+            index = self._parents[index]
+        if len(above) < 4 or not isinstance(self.nodes[above[-2]], cst.ClassDef):
+            return None
+        member = self.nodes[above[-4]]  # in the block of the class
+        return member if isinstance(member, (cst.FunctionDef, cst.ClassDef)) else None
+
     def root_of(self, node: cst.CSTNode) -> cst.CSTNode:
         """The file that contains ``node``."""
         return self.roots[bisect.bisect_right(self._root_indices, self._index[node]) - 1]

@@ -11,7 +11,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.main_guard import is_main_guard
 from torchlint.model.syntax.scopes import COMPREHENSIONS
-from torchlint.model.training.failures import failing_spans
+from torchlint.model.training.failures import Failures
 from torchlint.model.training.loops import Loops, is_backward, is_step
 from torchlint.source.paths import is_vendored
 from torchlint.source.reading import is_notebook
@@ -84,8 +84,8 @@ class Purposes(ForestFact):
         known = self._dead_spans.get(root)
         if known is None:
             dead = map(self._forest.span, self.dead_functions(root))
-            known = self._dead_spans[root] = [*dead, *failing_spans(self._forest, root)]
-        return any(start <= offset < end for start, end in known)
+            known = self._dead_spans[root] = list(dead)
+        return any(start <= offset < end for start, end in known) or self._forest.fact(Failures).has(offset)
 
     def runs_once(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` runs when something is set up.
