@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from conftest import RunTorchlint
 from lsprotocol import types
+from notebook_files import document
 from pygls.exceptions import JsonRpcRequestCancelled
 from server_client import Editor, editor, uri_of
 from whole_program import DATA, ENGINE, MAIN
@@ -146,6 +147,23 @@ async def test_what_changes_on_disk_counts_from_then_on(project: Path, how: str)
             event = types.FileEvent(main.as_uri(), types.FileChangeType.Changed)
             client.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([event]))
         await client.until(lambda: ("TL102" in codes(client, data)) is not before)
+
+
+@pytest.mark.asyncio
+async def test_a_notebook_that_becomes_a_caller_counts(project: Path) -> None:
+    (project / "main.py").unlink()
+    notebook = project / "main.ipynb"
+    async with editor(project) as client:
+        (data,) = await opened(client, project, "data")
+        assert "TL102" not in codes(client, data)
+        notebook.write_text(document(SCRIPT), encoding="utf-8")
+        event = types.FileEvent(notebook.as_uri(), types.FileChangeType.Created)
+        client.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([event]))
+        await client.until(lambda: "TL102" in codes(client, data))
+        notebook.write_text(document(ON_CPU), encoding="utf-8")
+        event = types.FileEvent(notebook.as_uri(), types.FileChangeType.Changed)
+        client.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([event]))
+        await client.until(lambda: "TL102" not in codes(client, data))
 
 
 @pytest.mark.asyncio

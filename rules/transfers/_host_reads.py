@@ -78,6 +78,7 @@ class HostReads:
         self._tree = module.tree
         #: by expression, the depth up to which it was followed without finding an output or a loss
         self._no_tensors: dict[cst.CSTNode, int] = {}
+        self._passes: dict[cst.FunctionDef, bool] = {}
 
     @cached_property
     def steps(self) -> list[WaitingStep]:
@@ -184,8 +185,15 @@ class HostReads:
         return reads and self._module.fact(Gradients).reaches_backward(call)
 
     def _is_pass(self, function: cst.FunctionDef) -> bool:
-        """Whether ``function`` is part of the step: it runs a backward pass of what the step has stored."""
-        return any(is_backward(call) for call in self._tree.calls_in(function.body))
+        """Whether ``function`` is part of the step: it runs a backward pass, itself or in a function that it calls."""
+        known = self._passes.get(function)
+        if known is None:
+            calls = self._tree.calls_in(function.body)
+            below = (inner.body for call in calls for inner in self._module.fact(Dispatch).run(call))
+            known = self._passes[function] = any(map(is_backward, calls)) or any(
+                any(map(is_backward, self._tree.calls_in(body))) for body in below
+            )
+        return known
 
     # -- what is read
 

@@ -18,7 +18,7 @@ from torchlint.server.workspace import WorkspaceDiagnostics
 #: What settings depend on: settings files and what they extend, and where a project says which torch it needs.
 _SETTINGS = ("**/*.toml", "**/setup.cfg", "**/setup.py", "**/requirements.txt")
 #: What files are analysed with.
-_READ = (".py", ".yaml", ".yml", ".json")
+_READ = (".py", ".ipynb", ".yaml", ".yml", ".json")
 _WATCHED = (*_SETTINGS, *(f"**/*{ending}" for ending in _READ))
 
 
