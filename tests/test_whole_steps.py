@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from whole_program import codes, rows_of, write
-from whole_program import codes, write
 
 from torchlint import check_text
 
@@ -355,6 +354,8 @@ def test_a_script_evaluates_the_network_of_an_object(
 ) -> None:
     files = {"learner": LEARNER, "main": FACES.format(before=before, call=call)}
     assert rows_of(tmp_path, files, "learner", "TL402") == expected
+
+
 TRAINER = """\
 class Trainer:
     def __init__(self, model, loader, optimizer, criterion, device):
@@ -474,3 +475,72 @@ def test_another_file_iterates_over_the_object_of_a_loader(
     main = CHUNKED.replace("{workers}", workers)
     write(tmp_path, chunks=CHUNKS, main=main, training=TRAINING.replace("{loop}", loop))
     assert [code for code in codes(tmp_path / "chunks.py") if code == "TL103"] == expected
+
+
+NETWORKS = """\
+import torch
+
+
+class Plain(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = torch.nn.Conv2d(3, 64, 3)
+
+    def forward(self, x):
+        return self.body(x.cuda())
+
+    def train_loop(self, loader, optimizer):
+        for images, labels in loader:
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(self.forward(images), labels.cuda())
+            loss.backward()
+            optimizer.step()
+            print(loss.item())
+"""
+WITH_CUDA = """\
+import torch
+
+
+class Matching(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = torch.nn.Conv2d(3, 64, 3)
+
+    def cuda(self):
+        super().cuda()
+        return self
+
+    def train_loop(self, loader, optimizer):
+        pass
+"""
+CHOSEN = """\
+import sys
+
+import torch
+from matching import Matching
+from networks import Plain
+from photos import Photos
+from torch.utils.data import DataLoader
+
+
+def main(name):
+    loader = DataLoader(Photos(), num_workers=4, pin_memory=True)
+    if name == "plain":
+        model = Plain()
+    else:
+        model = Matching()
+    model = model.cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(9):
+        model.{called}(loader, optimizer)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize(("called", "expected"), [("train_loop", ["TL204", "TL204"]), ("compile", [])])
+def test_one_of_several_networks_overrides_how_it_is_moved(tmp_path: Path, called: str, expected: list[str]) -> None:
+    write(tmp_path, networks=NETWORKS, matching=WITH_CUDA, main=CHOSEN.replace("{called}", called))
+    assert [code for code in codes(tmp_path / "networks.py") if code == "TL204"] == expected

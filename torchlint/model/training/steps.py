@@ -322,7 +322,7 @@ class Steps(ForestFact):
             if not module.fact(Gradients).reaches_backward(call) and not self._fills_self(call):
                 continue
             for function in module.fact(Dispatch).functions(call):
-                if function in seen or self._is_method_of_network(function):
+                if function in seen or self._is_part_of_network(function, body):
                     continue
                 seen.add(function)
                 inside = module.tree.calls_in(function.body)
@@ -337,9 +337,14 @@ class Steps(ForestFact):
             return False
         return isinstance(self._module.tree.parent(call), cst.Expr)
 
-    def _is_method_of_network(self, function: cst.FunctionDef) -> bool:
+    def _is_part_of_network(self, function: cst.FunctionDef, body: cst.CSTNode) -> bool:
+        """Whether ``function`` is a method of a network, and not a step of one that has its own training loop."""
         owner = self._module.tree.class_of(function)
-        return owner is not None and self._module.values.instance(owner).kind is Kind.MODULE
+        if owner is None or self._module.values.instance(owner).kind is not Kind.MODULE:
+            return False
+        trainer = self._module.function_of(body) if not isinstance(body, cst.FunctionDef) else body
+        above = self._module.tree.class_of(trainer) if trainer is not None else None
+        return above is not owner or function.name.value == "forward"
 
     def _is_trained(self, call: cst.Call) -> bool:
         module = self._module
