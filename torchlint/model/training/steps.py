@@ -175,8 +175,25 @@ class Steps(ForestFact):
             return not all(self._is_epoch(loop.node) for loop in around)
         if calls and all(self._module.fact(Purposes).runs_once(call) for call in calls):
             return False
+        if self._is_within_step(function, {function}):
+            return True
         inside = self._module.tree.calls_in(function.body)
         return any(is_backward(call) for call in inside) and any(self._steps_optimizer(call) for call in inside)
+
+    def _is_within_step(self, function: cst.FunctionDef, seen: set[cst.FunctionDef]) -> bool:
+        """Whether a loop runs ``function`` through functions that call it: ``run_step`` that calls ``optimize``."""
+        for call in self._module.fact(Dispatch).callers(function):
+            around = self._module.fact(Loops).around(call)[:1]
+            above = self._module.function_of(call)
+            if around:
+                return not self._is_epoch(around[0].node) and len(seen) > 1
+            if above is None or above in seen or len(seen) >= _CALL_DEPTH:
+                continue
+            if any(_EPOCHS.search(param.name.value) for param in above.params.params):
+                continue
+            if self._is_within_step(above, {*seen, above}):
+                return True
+        return False
 
     # -- what runs in a step
 
