@@ -486,3 +486,70 @@ def test_a_step_of_another_framework_is_none_of_torch(framework: str, expected: 
     main += "    fit(model, torch.utils.data.DataLoader(data), torch.optim.SGD(model.parameters()))\n"
     folder = write(tmp_path, step=step, main=main)
     assert [code for code in codes(folder / "step.py") if code == "TL201"] == expected
+NETWORKS = """\
+import torch
+
+
+class Plain(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = torch.nn.Conv2d(3, 64, 3)
+
+    def forward(self, x):
+        return self.body(x.cuda())
+
+    def train_loop(self, loader, optimizer):
+        for images, labels in loader:
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(self.forward(images), labels.cuda())
+            loss.backward()
+            optimizer.step()
+            print(loss.item())
+"""
+WITH_CUDA = """\
+import torch
+
+
+class Matching(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = torch.nn.Conv2d(3, 64, 3)
+
+    def cuda(self):
+        super().cuda()
+        return self
+
+    def train_loop(self, loader, optimizer):
+        pass
+"""
+CHOSEN = """\
+import sys
+
+import torch
+from matching import Matching
+from networks import Plain
+from photos import Photos
+from torch.utils.data import DataLoader
+
+
+def main(name):
+    loader = DataLoader(Photos(), num_workers=4, pin_memory=True)
+    if name == "plain":
+        model = Plain()
+    else:
+        model = Matching()
+    model = model.cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(9):
+        model.{called}(loader, optimizer)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize(("called", "expected"), [("train_loop", ["TL204", "TL204"]), ("compile", [])])
+def test_one_of_several_networks_overrides_how_it_is_moved(tmp_path: Path, called: str, expected: list[str]) -> None:
+    write(tmp_path, networks=NETWORKS, matching=WITH_CUDA, main=CHOSEN.replace("{called}", called))
+    assert [code for code in codes(tmp_path / "networks.py") if code == "TL204"] == expected

@@ -79,7 +79,8 @@ class Devices(ForestFact):
     def _is_set_elsewhere(self, node: cst.BaseExpression, depth: int = _DEPTH) -> bool:
         """Whether a device is one of settings that are out of sight: ``self.device``, ``config["device"]``.
 
-        Or one of settings that another function stores: ``settings["device"] = torch.device("cuda")``.
+        Or one of settings that another function stores: ``settings["device"] = torch.device("cuda")``. Where several
+        store one, it is enough that one is a CUDA device, and none the CPU.
         An option of the command line is not: its default is known.
         """
         if isinstance(node, cst.Call):
@@ -95,7 +96,8 @@ class Devices(ForestFact):
         written = self._module.fact(Configuration).step(node) if depth else None
         if written is not None:
             values = [item for item in written.values if item is not node]
-            return bool(values) and all(self._is_set_elsewhere(item, depth - 1) for item in values)
+            may_be_cpu = any(self._module.value(item).device is Device.CPU for item in values)
+            return not may_be_cpu and any(self._is_set_elsewhere(item, depth - 1) for item in values)
         name = _key(node) if isinstance(node, cst.Subscript) else last_name(node)
         if "device" not in name.lower() or self._module.fact(Options).is_declared(name):
             return False

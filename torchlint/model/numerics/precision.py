@@ -104,7 +104,18 @@ class Precision:
             if not any(module.fact(Autocasts).is_on(call) for call in (step.forward, step.call))
             and not self._runs_on_host(step)
             and not all(module.fact(Sizes).is_tiny(network) for network in module.fact(Steps).networks(step))
+            and not self._trains_linear_layer(step)
         ]
+
+    def _trains_linear_layer(self, step: TrainingLoop) -> bool:
+        """Whether a step only runs one linear layer of unknown size, such as a classifier of stored features."""
+        module = self._module
+        runs = [call for call in module.tree.calls_in(step.body) if module.fact(Networks).runs_network(call)]
+        if step.forward not in runs:
+            return False
+        made = [origin for call in runs for origin in module.value(call.func).origins or {call}]
+        is_linear = all(isinstance(call, cst.Call) and last_name(call.func).endswith("inear") for call in made)
+        return is_linear and all(module.fact(Sizes).largest(call.func) is None for call in runs)
 
     def _runs_on_host(self, step: TrainingLoop) -> bool:
         """Whether the network gets a new host tensor, ``net(torch.randn(2, 3))``: on CUDA, it would raise an error."""

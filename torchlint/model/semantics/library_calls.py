@@ -15,6 +15,9 @@ from torchlint.model.semantics.moves import keyword, moved_to
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.value import NUMBER, STRING, UNKNOWN, Device, Role, Value, iterated, named_device
 
+#: Methods by which a network is moved or cast.
+_MOVES = ("cuda", "to", "cpu", "half", "float", "double", "bfloat16")
+
 
 class LibraryCalls:
     """Evaluates calls whose callee is not defined in the project; None where nothing is known."""
@@ -97,6 +100,13 @@ class LibraryCalls:
             return Value(Kind.SEQUENCE)
         return Value(Kind.OTHER) if name in ("print", "isinstance", "bool", "dict", "open", "hasattr") else None
 
+    def moves_module(self, node: cst.Call) -> bool:
+        """Whether ``node`` moves or casts a network, and gives that network even if its class overrides the method."""
+        func = node.func
+        if not isinstance(func, cst.Attribute) or func.attr.value not in _MOVES:
+            return False
+        return self._values.of(func.value).kind is Kind.MODULE
+
     def method(self, node: cst.Call, func: cst.Attribute) -> Value | None:
         """What the method call ``node`` gives."""
         attr = func.attr.value
@@ -158,7 +168,7 @@ class LibraryCalls:
         return replace(base, kind=Kind.TENSOR)
 
     def _module_method(self, node: cst.Call, attr: str, base: Value) -> Value | None:
-        if attr in ("cuda", "to", "cpu", "half", "float", "double", "bfloat16", "eval", "train", "requires_grad_"):
+        if attr in (*_MOVES, "eval", "train", "requires_grad_"):
             return replace(base, device=moved_to(node, self._values) or base.device)
         if attr in ("apply", "share_memory", "xpu", "to_empty", "compile"):
             return base

@@ -298,7 +298,7 @@ class Values:
             found = self._library.function(node, name)
             if found is not None:
                 return found
-        definitions = self._definitions.called(node, self)
+        definitions = [] if self._library.moves_module(node) else self._definitions.called(node, self)
         if definitions and not all(map(self._branches.only_adds, definitions)):
             return join([self._call_of_definition(node, definition) for definition in definitions])
         if isinstance(node.func, cst.Attribute):

@@ -175,8 +175,25 @@ class Steps(ForestFact):
             return not all(self._is_epoch(loop.node) for loop in around)
         if calls and all(self._module.fact(Purposes).runs_once(call) for call in calls):
             return False
+        if self._is_within_step(function, {function}):
+            return True
         inside = self._module.tree.calls_in(function.body)
         return any(is_backward(call) for call in inside) and any(self._steps_optimizer(call) for call in inside)
+
+    def _is_within_step(self, function: cst.FunctionDef, seen: set[cst.FunctionDef]) -> bool:
+        """Whether a loop runs ``function`` through functions that call it: ``run_step`` that calls ``optimize``."""
+        for call in self._module.fact(Dispatch).callers(function):
+            around = self._module.fact(Loops).around(call)[:1]
+            above = self._module.function_of(call)
+            if around:
+                return not self._is_epoch(around[0].node) and len(seen) > 1
+            if above is None or above in seen or len(seen) >= _CALL_DEPTH:
+                continue
+            if any(_EPOCHS.search(param.name.value) for param in above.params.params):
+                continue
+            if self._is_within_step(above, {*seen, above}):
+                return True
+        return False
 
     # -- what runs in a step
 
@@ -322,7 +339,7 @@ class Steps(ForestFact):
             if not module.fact(Gradients).reaches_backward(call) and not self._fills_self(call):
                 continue
             for function in module.fact(Dispatch).functions(call):
-                if function in seen or self._is_method_of_network(function):
+                if function in seen or self._is_part_of_network(function, body):
                     continue
                 seen.add(function)
                 inside = module.tree.calls_in(function.body)
@@ -337,9 +354,14 @@ class Steps(ForestFact):
             return False
         return isinstance(self._module.tree.parent(call), cst.Expr)
 
-    def _is_method_of_network(self, function: cst.FunctionDef) -> bool:
+    def _is_part_of_network(self, function: cst.FunctionDef, body: cst.CSTNode) -> bool:
+        """Whether ``function`` is a method of a network, and not a step of one that has its own training loop."""
         owner = self._module.tree.class_of(function)
-        return owner is not None and self._module.values.instance(owner).kind is Kind.MODULE
+        if owner is None or self._module.values.instance(owner).kind is not Kind.MODULE:
+            return False
+        trainer = self._module.function_of(body) if not isinstance(body, cst.FunctionDef) else body
+        above = self._module.tree.class_of(trainer) if trainer is not None else None
+        return above is not owner or function.name.value == "forward"
 
     def _is_trained(self, call: cst.Call) -> bool:
         module = self._module
