@@ -482,10 +482,14 @@ def test_a_step_of_another_framework_is_none_of_torch(framework: str, expected: 
     step = f"import {framework}\n\ndef fit(model, loader, optimizer):\n    total = 0\n    for x in loader:\n"
     step += "        loss = model(x.cuda()).mean()\n        total += float(loss)\n"
     step += "        loss.backward()\n        optimizer.step()\n        optimizer.zero_grad()\n    return total\n"
-    main = "import torch\nfrom step import fit\n\nif __name__ == '__main__':\n    model = torch.nn.Linear(2, 1).cuda()\n"
+    main = (
+        "import torch\nfrom step import fit\n\nif __name__ == '__main__':\n    model = torch.nn.Linear(2, 1).cuda()\n"
+    )
     main += "    fit(model, torch.utils.data.DataLoader(data), torch.optim.SGD(model.parameters()))\n"
     folder = write(tmp_path, step=step, main=main)
     assert [code for code in codes(folder / "step.py") if code == "TL201"] == expected
+
+
 NETWORKS = """\
 import torch
 
