@@ -36,13 +36,13 @@ class RepeatedTokens:
 
 def repeated_tokens(module: Module) -> Iterator[RepeatedTokens]:
     """The calls of the file that tokenize in the training process, at every epoch; in order."""
-    if not _repeats_epochs(module):
-        return
     tokenizing = module.fact(Tokenizing)
     seen: set[cst.CSTNode | None] = set()
-    for call in module.tree.calls:
-        if not module.is_own(call) or not _encodes(call) or not tokenizing.is_tokenizer(call):
+    for call in module.tree.calls_in(module.root):
+        if not _encodes(call) or not tokenizing.is_tokenizer(call):
             continue
+        if not _repeats_epochs(module):
+            return
         if module.definitions.called(call, module.values):
             continue  # a function of the program, in which a tokenizer is called
         place, home = tokenizing.place(call), module.function_of(call)

@@ -139,7 +139,8 @@ class Devices(ForestFact):
             return True
         if any(self._module.name_of(target) in _SWITCHES for target, _, _ in self._module.tree.stores):
             return True
-        return any(string.evaluated_value == "CUDA_VISIBLE_DEVICES" for string in self._module.tree.strings)
+        named = [string for string in self._module.tree.strings if "CUDA_VISIBLE_DEVICES" in string.value]
+        return any(string.evaluated_value == "CUDA_VISIBLE_DEVICES" for string in named)
 
     @cached_property
     def _names_cpu(self) -> bool:
@@ -150,7 +151,8 @@ class Devices(ForestFact):
             for item in call.args
             if item.keyword is not None and item.keyword.value == "map_location"
         }
-        return any(string.evaluated_value == "cpu" and string not in loaded for string in self._module.tree.strings)
+        named = (item for item in self._module.tree.strings if "cpu" in item.value and item.evaluated_value == "cpu")
+        return any(item not in loaded for item in named)
 
     def _falls_back_to_cpu(self, node: cst.IfExp) -> bool:
         """``args.device if torch.cuda.is_available() else "cpu"``."""

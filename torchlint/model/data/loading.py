@@ -228,7 +228,12 @@ class Loading(ForestFact):
                 is_moved = trainer is not None and self._lightning.is_on_gpu(trainer)
                 return self._lightning.taken_by(call, func) if is_moved else nothing
         name = last_name(func)
-        if _MOVERS.search(name) and call.args and not self._moves_new_tensors(call):
+        if (
+            call.args
+            and name.endswith(("device", "gpu", "cuda"))
+            and _MOVERS.search(name)
+            and not self._moves_new_tensors(call)
+        ):
             origins = batch_origins(self._module.value(call.args[0].value))
             devices = [argument.value for argument in call.args[1:]]
             if origins and (any(self._is_cuda(node) for node in devices) or "cuda" in name):

@@ -177,7 +177,7 @@ class Precision:
     def is_double(self) -> bool:
         """Whether the file computes in double precision."""
         module = self._module
-        for attribute in filter(module.is_own, module.tree.attributes):
+        for attribute in module.tree.inside(module.root, cst.Attribute):
             name = module.name_of(attribute) or ""
             parent = module.tree.parent(attribute)
             if name == "torch.DoubleTensor" and parent in self._sampled:

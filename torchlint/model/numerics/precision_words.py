@@ -69,11 +69,21 @@ class PrecisionWords:
         tree, measured = self._module.tree, self._measures
         if any(_speaks(_snake(function.name.value), measured) for function in tree.functions):
             return False
-        nodes: list[cst.CSTNode] = [node for node in tree.attributes if _speaks(_snake(node.attr.value), measured)]
-        nodes += [node for node in tree.strings if _is_word(node) and _speaks(_snake(node.value), measured)]
+        found = False
+        for node in self._speaking(measured):
+            found = True
+            if not self._runs_without_gradients(node):
+                return False
+        return found
+
+    def _speaking(self, measured: bool) -> Iterator[cst.CSTNode]:
+        """The nodes of the forest that name a precision."""
+        tree = self._module.tree
+        yield from (node for node in tree.attributes if _speaks(_snake(node.attr.value), measured))
+        yield from (node for node in tree.strings if _is_word(node) and _speaks(_snake(node.value), measured))
         for call in tree.calls:
             words = [item.keyword.value for item in call.args if item.keyword is not None]
-            nodes += [call for word in words if _speaks(_snake(word), measured)]
+            yield from (call for word in words if _speaks(_snake(word), measured))
         for name, uses in tree.names.items():
             imported = [
                 binding.imported
@@ -82,8 +92,7 @@ class PrecisionWords:
                 if binding.kind == "import"
             ]
             if any(_speaks(_snake(word), measured) for word in (name, *imported)):
-                nodes += [use for use in uses if not self._is_number(use)]
-        return bool(nodes) and all(self._runs_without_gradients(node) for node in nodes)
+                yield from (use for use in uses if not self._is_number(use))
 
     def _runs_without_gradients(self, node: cst.CSTNode) -> bool:
         for above, child in climb(self._module.tree, node):
@@ -111,8 +120,9 @@ class PrecisionWords:
             )
         if certain:
             found -= {word for word in found if self._means_another(word, roots)}
-        found.update(function.name.value for function in tree.functions if tree.root_of(function) in roots)
-        found.update(item.value for item in tree.strings if _is_word(item) and tree.root_of(item) in roots)
+        for root in roots:
+            found.update(function.name.value for function in tree.inside(root, cst.FunctionDef))
+            found.update(item.value for item in tree.inside(root, cst.SimpleString) if _is_word(item))
         if not own:
             found -= module.own_imported_names
         yield from map(_snake, found)

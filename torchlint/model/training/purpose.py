@@ -207,18 +207,19 @@ class Purposes(ForestFact):
             return []
         if any(map(self._reaches_names, self._tree.calls_in(root))):
             return []
-        named = {node.attr.value for node in self._tree.attributes if self._is_mention(node, root)}
-        named.update(str(node.evaluated_value) for node in self._tree.strings if self._tree.within(node, root))
-        candidates = [
-            function
-            for function in self._tree.functions
-            if self._tree.within(function, root)
-            and not function.decorators
+        functions = {
+            function: function.name.value
+            for function in self._tree.inside(root, cst.FunctionDef)
+            if not function.decorators
             and self._tree.function_of(function) is None
             and self._tree.class_of(function) is None
-            and function.name.value not in named
             and function not in self._forest.links.aliases
-        ]
+        }
+        names = frozenset(functions.values())
+        attributes = [node for node in self._tree.attributes if node.attr.value in names]
+        named = {node.attr.value for node in attributes if self._is_mention(node, root)}
+        named.update(str(node.evaluated_value) for node in self._tree.inside(root, cst.SimpleString) if names)
+        candidates = [function for function, name in functions.items() if name not in named]
         dead: list[cst.FunctionDef] = []
         while True:
             found = [item for item in candidates if item not in dead and self._is_unmentioned(item, [item, *dead])]
