@@ -77,6 +77,7 @@ class Choice:
         self._containing: dict[str, dict[str, list[int]]] = {}  #: by file the pieces that contain each word
         self._imported: dict[str, dict[str, list[int]]] = {}  #: by file the pieces that import each name
         self._assigned: dict[str, dict[int, list[str]]] = {}  #: by file what the statement in each row assigns
+        self._inner: dict[str, list[Import]] = {}  #: by file the imports in its functions
         self._seen: set[tuple[str, str]] = set()  #: names of files that were looked up
         self._dicts: dict[tuple[str, str], tuple[Import, ...]] = {}  #: by file and name the modules in a dict
         self._bound_modules: dict[tuple[str, str], tuple[Import, ...]] = {}  #: by file and name
@@ -167,8 +168,8 @@ class Choice:
                 else:
                     self._add(file, facts.pieces.index_at(binding.row))
             self._add_uses(file, name)
-        for item in facts.imports:
-            if item.in_function and item.bound in words and (file, f"{item.row}:{item.bound}") not in self._seen:
+        for item in self._inner_imports(file):
+            if item.bound in words and (file, f"{item.row}:{item.bound}") not in self._seen:
                 self._seen.add((file, f"{item.row}:{item.bound}"))
                 self._follow(file, item, words)
         unbound = set(words).difference(facts.bindings) if facts.stars else set()
@@ -185,6 +186,13 @@ class Choice:
                 known |= asked
                 self._add_imports(file, ())
                 self._needs(target, asked)
+
+    def _inner_imports(self, file: str) -> Sequence[Import]:
+        """The imports in the functions of a file."""
+        known = self._inner.get(file)
+        if known is None:
+            known = self._inner[file] = [item for item in self._facts(file).imports if item.in_function]
+        return known
 
     def _follow_module(self, file: str, item: Import, words: Collection[str]) -> None:
         """Choose the names in `words` of the module that an import binds, if some of them are new."""
