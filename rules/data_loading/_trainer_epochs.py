@@ -53,7 +53,9 @@ class TrainerEpochs:
             return False
         if "max_epochs" in given:
             return self._is_several(given["max_epochs"])
-        return not any(item.star for item in arguments) and not any(name in given for name in _LIMITS)
+        if any(item.star for item in arguments) or any(name in given for name in _LIMITS):
+            return False
+        return self._module.fact(Lightning).trains(node)
 
     def _is_for_one_pass(self, loader: Call) -> bool:
         """Whether the hooks of Lightning that return ``loader`` are for testing."""

@@ -19,10 +19,11 @@ class RespawnedWorkers(Rule):
     ## What it does
     Flags a `torch.utils.data.DataLoader` with worker processes and without `persistent_workers`, or with
     `persistent_workers=False`, if the program iterates over it more than once: in a loop over epochs, in a validation
-    after each epoch, in a Lightning trainer or an ignite engine with several epochs. A Lightning trainer counts unless
-    `max_epochs` is known to be 1, or `max_steps`, `max_time` or `fast_dev_run` limits it, also for hooks such as
-    `train_dataloader` whose trainer is not in sight. The class with the `__iter__`
-    in which a loader is iterated over may be one of the program.
+    after each epoch, in a Lightning trainer or an ignite engine with several epochs.
+
+    A Lightning trainer counts unless `max_epochs` is known to be 1, or `max_steps`, `max_time` or `fast_dev_run` is
+    set. The hooks of a Lightning class (`train_dataloader`, `val_dataloader`) count if no trainer is in sight. The loop
+    over the loader may be in the `__iter__` of a class.
 
     `num_workers` must be known to be at least 1. The default of an option or of a parameter is enough, and so is an
     attribute of a configuration object. A condition that sets it to 0 (`if args.debug: args.workers = 0`) is ignored.

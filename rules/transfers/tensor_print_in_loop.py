@@ -16,7 +16,7 @@ class TensorPrintInLoop(Rule):
 
     ## What it does
     Flags the loss of a training step, an output of its network, or a mean, sum, norm, maximum or minimum of what is
-    computed from them, at every step in
+    computed from them (`accuracy = hits.sum() / len(hits)`), at every step in
 
     - `print` and `logging`, also in an f-string, a `%` format or `str.format`;
     - the progress bar of `tqdm`: `set_postfix`, `set_description`;

@@ -71,6 +71,16 @@ class Lightning(ForestFact):
                 return origin
         return None
 
+    def trains(self, trainer: cst.CSTNode) -> bool:
+        """Whether ``fit`` of a trainer is called, and not only ``test``."""
+        return trainer in self._fitted
+
+    @cached_property
+    def _fitted(self) -> frozenset[cst.CSTNode]:
+        """What the objects are created by whose ``fit`` is called."""
+        owners = (call.func.value for call in self._module.methods("fit") if isinstance(call.func, cst.Attribute))
+        return frozenset(origin for owner in owners for origin in self._module.value(owner).origins)
+
     def is_on_gpu(self, trainer: cst.Call) -> bool:
         """Whether a trainer runs on a GPU, if there is one."""
         given = {argument.keyword.value: argument.value for argument in trainer.args if argument.keyword is not None}

@@ -175,10 +175,10 @@ class Steps(ForestFact):
             return not all(self._is_epoch(loop.node) for loop in around)
         if calls and all(self._module.fact(Purposes).runs_once(call) for call in calls):
             return False
-        if self._is_within_step(function, {function}):
-            return True
         inside = self._module.tree.calls_in(function.body)
-        return any(is_backward(call) for call in inside) and any(self._steps_optimizer(call) for call in inside)
+        if not any(self._steps_optimizer(call) for call in inside):
+            return False
+        return any(is_backward(call) for call in inside) or self._is_within_step(function, {function})
 
     def _is_within_step(self, function: cst.FunctionDef, seen: set[cst.FunctionDef]) -> bool:
         """Whether a loop runs ``function`` through functions that call it: ``run_step`` that calls ``optimize``."""
