@@ -205,10 +205,10 @@ class Steps(ForestFact):
             return []  # an attack, a saliency map
         if self._optimizes_inputs:
             return []
-        backwards = self._module.fact(Gradients).backwards
+        backwards, purposes = self._module.fact(Gradients).backwards, self._module.fact(Purposes)
         files = {self._module.tree.root_of(call) for call in backwards}
         for backward in backwards:
-            if self._module.fact(Purposes).is_test(backward):
+            if purposes.is_test(backward) or purposes.is_self_test(backward):
                 continue
             if not is_backward(backward) and "scaler" not in (dotted_name(backward.func) or ""):
                 continue
