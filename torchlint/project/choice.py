@@ -11,7 +11,7 @@ import heapq
 import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from torchlint.project.imports import DefinitionKind, Facts, Import
 
@@ -59,6 +59,14 @@ class Files(Protocol):
         """Whether a program starts with a file."""
 
 
+class _Stars(NamedTuple):
+    """The star imports of a file, by their indices."""
+
+    targets: dict[int, str]  #: the files of the project that they take names from
+    listing: dict[str, list[int]]  #: by name those of modules that list it in ``__all__``
+    unlisted: set[int]  #: those of modules without such a list
+
+
 class Choice:
     """One choice of pieces. A piece is a file and its index among the file's pieces."""
 
@@ -77,6 +85,7 @@ class Choice:
         self._containing: dict[str, dict[str, list[int]]] = {}  #: by file the pieces that contain each word
         self._imported: dict[str, dict[str, list[int]]] = {}  #: by file the pieces that import each name
         self._assigned: dict[str, dict[int, list[str]]] = {}  #: by file what the statement in each row assigns
+        self._star_imports: dict[str, _Stars] = {}  #: by file
         self._inner: dict[str, list[Import]] = {}  #: by file the imports in its functions
         self._seen: set[tuple[str, str]] = set()  #: names of files that were looked up
         self._dicts: dict[tuple[str, str], tuple[Import, ...]] = {}  #: by file and name the modules in a dict
@@ -172,20 +181,41 @@ class Choice:
             if item.bound in words and (file, f"{item.row}:{item.bound}") not in self._seen:
                 self._seen.add((file, f"{item.row}:{item.bound}"))
                 self._follow(file, item, words)
-        unbound = set(words).difference(facts.bindings) if facts.stars else set()
-        for star in facts.stars:
-            target = self._find_module(star.module, file)
-            if target is None or target == file:
-                continue
+        if facts.stars:
+            self._follow_stars(file, set(words).difference(facts.bindings))
+
+    def _follow_stars(self, file: str, unbound: set[str]) -> None:
+        """Choose the definitions of names that a file may have by its star imports."""
+        stars = self._stars(file)
+        listed = {index for name in stars.listing.keys() & unbound for index in stars.listing[name]}
+        for index in sorted(listed | stars.unlisted):
+            star, target = self._facts(file).stars[index], stars.targets[index]
             exported = self._files.exported(target)
-            if exported is not None:
-                self._glanced_at.add(target)
             known = self._asked.setdefault((file, star), set())
             asked = (unbound if exported is None else unbound & exported) - known
             if asked:
                 known |= asked
                 self._add_imports(file, ())
                 self._needs(target, asked)
+
+    def _stars(self, file: str) -> _Stars:
+        """What the star imports of a file may give it."""
+        known = self._star_imports.get(file)
+        if known is None:
+            known = self._star_imports[file] = _Stars({}, {}, set())
+            for index, star in enumerate(self._facts(file).stars):
+                target = self._find_module(star.module, file)
+                if target is None or target == file:
+                    continue
+                known.targets[index] = target
+                exported = self._files.exported(target)
+                if exported is None:
+                    known.unlisted.add(index)
+                else:
+                    self._glanced_at.add(target)
+                for name in exported or ():
+                    known.listing.setdefault(name, []).append(index)
+        return known
 
     def _inner_imports(self, file: str) -> Sequence[Import]:
         """The imports in the functions of a file."""
