@@ -45,6 +45,7 @@ _GRADIENT_LIBRARIES = ("captum", "torchattacks", "foolbox", "pytorch_grad_cam", 
 _BLANK = frozenset({"zeros", "ones", "empty", "zeros_like", "ones_like", "full"})
 _RANDOM = _BLANK | {"rand", "randn", "randint", "rand_like", "randn_like", "arange"}
 _HELD_OUT = re.compile(r"val|test|eval|dev|infer|predict", re.IGNORECASE)
+_BATCHES = re.compile(r"batch|data|set\b|iter", re.IGNORECASE)
 #: Words of a script that wants a gradient.
 _DIFFERENTIATING = frozenset({"backward", "grad", "autograd", "requires_grad", "requires_grad_", "optim"})
 _ADVERSARIES = re.compile(r"discriminator|^net_?d$|^d_net$|adversarial", re.IGNORECASE)
@@ -196,9 +197,11 @@ class Inference:
         evaluated = module.fact(Evaluation).of(call, model)
         if evaluated is not None and freezes(module, evaluated):
             return None
+        is_mixed = function is None or trains or function.name.value == "main"
         if evaluated is None and module.fact(Gradients).reaches_backward(call):
-            return None  # detached, but in training mode: maybe one side of a game
-        if function is None or trains or function.name.value == "main":
+            if function is None or is_mixed or not self._uses.only_leaves_graph(call, function):
+                return None  # detached, but in training mode: maybe one side of a game
+        if function is None or is_mixed:
             return self._recorded_statement(call, model, evaluated)
         if self._uses.converts_without_detach(call, function):
             return None
@@ -398,7 +401,4 @@ class Inference:
 
 def _over_batches(node: cst.For) -> bool:
     """Whether a loop of unknown value unpacks a pair called like a batch: ``for images, labels in batches``."""
-    target = node.target
-    return isinstance(target, cst.Tuple) and bool(
-        re.search(r"batch|data|set\b|iter", dotted_name(node.iter) or "", re.IGNORECASE)
-    )
+    return isinstance(node.target, cst.Tuple) and _BATCHES.search(dotted_name(node.iter) or "") is not None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
+from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self, last_name, last_part
+from torchlint.model.training.function_words import USING, words_of
 from torchlint.model.training.grad_mode import GradModes
 
 #: Modules that contain no networks, only functions and classes.
@@ -107,19 +110,18 @@ class Networks(ForestFact):
     def _is_run_by_method(self, func: cst.Attribute) -> bool:
         """Whether ``func`` is a method by which its class, a network of the file, is run: ``model.infer``.
 
-        The network may be of one of several classes, all of which are run by it; ``model.forward_masks`` says so.
+        The network may be of one of several classes: it runs those that have it. ``model.forward_masks`` says so.
         """
         name = func.attr.value
-        named = name in knowledge.RUNNING_METHODS or name in knowledge.LOSS_METHODS or name.startswith("forward_")
-        if dotted_name(func.value) == "self" or not named:
+        if dotted_name(func.value) == "self" or not _may_run(name):
             return False
         owner = self._module.value(func.value)
         if owner.kind is not Kind.MODULE or name.startswith("forward_"):
             return owner.kind is Kind.MODULE
         definitions = self._module.definitions
         classes = definitions.classes_of(owner, self._module.values) if owner.definition is None else [owner.definition]
-        methods = [definitions.method(item, name) for item in classes]
-        return bool(methods) and all(method is not None and self._runs_itself(method) for method in methods)
+        methods = [method for item in classes if (method := definitions.method(item, name)) is not None]
+        return bool(methods) and all(map(self._runs_itself, methods))
 
     def runs_only_parts(self, call: cst.Call) -> bool:
         """Whether ``call`` is of a method that runs no layer, only methods of parts: ``self.diffusion.sample(z)``."""
@@ -136,13 +138,29 @@ class Networks(ForestFact):
         if method not in self._running:
             self._running[method] = False  # it may call itself
             self._running[method] = self._runs_directly(method) or any(
-                isinstance(call.func, cst.Attribute) and self._is_run_by_method(call.func)
+                isinstance(call.func, cst.Attribute)
+                and (self._is_run_by_method(call.func) or self._is_run_by_own(call))
                 for call in self._module.tree.calls_in(method.body)
             )
         return self._running[method]
+
+    def _is_run_by_own(self, call: cst.Call) -> bool:
+        """Whether ``call`` is of another method of the same object that runs the network: ``self.decode(codes)``."""
+        if not is_attribute_of_self(call.func):
+            return False
+        called = self._module.definitions.called(call, self._module.values)
+        return any(isinstance(item, cst.FunctionDef) and self._runs_itself(item) for item in called)
 
     def _runs_directly(self, method: cst.FunctionDef) -> bool:
         return any(
             self.is_forward(call) or dotted_name(call.func) == "self"
             for call in self._module.tree.calls_in(method.body)
         )
+
+
+@cache
+def _may_run(method: str) -> bool:
+    """Whether a method of a network may be one that runs it, by its name: ``generate``, ``decode_code``."""
+    if method in knowledge.RUNNING_METHODS or method in knowledge.LOSS_METHODS or method.startswith("forward_"):
+        return True
+    return bool(words_of(method) & USING)

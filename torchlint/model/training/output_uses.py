@@ -72,7 +72,9 @@ class OutputUses:
         ]
         for other in module.tree.calls_in(function.body):
             library = (module.name_of(other.func) or "").partition(".")[0]
-            if other is not call and library not in _READING_LIBRARIES and not outputs.ends_in_helper(other, DETACHING):
+            if other is call or library in _READING_LIBRARIES or module.fact(Networks).runs_network(other):
+                continue
+            if not outputs.ends_in_helper(other, DETACHING):
                 kept += [argument.value for argument in other.args]
         return not any(item is not None and outputs.carries(item, {call}, DETACHING) for item in kept)
 
