@@ -19,7 +19,7 @@ INFERENCE_WORDS = ("torch", (*_SIGNS, *_NAMES), (*_SIGNS, *_SCRIPTS))
 #: The same, and code that detaches outputs from the graph. A file may get its network from one that imports torch.
 _DETACHED = (".detach().cpu()", ".detach().numpy()")
 RECORDING_WORDS = (
-    ("torch", ".cuda()", ".to(device", ".to(self.device", *_DETACHED),
+    ("torch", ".cuda()", ".to(device", ".to(self.device", ".eval()", *_DETACHED),
     (*_SIGNS, *_NAMES, ".data.", ".detach()"),
     (*_SIGNS, *_SCRIPTS, *_DETACHED, ".detach(),"),
 )

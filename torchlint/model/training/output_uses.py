@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.syntax.dotted import last_name
+from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.outputs import DETACHING, GRADIENTLESS, Outputs
 
@@ -72,11 +73,16 @@ class OutputUses:
         ]
         for other in module.tree.calls_in(function.body):
             library = (module.name_of(other.func) or "").partition(".")[0]
-            if other is call or library in _READING_LIBRARIES or module.fact(Networks).runs_network(other):
+            if other is call or library in _READING_LIBRARIES or self._continues_graph(other):
                 continue
             if not outputs.ends_in_helper(other, DETACHING):
                 kept += [argument.value for argument in other.args]
         return not any(item is not None and outputs.carries(item, {call}, DETACHING) for item in kept)
+
+    def _continues_graph(self, call: cst.Call) -> bool:
+        """Whether a network records what it does with its inputs, so that its outputs show what becomes of them."""
+        is_run = self._module.fact(Networks).runs_network(call)
+        return is_run and not self._module.fact(GradModes).of(call).is_off
 
     def is_given_away(self, call: cst.Call, within: cst.CSTNode) -> bool:
         """Whether a function out of sight, which may want its gradient, is given the output."""
