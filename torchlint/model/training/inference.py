@@ -75,20 +75,15 @@ class Inference:
     @cached_property
     def recording(self) -> list[InferenceSite]:
         """The places whose forwards record an autograd graph that nothing uses."""
-        if self._is_out_of_reach:
-            return []
-        return self._sites(self._recorded, self._indirect)
+        return [] if self._is_out_of_reach else self._sites(self._recorded, self._indirect)
 
     @cached_property
     def in_training_mode(self) -> list[InferenceSite]:
         """GradModes that run a network of this file that nothing in the file may have put into evaluation mode."""
         module = self._module
-        if (
-            self._is_out_of_reach
-            or module.fact(Devices).uses_trainer
-            or module.fact(Precision).plays_games
-            or self._is_adversarial
-        ):
+        if self._is_out_of_reach or module.fact(Devices).uses_trainer:
+            return []
+        if module.fact(Precision).plays_games or self._is_adversarial:
             return []
         return self._sites(self._in_training_mode)
 
@@ -197,11 +192,11 @@ class Inference:
         evaluated = module.fact(Evaluation).of(call, model)
         if evaluated is not None and freezes(module, evaluated):
             return None
-        is_mixed = function is None or trains or function.name.value == "main"
+        apart = None if function is None or trains or function.name.value == "main" else function
         if evaluated is None and module.fact(Gradients).reaches_backward(call):
-            if function is None or is_mixed or not self._uses.only_leaves_graph(call, function):
+            if apart is None or not self._uses.only_leaves_graph(call, apart):
                 return None  # detached, but in training mode: maybe one side of a game
-        if function is None or is_mixed:
+        if function is None or apart is None:
             return self._recorded_statement(call, model, evaluated)
         if self._uses.converts_without_detach(call, function):
             return None

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self, last_name, last_part
-from torchlint.model.training.function_words import USING, words_of
+from torchlint.model.training.function_words import may_run_network
 from torchlint.model.training.grad_mode import GradModes
 
 #: Modules that contain no networks, only functions and classes.
@@ -113,7 +111,7 @@ class Networks(ForestFact):
         The network may be of one of several classes: it runs those that have it. ``model.forward_masks`` says so.
         """
         name = func.attr.value
-        if dotted_name(func.value) == "self" or not _may_run(name):
+        if dotted_name(func.value) == "self" or not may_run_network(name):
             return False
         owner = self._module.value(func.value)
         if owner.kind is not Kind.MODULE or name.startswith("forward_"):
@@ -156,11 +154,3 @@ class Networks(ForestFact):
             self.is_forward(call) or dotted_name(call.func) == "self"
             for call in self._module.tree.calls_in(method.body)
         )
-
-
-@cache
-def _may_run(method: str) -> bool:
-    """Whether a method of a network may be one that runs it, by its name: ``generate``, ``decode_code``."""
-    if method in knowledge.RUNNING_METHODS or method in knowledge.LOSS_METHODS or method.startswith("forward_"):
-        return True
-    return bool(words_of(method) & USING)
