@@ -8,7 +8,6 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.training.grad_mode import GradModes
@@ -55,11 +54,7 @@ class SharedSteps(ForestFact):
         text = dotted_name(network) or ""
         if text.startswith("self."):
             func = call.func
-            if not isinstance(func, cst.Attribute):
-                return None
-            if dotted_name(func.value) == "self":
-                return network
-            return func.value if self._module.value(func.value).kind is Kind.MODULE else None  # it contains the network
+            return network if isinstance(func, cst.Attribute) and dotted_name(func.value) == "self" else None
         if not isinstance(network, cst.Name):
             return None
         for param in parameters_of(function):
