@@ -201,7 +201,7 @@ class Inference:
         if self._uses.converts_without_detach(call, function):
             return None
         if isinstance(call.func, cst.Attribute) and model is call.func.value and evaluated is None:
-            if call.func.attr.value != "forward" and not module.definitions.called(call, module.values):
+            if call.func.attr.value != "forward" and not module.fact(Networks).is_seen_to_run(call):
                 return None  # only the class, which is not seen, knows under which mode it runs
         if not self._uses.is_consumed(call, function):
             return None

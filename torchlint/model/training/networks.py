@@ -131,6 +131,11 @@ class Networks(ForestFact):
         definitions = self._module.definitions.called(call, self._module.values)
         return any(isinstance(item, cst.FunctionDef) and not self._runs_directly(item) for item in definitions)
 
+    def is_seen_to_run(self, call: cst.Call) -> bool:
+        """Whether the function that ``call`` names is seen, and runs a network: it is not only declared."""
+        called = self._module.definitions.called(call, self._module.values)
+        return any(isinstance(item, cst.FunctionDef) and self._runs_itself(item) for item in called)
+
     def _runs_itself(self, method: cst.FunctionDef) -> bool:
         """Whether a method of a network runs it, or a part of it: ``self.decoder(z)``, ``self.diffusion.sample(z)``."""
         if method not in self._running:
@@ -144,10 +149,7 @@ class Networks(ForestFact):
 
     def _is_run_by_own(self, call: cst.Call) -> bool:
         """Whether ``call`` is of another method of the same object that runs the network: ``self.decode(codes)``."""
-        if not is_attribute_of_self(call.func):
-            return False
-        called = self._module.definitions.called(call, self._module.values)
-        return any(isinstance(item, cst.FunctionDef) and self._runs_itself(item) for item in called)
+        return is_attribute_of_self(call.func) and self.is_seen_to_run(call)
 
     def _runs_directly(self, method: cst.FunctionDef) -> bool:
         return any(
