@@ -7,7 +7,7 @@ import builtins
 import re
 
 from torchlint.model.semantics import knowledge
-from torchlint.model.training.function_words import EVALUATING, MEASURING, words_of
+from torchlint.model.training.function_words import EVALUATING, MEASURING, SHOWING, may_run_network, words_of
 from torchlint.rule.bindings import FUNCTIONS, BindingKind, Bound, Function
 from torchlint.rule.sketch import Sketch, root_of
 from torchlint.source.lexemes import code_of, names
@@ -17,6 +17,8 @@ _IMPORTS = (ast.Import, ast.ImportFrom)
 _DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
 #: Names without which a file trains nothing: a function that does may run a network for its callers.
 _TRAINING = frozenset("backward manual_backward fused_backward autograd func functorch scaler grad_scaler".split())
+#: What a method of a network that only predicts contains: it evaluates the network, detaches its outputs or shows them.
+_LEAVING = re.compile(rf"\beval\b|\.detach|(?<!utils)\.data\b|\b(?:{'|'.join(sorted(SHOWING))})\(")
 #: The attributes by which wrappers have their network.
 _WRAPPED = frozenset({"module", "_orig_mod"})
 #: How the names of base classes end that are networks in other files ...
@@ -49,7 +51,7 @@ def _may_run(sketch: Sketch, call: ast.Call, statement: ast.stmt) -> bool:
         return True
     return (
         isinstance(func, ast.Attribute)
-        and (func.attr == "forward" or func.attr.startswith("forward_") or func.attr in knowledge.RUNNING_METHODS)
+        and (func.attr == "forward" or may_run_network(func.attr))
         and _may_be_network(sketch, func.value, statement)
     )
 
@@ -80,7 +82,7 @@ def _may_name_network(sketch: Sketch, name: str) -> bool:
     stem = name.lower()
     if stem.startswith("net") or any(word in stem for word in knowledge.MODULE_NAMES):
         return True
-    used = re.compile(rf"{name}\s*\.\s*(?:parameters|named_parameters|eval|train)\b")
+    used = re.compile(rf"{name}\s*\.\s*(?:parameters|named_parameters|eval|train|forward)\b")
     return used.search(sketch.text) is not None
 
 
@@ -111,7 +113,7 @@ def _is_excluded(sketch: Sketch, function: Function) -> bool:
 
 def _may_predict(sketch: Sketch, method: Function) -> bool:
     """Whether a method of a network may run it for prediction only."""
-    return bool(words_of(method.name) & EVALUATING) or "eval" in names(code_of(sketch.text))
+    return bool(words_of(method.name) & EVALUATING) or _LEAVING.search(code_of(sketch.text)) is not None
 
 
 def _is_network(sketch: Sketch, definition: ast.ClassDef) -> bool:

@@ -44,7 +44,7 @@ class Guesses:
             return Value(Kind.LOSS, sure=False)
         if last == "scaler" or last.endswith("grad_scaler"):
             return Value(Kind.SCALER, sure=False)
-        if used & {"parameters", "named_parameters", "eval"} or (
+        if used & {"parameters", "named_parameters", "eval", "forward"} or (
             "train" in used and used & {"state_dict", "load_state_dict"}
         ):
             return Value(Kind.MODULE, sure=False)

@@ -122,10 +122,16 @@ _RELATED = {
 }
 
 
+#: Kinds of objects that an option selects by name.
+_NAMED = frozenset({Kind.MODULE, Kind.LOSS, Kind.OPTIMIZER})
+
+
 def _join_two(a: Value, b: Value) -> Value | None:
     kinds = frozenset({a.kind, b.kind})
     if kinds == {Kind.LOADER, Kind.SEQUENCE}:  # a pair of loaders for training, one for a test
         return replace(a if a.kind is Kind.LOADER else b, sure=False)
+    if Kind.STRING in kinds and kinds & _NAMED:  # the object replaces its name: `if model == "small": model = Small()`
+        return replace(b if a.kind is Kind.STRING else a, sure=False)
     kind = a.kind if a.kind is b.kind else _RELATED.get(kinds)
     if kind is None:
         return None

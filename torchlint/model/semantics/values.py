@@ -312,7 +312,7 @@ class Values:
                     return self._guesses.of(node.func.value)
                 if callee.kind is Kind.CLASS and callee.definition is None:
                     return self._guesses.instance(dotted_name(node.func) or "")
-            if callee.kind is Kind.MODULE:
+            if callee.kind is Kind.MODULE and (callee.sure or node.args):  # `model_func()` may create a network
                 return Value(Kind.TENSOR, device=callee.device, role=Role.OUTPUT, sure=callee.sure)
             if callee.kind is Kind.LOSS:
                 return Value(Kind.TENSOR, role=Role.LOSS, sure=callee.sure)

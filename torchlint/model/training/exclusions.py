@@ -13,6 +13,7 @@ from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.training.function_words import EVALUATING, MEASURING, says_training, snake_case, words_of
 from torchlint.model.training.grad_mode import LIGHTNING_INFERENCE_HOOKS, GradModes
 from torchlint.model.training.mode_switches import ModeSwitches
+from torchlint.model.training.networks import Networks
 from torchlint.model.training.output_uses import OutputUses
 
 #: Words of code that wants gradients although it trains nothing.
@@ -61,9 +62,14 @@ class Exclusions:
         module = self._module
         if module.fact(GradModes).is_inference_hook(function) or self._seeks_gradients(function):
             return True
-        if "test" in words_of(function.name.value) and module.tree.inside(function, cst.Assert):
-            return True
-        return self._is_handed_out(function)
+        is_test = "test" in words_of(function.name.value) and self._is_unit_test(function)
+        return is_test or self._is_handed_out(function)
+
+    def _is_unit_test(self, function: cst.FunctionDef) -> bool:
+        """Whether a function asserts something, and no call passes it a network to evaluate."""
+        if not self._module.tree.inside(function, cst.Assert):
+            return False
+        return not any(call.args for call in self._module.callers(function).calls)
 
     def _predicts(self, method: cst.FunctionDef) -> bool:
         """Whether a method of a network runs it for prediction only, and it is seen under which grad mode.
@@ -74,6 +80,8 @@ class Exclusions:
         words = words_of(method.name.value)
         if says_training(words) or method.name.value in LIGHTNING_INFERENCE_HOOKS:
             return False
+        if self._only_detaches(method):
+            return True
         if not words & EVALUATING and not self._evaluates_itself(method):
             return False
         if not module.fact(OutputUses).reads(method):
@@ -86,6 +94,13 @@ class Exclusions:
             for call in module.tree.calls_in(method.body)
             for item in call.args
         )
+
+    def _only_detaches(self, method: cst.FunctionDef) -> bool:
+        """Whether a method detaches all outputs of the networks that it runs, so that nobody needs their graph."""
+        module = self._module
+        forwards = [call for call in module.tree.calls_in(method.body) if module.fact(Networks).runs_network(call)]
+        uses = module.fact(OutputUses)
+        return bool(forwards) and all(uses.only_leaves_graph(call, method) for call in forwards)
 
     def _evaluates_itself(self, method: cst.FunctionDef) -> bool:
         """Whether a method of a network calls ``self.eval()``."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from functools import cache
+
+from torchlint.model.semantics import knowledge
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -25,6 +28,10 @@ TRAINING = frozenset("train training fit pretrain finetune learn optimize update
 #: Words of a part of the training, and with one of ``_HELD_OUT`` of the same part of an evaluation: ``eval_step``.
 _PARTS = frozenset({"step", "loss"})
 _HELD_OUT = frozenset("evaluate evaluation eval evaluator validate validation val vali test testing".split())
+#: Functions that show or save their arguments, for which these need no graph.
+SHOWING = frozenset(
+    "save_image imsave imwrite imshow make_grid tensor2im add_image add_images add_mesh add_video add_audio".split()
+)
 #: Words of functions in which an agent chooses what to do.
 ACTING = frozenset({"act", "action", "actions"})
 
@@ -42,3 +49,11 @@ def words_of(name: str) -> set[str]:
 def says_training(words: set[str]) -> bool:
     """Whether the words of a name say that a function trains: ``train_step``, but not ``eval_step``."""
     return bool(words & (TRAINING - _PARTS if words & _HELD_OUT else TRAINING))
+
+
+@cache
+def may_run_network(method: str) -> bool:
+    """Whether a method of a network may be one that runs it, by its name: ``generate``, ``decode_code``."""
+    if method in knowledge.RUNNING_METHODS or method in knowledge.LOSS_METHODS or method.startswith("forward_"):
+        return True
+    return bool(words_of(method) & USING)

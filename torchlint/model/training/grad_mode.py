@@ -39,8 +39,10 @@ _HARMLESS = re.compile(
 #: Libraries without a notion of gradients that call the functions they are given.
 _PLAIN_CALLERS = frozenset(
     "builtins functools itertools multiprocessing concurrent threading timeit ray joblib hyperopt optuna nevergrad "
-    "bayes_opt scipy numpy pandas gradio streamlit wandb".split()
+    "bayes_opt scipy numpy pandas gradio streamlit wandb tkinter PyQt5 PyQt6 PySide2 PySide6 wx matplotlib".split()
 )
+#: Methods that register a function for an event of a graphical interface.
+_EVENTS = frozenset({"connect", "bind", "after", "singleShot", "on_click", "on_clicked", "on_changed"})
 
 
 class GradMode(str, Enum):
@@ -85,10 +87,23 @@ class GradModes(ForestFact):
 
     def _is_called_plainly(self, function: cst.Lambda) -> bool:
         """Whether a lambda is given to a library that does not know of gradients, which calls it as it is."""
-        argument = self._tree.parent(function)
+        passed: list[cst.CSTNode] = [function]
+        statement = self._tree.parent(function)
+        variable = self._names.variable(statement.targets[0].target) if isinstance(statement, cst.Assign) else None
+        if variable is not None:
+            uses = self._names.uses_in(*variable)
+            passed = [use for use in uses if not isinstance(self._tree.parent(use), cst.AssignTarget)]
+        return bool(passed) and all(map(self._is_given_to_plain_caller, passed))
+
+    def _is_given_to_plain_caller(self, node: cst.CSTNode) -> bool:
+        argument = self._tree.parent(node)
         call = self._tree.parent(argument) if isinstance(argument, cst.Arg) else None
-        name = self._names.resolve(call.func) if isinstance(call, cst.Call) else None
-        return (name or "").partition(".")[0] in _PLAIN_CALLERS
+        if not isinstance(call, cst.Call):
+            return False
+        name = self._names.resolve(call.func)
+        if name is None:
+            return isinstance(call.func, cst.Attribute) and call.func.attr.value in _EVENTS
+        return name.partition(".")[0] in _PLAIN_CALLERS
 
     def within(self, node: cst.CSTNode, function: cst.CSTNode | None) -> GradMode | None:
         """The grad mode that the statements of ``function`` around ``node`` or before it set; None if none does."""

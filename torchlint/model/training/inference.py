@@ -45,6 +45,7 @@ _GRADIENT_LIBRARIES = ("captum", "torchattacks", "foolbox", "pytorch_grad_cam", 
 _BLANK = frozenset({"zeros", "ones", "empty", "zeros_like", "ones_like", "full"})
 _RANDOM = _BLANK | {"rand", "randn", "randint", "rand_like", "randn_like", "arange"}
 _HELD_OUT = re.compile(r"val|test|eval|dev|infer|predict", re.IGNORECASE)
+_BATCHES = re.compile(r"batch|data|set\b|iter", re.IGNORECASE)
 #: Words of a script that wants a gradient.
 _DIFFERENTIATING = frozenset({"backward", "grad", "autograd", "requires_grad", "requires_grad_", "optim"})
 _ADVERSARIES = re.compile(r"discriminator|^net_?d$|^d_net$|adversarial", re.IGNORECASE)
@@ -74,20 +75,15 @@ class Inference:
     @cached_property
     def recording(self) -> list[InferenceSite]:
         """The places whose forwards record an autograd graph that nothing uses."""
-        if self._is_out_of_reach:
-            return []
-        return self._sites(self._recorded, self._indirect)
+        return [] if self._is_out_of_reach else self._sites(self._recorded, self._indirect)
 
     @cached_property
     def in_training_mode(self) -> list[InferenceSite]:
         """GradModes that run a network of this file that nothing in the file may have put into evaluation mode."""
         module = self._module
-        if (
-            self._is_out_of_reach
-            or module.fact(Devices).uses_trainer
-            or module.fact(Precision).plays_games
-            or self._is_adversarial
-        ):
+        if self._is_out_of_reach or module.fact(Devices).uses_trainer:
+            return []
+        if module.fact(Precision).plays_games or self._is_adversarial:
             return []
         return self._sites(self._in_training_mode)
 
@@ -196,14 +192,16 @@ class Inference:
         evaluated = module.fact(Evaluation).of(call, model)
         if evaluated is not None and freezes(module, evaluated):
             return None
+        apart = None if function is None or trains or function.name.value == "main" else function
         if evaluated is None and module.fact(Gradients).reaches_backward(call):
-            return None  # detached, but in training mode: maybe one side of a game
-        if function is None or trains or function.name.value == "main":
+            if apart is None or not self._uses.only_leaves_graph(call, apart):
+                return None  # detached, but in training mode: maybe one side of a game
+        if function is None or apart is None:
             return self._recorded_statement(call, model, evaluated)
         if self._uses.converts_without_detach(call, function):
             return None
         if isinstance(call.func, cst.Attribute) and model is call.func.value and evaluated is None:
-            if call.func.attr.value != "forward" and not module.definitions.called(call, module.values):
+            if call.func.attr.value != "forward" and not module.fact(Networks).is_seen_to_run(call):
                 return None  # only the class, which is not seen, knows under which mode it runs
         if not self._uses.is_consumed(call, function):
             return None
@@ -398,7 +396,4 @@ class Inference:
 
 def _over_batches(node: cst.For) -> bool:
     """Whether a loop of unknown value unpacks a pair called like a batch: ``for images, labels in batches``."""
-    target = node.target
-    return isinstance(target, cst.Tuple) and bool(
-        re.search(r"batch|data|set\b|iter", dotted_name(node.iter) or "", re.IGNORECASE)
-    )
+    return isinstance(node.target, cst.Tuple) and _BATCHES.search(dotted_name(node.iter) or "") is not None

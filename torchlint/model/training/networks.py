@@ -7,7 +7,8 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
+from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self, last_name, last_part
+from torchlint.model.training.function_words import may_run_network
 from torchlint.model.training.grad_mode import GradModes
 
 #: Modules that contain no networks, only functions and classes.
@@ -107,19 +108,18 @@ class Networks(ForestFact):
     def _is_run_by_method(self, func: cst.Attribute) -> bool:
         """Whether ``func`` is a method by which its class, a network of the file, is run: ``model.infer``.
 
-        The network may be of one of several classes, all of which are run by it; ``model.forward_masks`` says so.
+        The network may be of one of several classes: it runs those that have it. ``model.forward_masks`` says so.
         """
         name = func.attr.value
-        named = name in knowledge.RUNNING_METHODS or name in knowledge.LOSS_METHODS or name.startswith("forward_")
-        if dotted_name(func.value) == "self" or not named:
+        if dotted_name(func.value) == "self" or not may_run_network(name):
             return False
         owner = self._module.value(func.value)
         if owner.kind is not Kind.MODULE or name.startswith("forward_"):
             return owner.kind is Kind.MODULE
         definitions = self._module.definitions
         classes = definitions.classes_of(owner, self._module.values) if owner.definition is None else [owner.definition]
-        methods = [definitions.method(item, name) for item in classes]
-        return bool(methods) and all(method is not None and self._runs_itself(method) for method in methods)
+        methods = [method for item in classes if (method := definitions.method(item, name)) is not None]
+        return bool(methods) and all(map(self._runs_itself, methods))
 
     def runs_only_parts(self, call: cst.Call) -> bool:
         """Whether ``call`` is of a method that runs no layer, only methods of parts: ``self.diffusion.sample(z)``."""
@@ -131,15 +131,25 @@ class Networks(ForestFact):
         definitions = self._module.definitions.called(call, self._module.values)
         return any(isinstance(item, cst.FunctionDef) and not self._runs_directly(item) for item in definitions)
 
+    def is_seen_to_run(self, call: cst.Call) -> bool:
+        """Whether the function that ``call`` names is seen, and runs a network: it is not only declared."""
+        called = self._module.definitions.called(call, self._module.values)
+        return any(isinstance(item, cst.FunctionDef) and self._runs_itself(item) for item in called)
+
     def _runs_itself(self, method: cst.FunctionDef) -> bool:
         """Whether a method of a network runs it, or a part of it: ``self.decoder(z)``, ``self.diffusion.sample(z)``."""
         if method not in self._running:
             self._running[method] = False  # it may call itself
             self._running[method] = self._runs_directly(method) or any(
-                isinstance(call.func, cst.Attribute) and self._is_run_by_method(call.func)
+                isinstance(call.func, cst.Attribute)
+                and (self._is_run_by_method(call.func) or self._is_run_by_own(call))
                 for call in self._module.tree.calls_in(method.body)
             )
         return self._running[method]
+
+    def _is_run_by_own(self, call: cst.Call) -> bool:
+        """Whether ``call`` is of another method of the same object that runs the network: ``self.decode(codes)``."""
+        return is_attribute_of_self(call.func) and self.is_seen_to_run(call)
 
     def _runs_directly(self, method: cst.FunctionDef) -> bool:
         return any(

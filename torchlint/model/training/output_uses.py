@@ -8,6 +8,8 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.syntax.dotted import last_name
+from torchlint.model.training.function_words import SHOWING
+from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.outputs import DETACHING, GRADIENTLESS, Outputs
 
@@ -16,9 +18,6 @@ _LIKELIHOOD = re.compile(r"log_?p|prob_?log|logprob|entropy|saved|value", re.IGN
 #: Their functions want no gradient of what they are given.
 _READING_LIBRARIES = frozenset({"builtins", "torch", "torchvision", "numpy", "matplotlib", "cv2", "PIL"})
 _DETACHED = frozenset({"data", "detach", "detach_"})
-_SHOWN = frozenset(
-    "save_image imsave imwrite imshow make_grid tensor2im add_image add_images add_mesh add_video add_audio".split()
-)
 
 
 class OutputUses:
@@ -35,7 +34,7 @@ class OutputUses:
             if isinstance(part, cst.Attribute) and part.attr.value in DETACHING:
                 return True
             if isinstance(part, cst.Call):
-                if last_name(part.func) in _SHOWN:
+                if last_name(part.func) in SHOWING:
                     return True
                 calls.append(part)
         return any(self._module.fact(Outputs).ends_in_helper(call, DETACHING) for call in calls)
@@ -54,7 +53,7 @@ class OutputUses:
                 if isinstance(part, cst.Attribute) and part.attr.value in _DETACHED:
                     found.append(part.value)
                 elif isinstance(part, cst.Call) and (
-                    last_name(part.func) in _SHOWN or self._module.fact(Outputs).ends_in_helper(part, _DETACHED)
+                    last_name(part.func) in SHOWING or self._module.fact(Outputs).ends_in_helper(part, _DETACHED)
                 ):
                     found += [argument.value for argument in part.args]
         return found
@@ -72,9 +71,16 @@ class OutputUses:
         ]
         for other in module.tree.calls_in(function.body):
             library = (module.name_of(other.func) or "").partition(".")[0]
-            if other is not call and library not in _READING_LIBRARIES and not outputs.ends_in_helper(other, DETACHING):
+            if other is call or library in _READING_LIBRARIES or self._continues_graph(other):
+                continue
+            if not outputs.ends_in_helper(other, DETACHING):
                 kept += [argument.value for argument in other.args]
         return not any(item is not None and outputs.carries(item, {call}, DETACHING) for item in kept)
+
+    def _continues_graph(self, call: cst.Call) -> bool:
+        """Whether a network records what it does with its inputs, so that its outputs show what becomes of them."""
+        is_run = self._module.fact(Networks).runs_network(call)
+        return is_run and not self._module.fact(GradModes).of(call).is_off
 
     def is_given_away(self, call: cst.Call, within: cst.CSTNode) -> bool:
         """Whether a function out of sight, which may want its gradient, is given the output."""

@@ -27,6 +27,8 @@ from torchlint.model.training.purpose import Purposes
 _CALL_DEPTH = 4
 #: ... and how many functions are looked into for it.
 _MAX_FUNCTIONS = 60
+#: How many calls lie between a loop over batches and a function that trains with the parts of one.
+_BATCH_DEPTH = 2
 #: Names that count epochs.
 _EPOCHS = re.compile(r"(?<!per_)(?<!per)epoch|^ep$", re.IGNORECASE)
 #: Names that count the steps of an epoch: ``epoch_iters``, ``steps_per_epoch``, ``len_epoch``.
@@ -130,10 +132,19 @@ class Steps(ForestFact):
         """Whether ``loops`` of ``function`` iterate over the parts of a batch, and a loop over batches calls it."""
         if any(is_batch(loop.over) or self._is_epoch(loop.node) for loop in loops):
             return False
-        around = self._module.fact(Loops).around
-        return any(
-            is_batch(loop.over) for call in self._module.fact(Dispatch).callers(function) for loop in around(call)[:1]
-        )
+        return self._is_called_per_batch(function, _BATCH_DEPTH)
+
+    def _is_called_per_batch(self, function: cst.FunctionDef, depth: int) -> bool:
+        """Whether a loop over batches, or one that takes the next batch, runs ``function`` once per iteration."""
+        for call in self._module.fact(Dispatch).callers(function):
+            loop = next(iter(self._module.fact(Loops).around(call)), None)
+            outer = self._module.function_of(call)
+            if loop is not None:
+                if is_batch(loop.over) or self._takes_batch(loop.node):
+                    return True
+            elif outer is not None and depth > 0 and self._is_called_per_batch(outer, depth - 1):
+                return True
+        return False
 
     def _is_epoch(self, loop: cst.For | cst.While) -> bool:
         """Whether one step is one epoch: reads once per epoch are ignored."""
@@ -154,7 +165,7 @@ class Steps(ForestFact):
                 return False
         return not self._takes_batch(loop)
 
-    def _takes_batch(self, loop: cst.For) -> bool:
+    def _takes_batch(self, loop: cst.For | cst.While) -> bool:
         """Whether every iteration of a loop takes the next item of an iterator."""
         return any(
             self._module.name_of(call.func) == "builtins.next"

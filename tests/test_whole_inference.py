@@ -1,0 +1,92 @@
+"""Inference in one file, with a network, its callers or its modes in another one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from whole_program import rows_of
+
+DETECTOR = """\
+import torch
+from torch import nn
+
+
+class Detector(nn.Module):
+    def __init__(self, trainable=False):
+        super().__init__()
+        self.trainable = trainable
+        self.backbone = nn.Conv2d(3, 16, 3)
+
+    {decorator}
+    def detect_objects(self, images):
+        return self.backbone(images).amax(1)
+
+    def forward(self, images):
+        if not self.trainable:
+            return self.detect_objects(images)
+        return self.backbone(images)
+"""
+DEMO = """\
+import torch
+from detector import Detector
+
+
+def show(net, frames):
+    for frame in frames:
+        boxes = net(frame.unsqueeze(0))
+        print(boxes)
+
+
+if __name__ == "__main__":
+    model = Detector()
+    model.load_state_dict(torch.load("detector.pt"))
+    model.eval()
+    show(model, torch.load("frames.pt"))
+"""
+
+
+@pytest.mark.parametrize(("decorator", "expected"), [("@torch.no_grad()", []), ("@torch.jit.ignore", [7])])
+def test_the_forward_pass_returns_what_a_method_gives(tmp_path: Path, decorator: str, expected: list[int]) -> None:
+    detector = DETECTOR.replace("{decorator}", decorator)
+    assert rows_of(tmp_path, {"detector": detector, "demo": DEMO}, "demo", "TL402") == expected
+
+
+EVALUATION = """\
+def test(model, users, items):
+    count = 0
+    for user in users:
+        rates = {run}
+        count += rates.shape[1]
+    assert count == len(users) * len(items)
+    return count
+"""
+TRAINING = """\
+import torch
+from evaluation import test
+from net import Net
+
+model = Net().cuda()
+optimizer = torch.optim.Adam(model.parameters())
+for epoch in range(100):
+    loss = model(range(10), range(99)).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print({test})
+"""
+
+
+@pytest.mark.parametrize(
+    ("run", "test", "expected"),
+    [
+        ("model(user, items).detach().cpu()", "test(model, range(10), range(99))", [4]),
+        ("model(user, items).detach().cpu()", "torch.no_grad()(test)(model, range(10), range(99))", []),
+        ("model(user, items).cpu()", "test(model, range(10), range(99))", []),
+    ],
+)
+def test_a_file_without_torch_evaluates_the_network_of_another_file(
+    tmp_path: Path, run: str, test: str, expected: list[int]
+) -> None:
+    files = {"evaluation": EVALUATION.replace("{run}", run), "main": TRAINING.replace("{test}", test)}
+    assert rows_of(tmp_path, files, "evaluation", "TL402") == expected
