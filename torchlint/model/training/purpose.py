@@ -107,7 +107,7 @@ class Purposes(ForestFact):
     def is_self_test(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` tries out a network below its definition, under ``if __name__ == "__main__":``.
 
-        A file with an optimizer that steps is a script.
+        A file is a script if it steps an optimizer, parses arguments or loads weights.
         """
         guard = next(
             (above for above in self._tree.ancestors(node) if isinstance(above, cst.If) and is_main_guard(above.test)),
@@ -121,7 +121,10 @@ class Purposes(ForestFact):
             for item in self._tree.classes
             if self._tree.within(item, root)
         )
-        return defines and not any(map(is_step, self._tree.calls_in(root)))
+        return defines and not any(map(self._is_of_script, self._tree.calls_in(root)))
+
+    def _is_of_script(self, call: cst.Call) -> bool:
+        return is_step(call) or _parses_arguments(call) or self._forest.name_of(call.func) == "torch.load"
 
     def _is_repeated(self, node: cst.CSTNode) -> bool:
         """Whether a loop or a comprehension of the function around ``node`` repeats it, or a lambda may."""
