@@ -155,10 +155,9 @@ class Inference:
         if module.fact(GradModes).is_turned_on(call):
             return None
         run = module.fact(Dispatch).run(call)
-        if any(map(module.fact(Gradients).trains, run)):
-            return None  # it computes gradients itself, as MAML does
-        if run and all(map(module.fact(Networks).runs_without_gradients, run)):
-            return None  # it switches gradients off itself, as a filter may do
+        is_off = bool(run) and all(map(module.fact(Networks).runs_without_gradients, run))
+        if is_off or any(map(module.fact(Gradients).trains, run)):
+            return None  # it switches gradients off itself, as a filter may do, or needs them, as MAML does
         model = self._indirect.get(call) or module.fact(Networks).network_of(call)
         phases = self._evaluating_phases(call, function)
         if phases and function is not None:
