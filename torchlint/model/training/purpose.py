@@ -83,8 +83,7 @@ class Purposes(ForestFact):
         root = self._tree.roots[self._forest.file_index(offset)]
         known = self._dead_spans.get(root)
         if known is None:
-            dead = map(self._forest.span, self.dead_functions(root))
-            known = self._dead_spans[root] = list(dead)
+            known = self._dead_spans[root] = list(map(self._forest.span, self.dead_functions(root)))
         return any(start <= offset < end for start, end in known) or self._forest.fact(Failures).has(offset)
 
     def runs_once(self, node: cst.CSTNode) -> bool:
