@@ -10,8 +10,9 @@ from conftest import RunTorchlint
 from whole_program import DATA, ENGINE, MAIN, codes, found, write
 
 import torchlint
-from torchlint import check_paths
+from torchlint import check_paths, check_text
 from torchlint.engine.checker import context_digest
+from torchlint.project import store
 from torchlint.project.context import context_around, forget
 from torchlint.source.source import Source
 
@@ -468,3 +469,13 @@ def test_what_a_file_is_analysed_with_does_not_depend_on_the_selection(order: li
         }
 
     assert contexts([]) == contexts(["TL102"]) == contexts(["TL804"]) == contexts(["ALL"])
+
+
+def test_a_file_that_is_too_large_to_be_followed_is_analysed_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = f"import torch\n\ntorch.backends.cudnn.deterministic = True\n{ENGINE}"
+    folder = write(tmp_path, engine=script, main="import engine\n\nengine.train_one_epoch()\n")
+    alone = [d.code for d in check_text(script)]
+    monkeypatch.setattr(store, "MAX_BYTES", len(script) - 1)
+    assert alone and codes(folder / "engine.py") == alone

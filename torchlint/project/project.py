@@ -226,8 +226,11 @@ class Project:
         return self._entries[file].exported
 
     def is_in_program(self, file: str) -> bool:
-        """Whether a script imports a file, directly or not, or the file is one; it is given relative to the root."""
-        return bool(self._graph.programs(file))
+        """Whether a script imports a file, directly or not, or the file is one; it is given relative to the root.
+
+        A file that is too large to be followed belongs to no program.
+        """
+        return self.text_of(file) is not None and bool(self._graph.programs(file))
 
     def companions(self, file: str) -> tuple[str, ...]:
         """The files of just the same programs as a file, and itself, sorted; all relative to the root."""

@@ -179,7 +179,8 @@ class StepPlaces(ForestFact):
             return self._module.fact(Outputs).first_run(loop.node.body) is not None
         calls = self._module.tree.calls_in(loop.node.body)
         return any(
-            self._module.fact(Outputs).runs(call) and self._module.fact(Loops).around(call)[0] is loop for call in calls
+            self._module.fact(Outputs).runs(call) and loop in self._module.fact(Loops).around(call)[:1]
+            for call in calls
         )
 
     # -- what is repeated, under conditions or not
