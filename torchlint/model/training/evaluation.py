@@ -59,8 +59,11 @@ class Evaluation(ForestFact):
         return self._evaluated_by_callers(function, model, depth)
 
     def _is_permanent(self, switch: ModeSwitch, text: str, function: cst.FunctionDef) -> bool:
-        """Whether ``switch``, made by the constructor or at module level, is never undone."""
-        if not same_object(switch.target, text):
+        """Whether ``switch``, made by the constructor or at module level, is never undone.
+
+        After ``self.eval()``, the ``train()`` of a network that contains this one undoes it.
+        """
+        if switch.target == "self" or not same_object(switch.target, text):
             return False
         home = self._tree.function_of(switch.call)
         if text.startswith("self."):
