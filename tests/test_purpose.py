@@ -53,6 +53,7 @@ def test_a_test_library_makes_a_test() -> None:
     [
         "import os, pytest\n",
         "import os as system, torch.testing\n",
+        "from numpy.testing import assert_allclose\n",
         "import os, unittest\nclass Step(unittest.TestCase): ...\n",
         "import unittest as ut\nclass Step(ut.TestCase): ...\n",
         "import unittest.mock\nmodel = unittest.mock.MagicMock()\n",
@@ -271,3 +272,28 @@ def test_code_that_ends_in_an_error_is_dead() -> None:
         if call.args and module.fact(Purposes).is_dead_at(module.span(call)[0])
     }
     assert dead == {"1", "2", "print(2)", "3", "6", "print(6)"}
+
+
+def test_a_private_method_of_a_package_that_only_a_constructor_calls_runs_once() -> None:
+    code = """\
+import torch
+
+class Trainer:
+    def __init__(self):
+        self._prepare()
+        self.prepare()
+        self._reset()
+
+    def _prepare(self):
+        self.weights = torch.zeros(1).cuda()
+
+    def prepare(self):
+        self.weights = torch.zeros(2).cuda()
+
+    def _reset(self):
+        self.weights = torch.zeros(3).cuda()
+
+    def train(self):
+        self._reset()
+"""
+    assert purposes(code, in_package=True) == {1: Purpose.ONCE, 2: Purpose.WORK, 3: Purpose.WORK}

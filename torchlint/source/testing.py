@@ -14,7 +14,7 @@ _TESTS = re.compile(r"(^|/)tests/|(^|/)conftest\.py$")
 #: Libraries that only tests import. Editors import `unittest` by accident: it counts if it is used.
 _LIBRARIES = re.compile(
     r"^[ \t]*(?:from[ \t]+|import[ \t]+(?:[\w.]+(?:[ \t]+as[ \t]+\w+)?[ \t]*,[ \t]*)*)"
-    r"(?:pytest|parameterized|torch\.testing|absl\.testing|accelerate\.test_utils)\b",
+    r"(?:pytest|parameterized|torch\.testing|numpy\.testing|absl\.testing|accelerate\.test_utils)\b",
     re.MULTILINE,
 )
 _IMPORT = re.compile(

@@ -13,6 +13,8 @@ from torchlint.model.syntax.parameters import parameters_of
 
 #: So few items are a demonstration.
 _HANDFUL = 16
+#: What the items of a list in memory are, if they cost nothing more. Texts may still be read as names of files.
+_ITEMS = (Kind.NUMBER, Kind.TENSOR, Kind.ARRAY, Kind.SEQUENCE)
 #: Methods that convert or copy an item that is already there.
 _CONVERSIONS = frozenset(
     "to long float int bool half double type clone copy item tolist numpy astype size dim view squeeze unsqueeze "
@@ -69,7 +71,7 @@ class Memory(ForestFact):
         value = self._module.value(dataset)
         if value.kind in (Kind.TENSOR, Kind.ARRAY) or value.elements:
             return True
-        if value.kind is Kind.SEQUENCE and value.each is not None and value.each.kind in (Kind.NUMBER, Kind.TENSOR):
+        if value.kind is Kind.SEQUENCE and value.each is not None and value.each.kind in _ITEMS:
             return True
         if value.name in knowledge.IN_MEMORY_DATASETS or self._is_loaded_whole(dataset):
             return True

@@ -148,12 +148,15 @@ class Purposes(ForestFact):
         return known
 
     def _is_seen_whole(self, function: cst.FunctionDef) -> bool:
-        """Whether all calls of ``function`` are known: of one of a script, or of a method outside of packages."""
+        """Whether all calls of ``function`` are known: of one of a script, or of a method.
+
+        In a package, other files may call the methods whose names do not begin with an underscore.
+        """
         root = self._tree.root_of(function)
         if self._tree.class_of(function) is None:
             return self._is_script(root)
         file = self._forest.file_of_root[root]
-        return file.whole and not file.in_package and not function.decorators
+        return file.whole and not function.decorators and (not file.in_package or function.name.value.startswith("_"))
 
     def _is_script(self, root: cst.CSTNode) -> bool:
         """Whether a file is there to be run, and is known as a whole: it has a main guard, and is in no package.
