@@ -19,6 +19,8 @@ from torchlint.model.training.step_places import StepPlaces
 _ASKING = (cst.Is, cst.NotIn, cst.Equal)
 #: Decorators of functions whose result is kept.
 _CACHING = re.compile(r"cache|memo|once", re.IGNORECASE)
+#: Functions that export a network.
+_EXPORTS = frozenset({"torch.jit.trace", "torch.onnx.export", "torch.export.export"})
 #: Functions that make inputs with which a network is exported.
 _EXAMPLES = re.compile(r"(example|dummy)_?inputs?|input_?examples?", re.IGNORECASE)
 
@@ -39,12 +41,18 @@ def keeps_result(module: Module, function: cst.FunctionDef) -> bool:
 
 
 def is_once(module: Module, call: cst.Call) -> bool:
-    """Whether the function of ``call``, which is not a constructor, runs once, or makes inputs for an export."""
+    """Whether the function of ``call``, which is not a constructor, runs once, or exports a network or makes inputs
+    for an export.
+    """
     function = module.function_of(call)
     purposes = module.fact(Purposes)
     if function is None or purposes.is_constructor(function):
         return False
-    return purposes.runs_once(call) or _EXAMPLES.search(function.name.value) is not None
+    return (
+        purposes.runs_once(call)
+        or _EXAMPLES.search(function.name.value) is not None
+        or any(module.name_of(inner.func) in _EXPORTS for inner in module.tree.calls_in(function.body))
+    )
 
 
 def is_of_step(module: Module, constructor: cst.FunctionDef) -> bool:
@@ -83,14 +91,18 @@ def _missing(module: Module, test: cst.BaseExpression) -> Iterator[object]:
 
 
 def _is_reset(module: Module, stored: set[object]) -> bool:
-    """Whether code other than a constructor sets one of these attributes though it exists: the state of a sequence."""
+    """Whether code other than a constructor sets one of these attributes though it exists: the state of a sequence.
+
+    A value that is made of the attribute itself, such as a permutation of a queue, does not count.
+    """
     attributes = module.fact(Stores).attributes
     return any(
         (function := module.function_of(statement)) is not None
         and not module.fact(Purposes).is_constructor(function)
         and not _is_asked_for(module, {name}, statement, function)
+        and name not in map(_name, module.tree.nodes_in(value))
         for name in stored
-        for _, _, statement in attributes.get(str(name), ())
+        for _, value, statement in attributes.get(str(name), ())
     )
 
 

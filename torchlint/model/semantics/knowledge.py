@@ -148,6 +148,9 @@ MODULE_BASES = frozenset(
         "pytorch_lightning.LightningModule",
         "transformers.PreTrainedModel",
         "diffusers.ModelMixin",
+        "mmcv.runner.BaseModule",
+        "mmengine.model.BaseModel",
+        "mmengine.model.BaseModule",
     }
 )
 LIGHTNING_MODULES = frozenset({"pytorch_lightning.LightningModule", "pytorch_lightning.LightningDataModule"})
