@@ -258,8 +258,13 @@ class Epochs:
                 bound = [item.value for item in self._module.names.bindings(part) if item.value is not None]
                 taken += [self._innermost(item, loader) for item in bound if isinstance(item, cst.BaseExpression)]
         targets = {node.value for node in self._tree.nodes_in(loop.target) if isinstance(node, cst.Name)}
-        names = [node.value for part in taken for node in self._tree.nodes_in(part) if isinstance(node, cst.Name)]
-        return not targets.isdisjoint(names)
+        names = [node for part in taken for node in self._tree.nodes_in(part) if isinstance(node, cst.Name)]
+        return any(node.value in targets and not self._is_of_comprehension(node) for node in names)
+
+    def _is_of_comprehension(self, node: cst.Name) -> bool:
+        """Whether a name is a variable of a comprehension, which is another one than that of a loop."""
+        home = self._module.names.home_of(node)
+        return home is not None and isinstance(home.node, COMPREHENSIONS)
 
     def _innermost(self, node: cst.BaseExpression, loader: Call) -> cst.BaseExpression:
         """``loader`` of ``enumerate(tqdm(loader, desc=f"epoch {epoch}"))``."""

@@ -313,7 +313,7 @@ class HostReads:
             part
             for call in self._tree.calls
             if is_backward(call) and isinstance(call.func, cst.Attribute)
-            for root in (call.func.value, *(item.value for item in call.args[:1]))
+            for root in (call.func.value, *(item.value for item in call.args[:1] if item.keyword is None))
             for part in self._added(root)
         ]
 
