@@ -46,6 +46,8 @@ def call_named(module: Module, text: str) -> cst.Call:
         ("from torch.utils.data import DataLoader as Loader", "Loader"),
         ("from torch.utils.data.dataloader import DataLoader", "DataLoader"),
         ("from torch.utils.data import *", "DataLoader"),
+        ("from torch_geometric import loader", "loader.DataLoader"),
+        ("import monai", "monai.data.DataLoader"),
         ("import torch\nmake = torch.utils.data.DataLoader", "make"),
         ("try:\n    from torch.utils.data import DataLoader\nexcept ImportError:\n    DataLoader = None", "DataLoader"),
     ],
@@ -58,7 +60,7 @@ def test_a_name_is_found_through_every_form_of_import(imports: str, used: str) -
 @pytest.mark.parametrize(
     "text",
     [
-        "from torch_geometric.loader import DataLoader\nDataLoader\n",
+        "from mxnet.gluon.data import DataLoader\nDataLoader\n",
         "from .data import DataLoader\nDataLoader\n",
         "class DataLoader: ...\nDataLoader\n",
         "from torch.utils.data import DataLoader\nDataLoader = wrap(DataLoader)\nDataLoader\n",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from functools import cached_property
 
 import libcst as cst
@@ -105,7 +106,7 @@ class Epochs:
             if self._is_passed_on(call):
                 given += [item.value for item in call.args]
             values = [self._module.value(node) for node in given]
-            for loader in {loader for value in values if value.kind is Kind.LOADER for loader in value.origins}:
+            for loader in {loader for value in values for loader in self._latest(value, call)}:
                 found.setdefault(loader, []).append(call)
         for function in self._tree.functions:
             for item in self._module.definitions.delegated(function):
@@ -113,6 +114,12 @@ class Epochs:
                 for loader in value.origins if value.kind is Kind.LOADER else ():
                     found.setdefault(loader, []).append(item)
         return found
+
+    def _latest(self, value: Value, call: cst.Call) -> Collection[cst.CSTNode]:
+        """The loaders that ``call`` may get: those that its function creates hide others of the same attribute."""
+        loaders = value.origins if value.kind is Kind.LOADER else frozenset()
+        function = self._module.function_of(call)
+        return [item for item in loaders if self._module.function_of(item) is function] or loaders
 
     def _iterates_over(self, node: cst.CSTNode, loader: Call) -> bool:
         """Whether a loop or comprehension iterates over the loader, and not over the contents of a batch."""
@@ -258,8 +265,13 @@ class Epochs:
                 bound = [item.value for item in self._module.names.bindings(part) if item.value is not None]
                 taken += [self._innermost(item, loader) for item in bound if isinstance(item, cst.BaseExpression)]
         targets = {node.value for node in self._tree.nodes_in(loop.target) if isinstance(node, cst.Name)}
-        names = [node.value for part in taken for node in self._tree.nodes_in(part) if isinstance(node, cst.Name)]
-        return not targets.isdisjoint(names)
+        names = [node for part in taken for node in self._tree.nodes_in(part) if isinstance(node, cst.Name)]
+        return any(node.value in targets and not self._is_of_comprehension(node) for node in names)
+
+    def _is_of_comprehension(self, node: cst.Name) -> bool:
+        """Whether a name is a variable of a comprehension, which is another one than that of a loop."""
+        home = self._module.names.home_of(node)
+        return home is not None and isinstance(home.node, COMPREHENSIONS)
 
     def _innermost(self, node: cst.BaseExpression, loader: Call) -> cst.BaseExpression:
         """``loader`` of ``enumerate(tqdm(loader, desc=f"epoch {epoch}"))``."""

@@ -167,7 +167,7 @@ class Singles:
         if not looped:
             reached = self._module.values.reaching.of(node)
             made = [item.value for item in reached if item.kind == "assign" and not item.path]
-            first_made = [value for value in made if not self._is_resampled(value, node.value)]
+            first_made = [value for value in made if not self._is_resampled(value, node.value)] or made
             if len(first_made) == 1 and len(made) == len(reached):
                 return self._rows(first_made[0], depth - 1)
             return None

@@ -36,7 +36,8 @@ _PURE = re.compile(
     r"math\.\w+|builtins\.(float|int|bool|complex|abs|min|max|round|list|tuple|sorted|range|len|sum)|"
     r"numpy\.(array|asarray|float32|float64|sqrt|log|exp|prod|cos|sin)|torch\.(finfo|iinfo)"
 )
-_NUMBERS = re.compile(r"(math|numpy)\.(pi|e|inf|nan|tau)")
+#: Numbers, and lists of them, of libraries: `math.pi`, `timm.data.constants.IMAGENET_DEFAULT_MEAN`.
+_NUMBERS = re.compile(r"(math|numpy)\.(pi|e|inf|nan|tau)|\w+(\.\w+)*\.[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
 #: Words of a test that is true once, seldom, or where the speed does not matter.
 _RARE = re.compile(
     r"onnx|export|tracing|scripting|cache|first|initiali[sz]ed|debug|verbose|empty|\.shape\b|\.size\(|numel",
@@ -188,7 +189,7 @@ class ConstantUploads:
         return isinstance(node, cst.SimpleString)
 
     def _is_constant_name(self, node: cst.Name, depth: int) -> bool:
-        if node.value in ("True", "False"):
+        if node.value in ("True", "False") or _NUMBERS.fullmatch(self._module.name_of(node) or ""):
             return True
         reached = self._module.values.reaching.of(node)
         if len(reached) != 1 or reached[0].kind != "assign" or reached[0].path or reached[0].value is None:

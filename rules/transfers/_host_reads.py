@@ -237,7 +237,7 @@ class HostReads:
         return self.is_tensor_of_step(tensor)
 
     def is_tensor_of_step(self, node: cst.CSTNode) -> bool:
-        """Whether ``node`` is computed on the device from an output of a network or from a loss."""
+        """Whether ``node`` is computed on the device from an output of a network, a loss or a moved batch."""
         return self._module.fact(DataFlow).comes_from(
             node,
             self._is_source,
@@ -280,6 +280,8 @@ class HostReads:
             if self._module.fact(Outputs).runs(part):
                 return True
             value = self._module.value(part)
+            if value.role is Role.BATCH:
+                return value.kind is Kind.TENSOR and value.device is Device.CUDA  # a part that was moved
             return (
                 value.kind is Kind.TENSOR and value.role in (Role.OUTPUT, Role.LOSS) and value.device is not Device.CPU
             )
@@ -313,7 +315,7 @@ class HostReads:
             part
             for call in self._tree.calls
             if is_backward(call) and isinstance(call.func, cst.Attribute)
-            for root in (call.func.value, *(item.value for item in call.args[:1]))
+            for root in (call.func.value, *(item.value for item in call.args[:1] if item.keyword is None))
             for part in self._added(root)
         ]
 

@@ -78,10 +78,18 @@ class Memory(ForestFact):
         if isinstance(value.definition, cst.ClassDef) and value.kind is not Kind.CLASS:
             method = self._module.definitions.method(value.definition, "__getitem__")
             if method is None:
-                return False
+                return self._keeps_graphs(value.definition)
             made = self._module.fact(Datasets).constructions(dataset)
             return self._only_indexes(method, value.definition, made) or self._is_handful(value.definition)
-        return False
+        # most datasets of PyG are in memory: an unknown dataset of a program that uses it may be
+        return self._module.imports("torch_geometric")
+
+    def _keeps_graphs(self, definition: cst.ClassDef) -> bool:
+        """Whether a class is one of the datasets of PyG that are in memory, which most of them are."""
+        return any(
+            name.startswith("torch_geometric.datasets.") or name.endswith("InMemoryDataset")
+            for name in self._module.definitions.base_names(definition)
+        )
 
     def _is_loaded_whole(self, dataset: cst.BaseExpression | None) -> bool:
         """Whether the dataset is the content of one file: ``torch.load("items.pt")``."""

@@ -75,6 +75,13 @@ CANONICAL = {
     "lightning.Fabric": "lightning.fabric.Fabric",
     "pytorch_lightning.core.lightning.LightningModule": "pytorch_lightning.LightningModule",
     "pytorch_lightning.core.LightningModule": "pytorch_lightning.LightningModule",
+    # loaders of libraries that pass their keyword arguments on to torch's
+    "torch_geometric.data.DataLoader": "torch.utils.data.DataLoader",
+    "torch_geometric.data.dataloader.DataLoader": "torch.utils.data.DataLoader",
+    "torch_geometric.loader.DataLoader": "torch.utils.data.DataLoader",
+    "torch_geometric.loader.dataloader.DataLoader": "torch.utils.data.DataLoader",
+    "monai.data.DataLoader": "torch.utils.data.DataLoader",
+    "monai.data.dataloader.DataLoader": "torch.utils.data.DataLoader",
 }
 
 #: What ``from <module> import *`` brings that rules ask about.

@@ -35,6 +35,8 @@ class LibraryCalls:
             return self._builtin(node, name[9:], first)
         if name in knowledge.ITERATION_WRAPPERS:
             return self._values.of(first) if first is not None else self._values.of(keyword(node, "iterable"))
+        if name == "itertools.chain.from_iterable":
+            return iterated(self._values.of(first))
         if name in knowledge.WRAPPERS:
             inner = self._values.of(first if first is not None else keyword(node, "model", "module"))
             if name == "torch.compile":

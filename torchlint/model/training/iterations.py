@@ -19,8 +19,8 @@ from torchlint.model.training.loops import Loops, is_backward
 
 #: Names in a condition that is true at some steps only, or that is enabled for inspection.
 _RARE = re.compile(
-    r"verbose|debug|display|print|\blog\b|log_(freq|every|interval|now|step)|should|do_log|is_log|(^|_)rank$|"
-    r"main_process|is_master|master_process|is_main|is_rank|local_rank|"
+    r"verbose|debug|display|print|statistic|diagnostic|\blog\b|log_(freq|every|interval|now|step)|should|do_log|is_log|"
+    r"(^|_)rank$|main_process|is_master|master_process|is_main|is_rank|local_rank|"
     r"(^|_)(step|steps|iter|iters|iteration|epoch|epochs|idx|count|counter|batch_idx)$|^(i|it|n|k|t|j)$",
     re.IGNORECASE,
 )
@@ -112,10 +112,16 @@ class Iterations(ForestFact):
             ):
                 continue  # `i % 2`: every second iteration counts like every iteration
             if _RARE.search(node.value if isinstance(node, cst.Name) else node.attr.value):
+                if isinstance(node, cst.Name) and self._is_library(node):
+                    continue
                 return True
             if isinstance(node, cst.Name) and node.value in varying and not self._checks_type(node):
                 return True
         return False
+
+    def _is_library(self, name: cst.Name) -> bool:
+        """``t`` of ``isinstance(x, t.Tensor)`` after ``import torch as t``."""
+        return isinstance(self._tree.parent(name), cst.Attribute) and self._module.name_of(name) is not None
 
     def _trains_or_asks_for_process(self, branch: cst.If | cst.IfExp, part: cst.CSTNode, step: cst.CSTNode) -> bool:
         """Whether ``part`` of ``branch`` runs a backward pass, or the condition depends only on the process."""
