@@ -127,8 +127,10 @@ class Singles:
         )
 
     def _takes_row(self, node: cst.Subscript) -> bool:
-        """``xs[i]``, ``xs[:, i]``, ``xs[i : i + 1]``; not many rows, and not a part of an image."""
-        return self._takes_one(node) or any(isinstance(item.slice, cst.Index) for item in node.slice)
+        """``xs[i]``, ``xs[i : i + 1]``, a window ``xs[top:bottom, left:right]``; not ``xs[:n]``, ``xs[:, :height]``."""
+        parts = [item.slice for item in node.slice]
+        begins = [part.lower is not None for part in parts if isinstance(part, cst.Slice)]
+        return self._takes_one(node) or len(begins) < len(parts) or (len(parts) > 1 and any(begins))
 
     def _only_element(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         if isinstance(node, (cst.List, cst.Tuple)) and len(node.elements) == 1:

@@ -15,7 +15,7 @@ from torchlint.model.module import Module
 from torchlint.model.numerics.precision import Precision
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.dispatch import Dispatch
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.dotted import called_name, dotted_name
 from torchlint.model.training.constructors import Constructors
 from torchlint.model.training.evaluation import Evaluation
 from torchlint.model.training.exclusions import Exclusions
@@ -258,7 +258,8 @@ class Inference:
 
     def _quoted(self, evaluated: cst.CSTNode) -> str:
         code = self._module.code(evaluated)
-        return f"`{code}`" if len(code) <= 40 and code.isprintable() else "`eval()`"
+        name = called_name(evaluated) if isinstance(evaluated, cst.Call) else "eval"
+        return f"`{code}`" if len(code) <= 40 and code.isprintable() else f"`{name}()`"
 
     def _recorded_statement(
         self, call: cst.Call, model: cst.BaseExpression, evaluated: cst.CSTNode | None
