@@ -138,6 +138,8 @@ class Evaluation(ForestFact):
         return None
 
     def _is_given_in_evaluation(self, call: cst.Call) -> bool:
-        """Whether a library makes a network in evaluation mode: ``AutoModel.from_pretrained(name)``."""
+        """Whether a library makes a network in evaluation mode: ``AutoModel.from_pretrained(name)``; no pipeline."""
         value = self._values.of(call)
-        return value.kind is Kind.MODULE and value.name.startswith(knowledge.EVAL_BY_DEFAULT_PACKAGES)
+        package, _, name = value.name.removesuffix(".from_pretrained").rpartition(".")
+        is_network = value.kind is Kind.MODULE and not name.startswith(("TF", "Flax")) and "Pipeline" not in name
+        return is_network and f"{package}.".startswith(knowledge.EVAL_BY_DEFAULT_PACKAGES)
