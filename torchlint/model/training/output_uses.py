@@ -146,9 +146,17 @@ class OutputUses:
         return function is None or self.is_consumed(call, function, depth)
 
     def converts_without_detach(self, call: cst.Call, function: cst.FunctionDef) -> bool:
-        """Whether the output becomes an array without ``detach()``: that raises, unless gradients are off already."""
+        """Whether the output becomes an array without ``detach()``: that raises, unless gradients are off already.
+
+        The labels of a detector of torchvision are integers, which have none.
+        """
         for other in self._module.methods("numpy"):
             if isinstance(other.func, cst.Attribute) and self._module.tree.within(other, function):
                 if self._module.fact(Outputs).carries(other.func.value, {call}, GRADIENTLESS):
-                    return True
+                    if not any(map(_is_labels, self._module.tree.inside(other.func.value, cst.SimpleString))):
+                        return True
         return False
+
+
+def _is_labels(key: cst.SimpleString) -> bool:
+    return key.evaluated_value == "labels"
