@@ -129,6 +129,16 @@ def test_precision_that_another_file_chooses_counts(tmp_path: Path) -> None:
     assert "TL301" not in codes(folder / "engine.py")
 
 
+@pytest.mark.parametrize(("use", "expected"), [("", True), ("    amp.init(settings)\n", False)])
+def test_an_option_for_mixed_precision_in_another_file_counts_if_something_uses_it(
+    tmp_path: Path, use: str, expected: bool
+) -> None:
+    main = MAIN.format(data="data", engine="engine")
+    option = main.replace("    model =", f"    settings.amp_opt_level = 'O1'\n{use}    model =")
+    folder = write(tmp_path, data=DATA, engine=ENGINE, main=option)
+    assert ("TL301" in codes(folder / "engine.py")) is expected
+
+
 def test_a_format_of_sent_gradients_in_another_file_is_no_precision(tmp_path: Path) -> None:
     main = MAIN.format(data="data", engine="engine")
     sent = main.replace("import torch\n", "import horovod.torch as hvd\nimport torch\n").replace(

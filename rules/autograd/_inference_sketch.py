@@ -49,11 +49,11 @@ def _may_run(sketch: Sketch, call: ast.Call, statement: ast.stmt) -> bool:
         return False
     if _may_be_network(sketch, func, statement):
         return True
-    return (
-        isinstance(func, ast.Attribute)
-        and (func.attr == "forward" or may_run_network(func.attr))
-        and _may_be_network(sketch, func.value, statement)
-    )
+    if not isinstance(func, ast.Attribute):
+        return False
+    runs = func.attr == "forward" or may_run_network(func.attr)
+    is_of_file = any(map(_is_definition, sketch.all_bindings(func.attr)))  # maybe a method of a network
+    return (runs or is_of_file) and _may_be_network(sketch, func.value, statement)
 
 
 def _may_be_network(sketch: Sketch, node: ast.expr, statement: ast.stmt) -> bool:

@@ -27,9 +27,9 @@ class MissingEval(Rule):
     Flags inference on a network that this file creates, if nothing in the file may have called `eval()` on it.
     Inference is code without gradients, or a function or loop that only evaluates.
 
-    Not flagged are networks whose layers are all seen to be independent of the mode, also if `self.training` selects
-    which of their outputs are returned. Neither is a forward pass that runs repeatedly on the same input and collects
-    its outputs (Monte Carlo dropout).
+    Not flagged are networks whose layers are all seen to be independent of the mode (dropout with a rate of 0 is), also
+    if `self.training` selects which of their outputs are returned. Neither is a forward pass that runs repeatedly on
+    the same input and collects its outputs (Monte Carlo dropout).
 
     ## Why it is slow
     In training mode, dropout draws random numbers, batch norm computes and stores statistics of each batch, and

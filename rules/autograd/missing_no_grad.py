@@ -26,7 +26,7 @@ class MissingNoGrad(Rule):
     ## What it does
     Flags the first forward pass of inference code that records gradients. Inference means that
 
-    - the network is in evaluation mode there, or
+    - the network is in evaluation mode there (networks of transformers and diffusers are after `from_pretrained`), or
     - a function or loop only evaluates, or
     - the output is only read after it is detached, or
     - a script loads weights, trains nothing and detaches the output.

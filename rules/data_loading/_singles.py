@@ -126,12 +126,11 @@ class Singles:
             and self._module.code(part.upper.right) == "1"
         )
 
-    def _takes_several(self, node: cst.Subscript) -> bool:
-        """``xs[i * size : (i + 1) * size]``: many rows."""
-        part = node.slice[0].slice
-        if len(node.slice) > 1 or not isinstance(part, cst.Slice) or self._takes_one(node):
-            return False
-        return part.lower is not None or part.upper is not None
+    def _takes_row(self, node: cst.Subscript) -> bool:
+        """``xs[i]``, ``xs[i : i + 1]``, a window ``xs[top:bottom, left:right]``; not ``xs[:n]``, ``xs[:, :height]``."""
+        parts = [item.slice for item in node.slice]
+        begins = [part.lower is not None for part in parts if isinstance(part, cst.Slice)]
+        return self._takes_one(node) or len(begins) < len(parts) or (len(parts) > 1 and any(begins))
 
     def _only_element(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         if isinstance(node, (cst.List, cst.Tuple)) and len(node.elements) == 1:
@@ -153,7 +152,7 @@ class Singles:
         while isinstance(node, (cst.Call, cst.Subscript)):
             if isinstance(node, cst.Subscript):
                 if not self._adds_axis(node):
-                    return None if self._takes_several(node) else node.value
+                    return node.value if self._takes_row(node) else None
                 node = node.value
             elif isinstance(node.func, cst.Attribute) and self._module.name_of(node.func) is None:
                 node = node.func.value

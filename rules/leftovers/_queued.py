@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import TypeAlias
 
 import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.tensor_forms import TensorForms, compared
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import last_name
-from torchlint.model.training.loops import is_backward
+from torchlint.model.training.loops import Loops, is_backward
 from torchlint.model.training.networks import Networks
 
 from ._clocks import CLOCKS
@@ -42,6 +44,10 @@ _DEPTH = 3
 _HOLDING_DEPTH = 6
 
 
+#: What may have an effect on the queue.
+Effective: TypeAlias = "cst.Call | cst.Comparison"
+
+
 class Work(Enum):
     """The effect on the queue."""
 
@@ -58,26 +64,47 @@ class Queued:
         self._module = module
         self._known: dict[cst.FunctionDef, list[Work]] = {}
 
-    def by(self, call: cst.Call) -> list[Work]:
-        """The effects of ``call`` itself, without its arguments, in order."""
-        return self._by(call, _DEPTH)
+    def by(self, node: Effective) -> list[Work]:
+        """The effects of a call itself, without its arguments, or of a test of a tensor, in order."""
+        return self._by(node, _DEPTH)
 
-    def in_order(self, calls: list[cst.Call]) -> list[cst.Call]:
-        """``calls`` in the order in which they run: arguments first."""
+    def in_order(self, calls: list[cst.Call], around: cst.CSTNode) -> list[Effective]:
+        """``calls``, and the tests of tensors next to them in ``around``, in the order in which they run.
+
+        Arguments come first.
+        """
         tree = self._module.tree
-        return sorted(calls, key=lambda call: (tree.last(call), -tree.index(call)))
+        nodes: list[Effective] = [*calls]
+        if calls:
+            first, last = min(map(tree.index, calls)), max(map(tree.last, calls))
+            nodes += (test for test in self._tests_in(around) if first < tree.index(test) < last)
+        return sorted(nodes, key=lambda node: (tree.last(node), -tree.index(node)))
 
-    def periodic_condition(self, call: cst.Call, outer: cst.CSTNode) -> cst.If | None:
-        """The condition such as ``step % 20 == 0`` inside of ``outer`` that guards ``call``."""
-        for above, child in climb(self._module.tree, call, outer):
+    def _tests_in(self, around: cst.CSTNode) -> list[cst.Comparison]:
+        """The comparisons in conditions that read a tensor: ``if label != -1:``."""
+        tree, forms = self._module.tree, self._module.fact(TensorForms)
+        return [
+            part
+            for part in tree.inside(around, cst.Comparison)
+            if self._is_asked(part) and any(forms.is_tensor(side, self._is_tensor) for side in compared(part))
+        ]
+
+    def _is_tensor(self, name: cst.Name) -> bool:
+        return self._module.value(name).kind is Kind.TENSOR
+
+    def periodic_condition(self, node: Effective, outer: cst.CSTNode) -> cst.If | None:
+        """The condition such as ``step % 20 == 0`` inside of ``outer`` that guards ``node``."""
+        for above, child in climb(self._module.tree, node, outer):
             if isinstance(above, cst.If) and child is above.body and isinstance(above.test, cst.Comparison):
                 left = above.test.left
                 if isinstance(left, cst.BinaryOperation) and isinstance(left.operator, cst.Modulo):
                     return above
         return None
 
-    def _by(self, call: cst.Call, depth: int) -> list[Work]:
+    def _by(self, call: Effective, depth: int) -> list[Work]:
         module = self._module
+        if isinstance(call, cst.Comparison):
+            return [Work.WAITS]
         if is_backward(call):
             return [Work.RUNS]
         if module.fact(Networks).runs_network(call):
@@ -151,9 +178,9 @@ class Queued:
             return self._module.name_of(node.func) == "builtins.len" or last_name(node.func) in ("size", "dim", "numel")
         return isinstance(node, cst.Attribute) and node.attr.value == "shape"
 
-    def _is_asked(self, call: cst.Call) -> bool:
-        """Whether a condition needs the result of ``call``: the CPU must read it."""
-        for above, child in climb(self._module.tree, call):
+    def _is_asked(self, node: Effective) -> bool:
+        """Whether a condition needs the result of ``node``: the CPU must read it."""
+        for above, child in climb(self._module.tree, node):
             if isinstance(above, (cst.If, cst.While, cst.IfExp, cst.Assert)):
                 return child is above.test
             if isinstance(above, cst.BaseSmallStatement):
@@ -164,9 +191,15 @@ class Queued:
         known = self._known.get(function)
         if known is None:
             self._known[function] = [Work.UNKNOWN]  # it may call itself
-            inside = self._module.tree.calls_in(function.body)
-            calls = self.in_order([call for call in inside if self.periodic_condition(call, function) is None])
-            known = [work for call in calls for work in self._by(call, depth)]
+            known = []
+            waits_in_loop = False
+            for node in self.in_order(self._module.tree.calls_in(function.body), function):
+                works = self._by(node, depth) if self.periodic_condition(node, function) is None else []
+                known += works
+                if self._module.fact(Loops).around(node) and not {Work.WAITS, Work.UNKNOWN}.isdisjoint(works):
+                    waits_in_loop = True
+            if waits_in_loop:  # of many rounds, only the work of the last one may not be finished
+                known.append(Work.UNKNOWN)
             if function.asynchronous or self._module.definitions.yields(function):
                 known = [Work.UNKNOWN]
             self._known[function] = known

@@ -41,7 +41,7 @@ class Timing:
             begin: tuple[Start, int] | None = None
             start = self._start_of(end)
             begin = (start, tree.last(start.node)) if start is not None else self._carried(end)
-            network = self._network_in(begin[1], end.node) if begin is not None else None
+            network = self._network_in(begin[1], end.node, carried=start is None) if begin is not None else None
             if begin is not None and network is not None:
                 yield Stretch(begin[0].node, end.node, network)
 
@@ -90,31 +90,40 @@ class Timing:
             for call in calls
         )
 
-    def _network_in(self, begin: int, end: cst.CSTNode) -> cst.Call | None:
-        """The first call of a network between the two; None if there is none, or if anything may wait for the GPU."""
+    def _network_in(self, begin: int, end: cst.CSTNode, *, carried: bool) -> cst.Call | None:
+        """The first call between the two whose work nothing behind it may wait for; None if there is none.
+
+        It is one of a network rather than a backward pass. ``carried``: nothing may wait before it either.
+        """
         module, tree = self._module, self._module.tree
         found: cst.Call | None = None
-        done: list[Work] = []
-        for call in self._queued.in_order(tree.calls_between(begin, tree.index(end))):
-            if tree.within(end, call) or tree.exclusive(call, end) or self._is_given_a_time(call):
+        last: Work | None = None
+        around = module.function_of(end) or module.root
+        for node in self._queued.in_order(tree.calls_between(begin, tree.index(end)), around):
+            call = node if isinstance(node, cst.Call) else None
+            if tree.within(end, node) or tree.exclusive(node, end) or (call and self._is_given_a_time(call)):
                 continue
-            if any(loop.kind is LoopKind.HOT and loop.loaders for loop in module.fact(Loops).around(call)[:1]):
-                if not tree.within(end, module.fact(Loops).around(call)[0].node):
-                    return None  # a whole pass over the data, whose end is a small part of it
-            rare = self._queued.periodic_condition(call, module.root)
+            inner = [loop for loop in module.fact(Loops).around(node) if not tree.within(end, loop.node)]
+            if any(loop.kind is LoopKind.HOT and loop.loaders for loop in inner[:1]):
+                return None  # a whole pass over the data, whose end is a small part of it
+            rare = self._queued.periodic_condition(node, module.root)
             if rare is not None and not tree.within(end, rare):
                 continue
-            works = self._queued.by(call)
-            if Work.WAITS in works or Work.UNKNOWN in works:
-                return None
-            done += works
-            if Work.RUNS in works and found is None and not _is_backward(call):
-                found = call
-            if module.fact(Networks).runs_network(call) and (
-                self._answers_on_host(call) or self._moves_later(call, end)
+            for work in self._queued.by(node):
+                if work in (Work.WAITS, Work.UNKNOWN):
+                    if inner or carried:
+                        return None  # of many rounds, only the work of the last one may not be finished
+                    found = None
+                elif call is not None and work is Work.RUNS and (found is None or _is_backward(found)):
+                    found = call
+                last = work
+            if (
+                call is not None
+                and module.fact(Networks).runs_network(call)
+                and (self._answers_on_host(call) or self._moves_later(call, end))
             ):
                 return None
-        return found if done[-1:] == [Work.RUNS] else None
+        return found if last is Work.RUNS else None
 
     def _is_given_a_time(self, call: cst.Call) -> bool:
         """``data_time.update(time.time() - end)``: it only uses a number."""
@@ -127,17 +136,18 @@ class Timing:
         return "Pipeline" in name or self._module.imports("ultralytics")
 
     def _moves_later(self, call: cst.Call, end: cst.CSTNode) -> bool:
-        """Whether the network is still on the CPU: it moves to another device only after the timed code."""
-        first = self._first_moves.get(self._module.code(self._module.fact(Networks).network_of(call)))
+        """Whether the network is still on the CPU: it moves to another device only later in its function."""
+        network = self._module.code(self._module.fact(Networks).network_of(call))
+        first = self._first_moves.get((self._module.function_of(call), network))
         return first is not None and self._module.tree.index(first) > self._module.tree.index(end)
 
     @cached_property
-    def _first_moves(self) -> dict[str, cst.Call]:
-        """By the code of the moved object, the first call that moves it to a device."""
-        found: dict[str, cst.Call] = {}
+    def _first_moves(self) -> dict[tuple[cst.FunctionDef | None, str], cst.Call]:
+        """By function and the code of the moved object, the first call that moves it to a device."""
+        found: dict[tuple[cst.FunctionDef | None, str], cst.Call] = {}
         for move in self._module.methods("cuda", "to"):
             if isinstance(move.func, cst.Attribute):
-                found.setdefault(self._module.code(move.func.value), move)
+                found.setdefault((self._module.function_of(move), self._module.code(move.func.value)), move)
         return found
 
 

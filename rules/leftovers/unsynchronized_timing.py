@@ -15,10 +15,11 @@ class UnsynchronizedTiming(Rule):
     """GPU work is timed without waiting for the GPU.
 
     ## What it does
-    Flags differences of `time.time()`, `time.perf_counter()` and similar clocks around a call of a network, in a file
-    that uses CUDA. Nothing in between may wait for the GPU: no `torch.cuda.synchronize()`, no `.item()`, `.cpu()` or
-    `print`, and no function that may do so out of sight. The clock may also be read by a timer of the project, such as
-    `timer.tic()` and `timer.toc()`. A wait at every n-th step only (`if step % 20 == 0:`) does not count.
+    Flags differences of `time.time()`, `time.perf_counter()` and similar clocks around a call of a network or a
+    backward pass, in a file that uses CUDA. Nothing between that call and the second reading may wait for the GPU: no
+    `torch.cuda.synchronize()`, no `.item()`, `.cpu()` or `print`, no condition that tests a tensor, and no function
+    that may do so out of sight. The clock may also be read by a timer of the project, such as `timer.tic()` and
+    `timer.toc()`. A wait at every n-th step only (`if step % 20 == 0:`) does not count.
 
     A clock may be read at the end of each iteration and subtracted in the next one. This is flagged only if the CPU
     waits for the GPU in between, because that time is then missing from the result.

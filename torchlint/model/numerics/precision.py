@@ -20,6 +20,7 @@ from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.syntax.scopes import COMPREHENSIONS
+from torchlint.model.training.data_flow import DataFlow
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.steps import Steps, TrainingLoop
@@ -182,6 +183,8 @@ class Precision:
             parent = module.tree.parent(attribute)
             if name == "torch.DoubleTensor" and parent in self._sampled:
                 continue
+            if isinstance(parent, cst.Arg) and self._converts_data(module.tree.parent(parent)):
+                continue
             if name in ("torch.float64", "torch.DoubleTensor", "torch.cuda.DoubleTensor"):
                 return True
             if name == "torch.double" and not isinstance(parent, cst.Call):
@@ -204,9 +207,25 @@ class Precision:
         """``model.double()``, or data on its way into a network; a count that is divided is not meant."""
         assert isinstance(call.func, cst.Attribute)
         value = self._module.value(call.func.value)
-        if value.kind is Kind.MODULE:
-            return True
-        return value.role is Role.BATCH and self._module.value(call.func.value).role is not Role.OUTPUT
+        return value.kind is Kind.MODULE or (value.role is Role.BATCH and self._feeds_network(call))
+
+    def _converts_data(self, call: cst.CSTNode | None) -> bool:
+        """``labels.to(torch.float64)``: data that no network of the file is given."""
+        if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+            return False
+        if call.func.attr.value not in ("to", "type") or self._module.name_of(call.func) is not None:
+            return False
+        return self._module.value(call.func.value).kind is not Kind.MODULE and not self._feeds_network(call)
+
+    def _feeds_network(self, made: cst.Call) -> bool:
+        """Whether a network is given a value."""
+        flow, networks = self._module.fact(DataFlow), self._module.fact(Networks)
+        return any(
+            flow.comes_from(item.value, lambda part: part is made, lambda part: False)
+            for call in self._module.tree.calls_in(self._module.tree.function_of(made) or self._module.root)
+            if networks.runs_network(call)
+            for item in call.args
+        )
 
     @cached_property
     def loses_on_probabilities(self) -> bool:

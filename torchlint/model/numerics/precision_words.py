@@ -21,12 +21,17 @@ _WORDS = re.compile(
     r"|fp16|bf16|bfloat16|half_?tensor|deepspeed|fsdp|parallelize"
 )
 #: "amp" is also short for amplitude; and gradients may be compressed on their way between processes only.
-_OTHERS = re.compile(r"amp_to_|_to_amp(_|$)|to_amp_|(?:fp16|bf16)_(?:allreduce|compress)")
+_OTHERS = re.compile(
+    r"amp_to_|_to_amp(_|$)|to_amp_|(?:fact|rand|max|min|mean|peak|noise|signal|wave?)_amp(?:_|$)"
+    r"|(?:fp16|bf16)_(?:allreduce|compress)"
+)
 #: What sets the precision of a program; other words of other files may be about something else.
 _SETTING = re.compile(
     r"autocast|grad_?scaler|native_?scaler|loss_?scal|mixed_?prec|matmul_precision|allow_tf32|fsdp|(?:^|[^a-z0-9])fp16$"
     r"|(?:use|enable|with)_?amp(?:$|_)|^[\"']?amp[\"']?$|amp_(?:level|enabled|dtype|opt)|apex\.(?:amp|fp16)|(?:^|[^a-z0-9])bf16$"
 )
+#: Options for automatic mixed precision, which do nothing without one of the others.
+_OPTION = re.compile(r"(?:use|enable|with)_?amp(?:$|_)|amp[_-](?:opt[_-])?(?:level|enabled|dtype|opt)")
 #: "precision" is also what a classifier is measured by.
 _METRICS = re.compile(r"recall|f1|metric|average_precision|precision_score|ndcg|precision_at")
 #: Words that may as well name a number: the decimals of a figure, half of a size, an amplitude, the weight of a loss.
@@ -45,13 +50,15 @@ class PrecisionWords:
 
     @cached_property
     def names_one(self) -> bool:
-        """Whether a word of the file itself names a precision."""
-        return any(_speaks(word, self._measures) for word in self._words(own=True, certain=True))
+        """Whether a word of the file itself names a precision, and not only an option that it never reads."""
+        found = [word for word in self._words(own=True, certain=True) if _speaks(word, self._measures)]
+        return any(not (_OPTION.search(word) and word[1:3] == "--") for word in found)
 
     @cached_property
     def others_set_one(self) -> bool:
-        """Whether a word of a related file sets the precision of the program."""
-        return any(_SETTING.search(word) for word in self._words(own=False, certain=True))
+        """Whether a word of a related file sets the precision of the program, and not only an option for it."""
+        found = [word for word in self._words(own=False, certain=True) if _SETTING.search(word)]
+        return any(not _OPTION.search(word) for word in found)
 
     @property
     def all(self) -> Iterator[str]:

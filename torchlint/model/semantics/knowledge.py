@@ -396,9 +396,9 @@ PARAMETERLESS = (
     "Identity", "ZeroPad", "ReflectionPad", "ReplicationPad", "ConstantPad", "CircularPad", "Pixel", "Channel",
     "CosineSimilarity", "PairwiseDistance",
 )  # fmt: skip
-#: Names of callables that are modules, and no networks; a ``model_with_loss`` is one.
+#: Names of callables that are modules, and no networks; a ``model_with_loss`` and a ``CTCModel`` are.
 NO_NETWORK = re.compile(
-    r"(?<!with)(?<!with_)(?:loss|criteri)|metric|processor|preprocess|tokeni[sz]|transform$|transforms$|augment|"
-    r"collat|greedy|beam|ctc|featuri[sz]er|normali[sz]er$",
+    r"^(?!.*(?:model|net|network)$).*?(?:(?<!with)(?<!with_)(?:loss|criteri)|metric|processor|preprocess|tokeni[sz]"
+    r"|transform$|transforms$|augment|collat|greedy|beam|ctc|featuri[sz]er|normali[sz]er$)",
     re.IGNORECASE,
 )

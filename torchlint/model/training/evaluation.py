@@ -116,6 +116,8 @@ class Evaluation(ForestFact):
             if isinstance(node.func, cst.Attribute):
                 if node.func.attr.value == "eval" and not node.args:
                     return node
+                if node.func.attr.value == "from_pretrained" and self._is_given_in_evaluation(node):
+                    return node
                 if node.func.attr.value in KEEPING_MODE:
                     return self._evaluated(node.func.value, path, depth)
             if self._names.resolve(node.func) in knowledge.WRAPPERS and node.args:
@@ -134,3 +136,10 @@ class Evaluation(ForestFact):
             ]
             return made[0] if made and None not in made else None
         return None
+
+    def _is_given_in_evaluation(self, call: cst.Call) -> bool:
+        """Whether a library makes a network in evaluation mode: ``AutoModel.from_pretrained(name)``; no pipeline."""
+        value = self._values.of(call)
+        package, _, name = value.name.removesuffix(".from_pretrained").rpartition(".")
+        is_network = value.kind is Kind.MODULE and not name.startswith(("TF", "Flax")) and "Pipeline" not in name
+        return is_network and f"{package}.".startswith(knowledge.EVAL_BY_DEFAULT_PACKAGES)

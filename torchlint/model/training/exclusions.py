@@ -12,6 +12,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.training.function_words import EVALUATING, MEASURING, says_training, snake_case, words_of
 from torchlint.model.training.grad_mode import LIGHTNING_INFERENCE_HOOKS, GradModes
+from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.mode_switches import ModeSwitches
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.output_uses import OutputUses
@@ -123,6 +124,8 @@ class Exclusions:
         names = [function.name.value, owner.name.value if owner is not None else "", outer.name.value if outer else ""]
         if any(_GRADIENT_SEEKING.search(snake_case(name)) for name in names):
             return True
+        if module.fact(Gradients).trains(function):
+            return False  # what follows are signs of a backward pass, which is seen
         if module.tree.first_within(self._hooks, owner or function) is not None:
             return True
         if module.tree.first_within(self._gradients_read, function) is not None:

@@ -7,6 +7,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.training.loops import Loops
 
@@ -18,28 +19,51 @@ class Frozen:
         self._module = module
 
     def has(self, model: cst.BaseExpression) -> bool:
-        """Whether the parameters of ``model`` are switched off, so that it records nothing."""
-        last = last_name(model)
-        return bool(last) and last in self._frozen
+        """Whether the parameters of ``model`` are switched off, so that it records nothing.
+
+        If they are switched on again anywhere, only the function that switches them off counts.
+        """
+        off, on = self._switched
+        thawed = {last_name(network) for network in on}
+        function_of = self._module.function_of
+        return any(
+            (last_name(network) not in thawed or function_of(network) is function_of(model))
+            and self._may_be(model, network)
+            for network in off
+        )
+
+    def _may_be(self, model: cst.BaseExpression, other: cst.BaseExpression) -> bool:
+        """Whether two expressions may be the same network: by their names, if it is not known what made them."""
+        is_named_so = last_name(model) != "" and last_name(model) == last_name(other)
+        if not is_named_so and not isinstance(other, cst.Name):
+            return False
+        made = [self._module.value(node).origins for node in (model, other)]
+        return not made[0].isdisjoint(made[1]) if all(made) else is_named_so
 
     @cached_property
-    def _frozen(self) -> set[str]:
-        tree = self._module.tree
-        found: set[str] = set()
-        for call in self._module.methods("requires_grad_"):
-            if call.args and dotted_name(call.args[0].value) == "False" and isinstance(call.func, cst.Attribute):
-                found.add(last_name(call.func.value))
-        for target, value, statement in tree.stores:
-            if not (isinstance(target, cst.Attribute) and target.attr.value == "requires_grad"):
+    def _switched(self) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
+        """The networks whose parameters are all switched off, and those whose parameters may be switched on."""
+        module = self._module
+        off: list[cst.BaseExpression] = []
+        on: list[cst.BaseExpression] = []
+        for call in module.methods("requires_grad_"):
+            if isinstance(call.func, cst.Attribute):
+                is_off = bool(call.args) and dotted_name(call.args[0].value) == "False"
+                (off if is_off else on).append(call.func.value)
+        for target, value, statement in module.tree.stores:
+            if not (isinstance(target, cst.Attribute) and target.attr.value == "requires_grad") or value is None:
                 continue
-            if value is None or dotted_name(value) != "False":
-                continue
-            for loop in self._module.fact(Loops).around(statement):
-                if isinstance(loop.node, cst.For):
-                    for call in tree.calls_in(loop.node.iter):
+            switched = off if dotted_name(value) == "False" else on
+            for loop in module.fact(Loops).around(statement):
+                if isinstance(loop.node, cst.For) and not self._is_of_some(statement, loop.node):
+                    for call in module.tree.calls_in(loop.node.iter):
                         if isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("parameters"):
-                            found.add(last_name(call.func.value))
-        return found
+                            switched.append(call.func.value)
+        return off, on
+
+    def _is_of_some(self, statement: cst.CSTNode, loop: cst.For) -> bool:
+        """Whether a condition in a loop selects parameters: ``if "encoder" in name:``."""
+        return any(isinstance(above, cst.If) for above, _ in climb(self._module.tree, statement, loop))
 
 
 def freezes(module: Module, evaluated: cst.CSTNode) -> bool:

@@ -15,7 +15,7 @@ from torchlint.model.module import Module
 from torchlint.model.numerics.precision import Precision
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.dispatch import Dispatch
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.dotted import called_name, dotted_name
 from torchlint.model.training.constructors import Constructors
 from torchlint.model.training.evaluation import Evaluation
 from torchlint.model.training.exclusions import Exclusions
@@ -258,7 +258,8 @@ class Inference:
 
     def _quoted(self, evaluated: cst.CSTNode) -> str:
         code = self._module.code(evaluated)
-        return f"`{code}`" if len(code) <= 40 and code.isprintable() else "`eval()`"
+        name = called_name(evaluated) if isinstance(evaluated, cst.Call) else "eval"
+        return f"`{code}`" if len(code) <= 40 and code.isprintable() else f"`{name}()`"
 
     def _recorded_statement(
         self, call: cst.Call, model: cst.BaseExpression, evaluated: cst.CSTNode | None
@@ -270,9 +271,8 @@ class Inference:
             if not isinstance(node, cst.BaseSmallStatement) or self._module.fact(Gradients).trains(node):
                 return None
             if evaluated is None:
-                if not self._is_only_read(call):
-                    return None
-                return InferenceSite(call, model, node, ("the script loads weights and trains nothing", None))
+                reason = self._read_only(call)
+                return InferenceSite(call, model, node, (reason, None)) if reason else None
         if evaluated is not None:
             return InferenceSite(call, model, node, (self._quoted(evaluated), evaluated))
         loop = self._batch_loop(call)
@@ -280,19 +280,18 @@ class Inference:
             return InferenceSite(call, model, node, ("this loop has no backward pass", None))
         return None
 
-    def _is_only_read(self, call: cst.Call) -> bool:
-        """Whether a script that trains nothing loads weights, and only takes the output of a forward off the graph."""
+    def _read_only(self, call: cst.Call) -> str:
+        """Why the output of a forward in a script, or in a function that trains, is only read; empty if it is not."""
         module = self._module
-        if module.function_of(call) is not None or module.fact(Gradients).trains(module.root):
-            return False
+        within = module.function_of(call) or module.root
+        if module.fact(Gradients).trains(within):
+            only = self._uses.only_leaves_graph(call, within)
+            return "the output is only read after it is detached" if only else ""
         words = module.words_of(module.root)
-        loads = "load_state_dict" in words or "load" in words
-        return (
-            loads
-            and words.isdisjoint(_DIFFERENTIATING)
-            and self._uses.leaves_graph(call, module.root)
-            and not self._uses.is_given_away(call, module.root)
-        )
+        if within is not module.root or not {"load_state_dict", "load"} & words or words & _DIFFERENTIATING:
+            return ""
+        only = self._uses.leaves_graph(call, within) and not self._uses.is_given_away(call, within)
+        return "the script loads weights and trains nothing" if only else ""
 
     def _batch_loop(self, call: cst.Call) -> cst.For | None:
         """The loop over a loader around ``call``."""
@@ -328,9 +327,10 @@ class Inference:
         )
 
     def _is_dry_run(self, call: cst.Call, function: cst.FunctionDef | None) -> bool:
-        """Whether all the network is given are zeros or ones, or in a script, outside any loop, random numbers."""
+        """Whether all the network is given are zeros or ones, or once in a script random numbers, without a use."""
         made = self._given(call)
-        return made <= _BLANK or (made <= _RANDOM and function is None and not self._module.fact(Loops).around(call))
+        is_sample = made <= _RANDOM and function is None and not self._module.fact(Loops).around(call)
+        return made <= _BLANK or (is_sample and not self._uses.leaves_graph(call, self._module.root))
 
     def _only_describes(self, call: cst.Call, function: cst.FunctionDef | None) -> bool:
         """Whether nobody takes the output of a single forward: hooks count operations or make a table of layers."""

@@ -10,6 +10,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import last_part
+from torchlint.model.syntax.parameters import owner_of
 
 
 class ModeDependence(ForestFact):
@@ -25,24 +26,26 @@ class ModeDependence(ForestFact):
         """Whether the network that ``constructor`` builds depends on its mode; a class out of sight counts as yes."""
         for definition in self._definitions.called(constructor, self._values):
             if isinstance(definition, cst.ClassDef):
-                return self._class_depends(definition, set())
+                return self._class_depends(definition, set(), (constructor,))
         name = self._names.resolve(constructor.func) or ""
         if name == "torch.nn.Sequential":
             inner = [call for call in self._tree.calls_in(constructor) if call is not constructor]
-            return any(self._call_depends(call, set()) for call in inner)
-        return self._depends_by_name(name) or _has_dropout(constructor) if name.startswith("torch.nn.") else True
+            return any(self._call_depends(call, set(), ()) for call in inner)
+        return self._layer_depends(constructor, name, ()) if name.startswith("torch.nn.") else True
 
-    def _class_depends(self, definition: cst.ClassDef, seen: set[cst.CSTNode]) -> bool:
-        if definition in seen:
+    def _class_depends(self, definition: cst.ClassDef, seen: set[object], made: tuple[cst.Call, ...]) -> bool:
+        """Whether the networks of a class depend on the mode; ``made`` are the calls that make one, innermost last."""
+        visit = (definition, made[-1] if made else None)
+        if visit in seen:
             return False
-        seen.add(definition)
+        seen.add(visit)
         return (
             any(
-                self._call_depends(call, seen)
+                self._call_depends(call, seen, made)
                 for current in self._definitions.lineage(definition)
                 for call in self._tree.calls_in(current)
             )
-            or any(self._class_depends(part, seen) for part in self._parts(definition))
+            or any(self._class_depends(part, seen, ()) for part in self._parts(definition))
             or self._reads_training(definition)
         )
 
@@ -82,38 +85,60 @@ class ModeDependence(ForestFact):
             isinstance(part, (cst.Call, cst.BinaryOperation)) for part in self._tree.nodes_in(code)
         )
 
-    def _call_depends(self, call: cst.Call, seen: set[cst.CSTNode]) -> bool:
+    def _call_depends(self, call: cst.Call, seen: set[object], made: tuple[cst.Call, ...]) -> bool:
         name = self._names.resolve(call.func)
         if name is not None:
             if name.startswith("torch.nn.") and not name.startswith(("torch.nn.functional.", "torch.nn.init.")):
-                return self._depends_by_name(name) or _has_dropout(call)
+                return self._layer_depends(call, name, made)
             if last_part(name).startswith("dropout"):
                 return True
             return not name.startswith(("torch.", "builtins.", "math.", "numpy.", "einops.", "functools.", "typing."))
         return any(
-            self._class_depends(definition, seen)
+            self._class_depends(definition, seen, (*made, call))
             if isinstance(definition, cst.ClassDef)
             else self._function_depends(definition, seen)
             for definition in self._definitions.called(call, self._values)
         )
 
-    def _function_depends(self, function: cst.FunctionDef, seen: set[cst.CSTNode]) -> bool:
+    def _function_depends(self, function: cst.FunctionDef, seen: set[object]) -> bool:
         """Whether a function makes or runs something that depends on the mode: ``conv_bn(3, 64)``."""
         if function in seen:
             return False
         seen.add(function)
-        return any(self._call_depends(call, seen) for call in self._tree.calls_in(function.body))
+        return any(self._call_depends(call, seen, ()) for call in self._tree.calls_in(function.body))
 
-    def _depends_by_name(self, name: str) -> bool:
+    def _layer_depends(self, call: cst.Call, name: str, made: tuple[cst.Call, ...]) -> bool:
+        """Whether a layer of torch depends on the mode; dropout with a rate of 0 does not."""
         last = last_part(name)
-        return name in knowledge.MODE_DEPENDENT_WHOLE or any(word in last for word in knowledge.MODE_DEPENDENT)
+        if last.startswith("Dropout") and call.args and self._is_zero(call.args[0].value, made):
+            return False
+        depends = name in knowledge.MODE_DEPENDENT_WHOLE or any(word in last for word in knowledge.MODE_DEPENDENT)
+        return depends or any(
+            argument.keyword is not None
+            and argument.keyword.value == "dropout"
+            and not self._is_zero(argument.value, made)
+            for argument in call.args
+        )
 
+    def _is_zero(self, node: cst.BaseExpression, made: tuple[cst.Call, ...]) -> bool:
+        """Whether a rate is 0, in a class whose parameters have the values that ``made`` passes, or their defaults."""
+        if isinstance(node, (cst.Float, cst.Integer)):
+            return node.evaluated_value == 0
+        param = self._parameter(node)
+        function = owner_of(self._tree, param) if param is not None else None
+        if param is None or not isinstance(function, cst.FunctionDef) or not made:
+            return False
+        if any(item.star for item in made[-1].args):
+            return False
+        given = self._definitions.argument_of(made[-1], function, param)
+        if given is None:
+            return param.default is not None and self._is_zero(param.default, ())
+        return self._is_zero(given, made[:-1])
 
-def _has_dropout(call: cst.Call) -> bool:
-    """``nn.LSTM(..., dropout=0.1)``."""
-    return any(
-        argument.keyword is not None
-        and argument.keyword.value == "dropout"
-        and not (isinstance(argument.value, (cst.Float, cst.Integer)) and float(argument.value.value) == 0)
-        for argument in call.args
-    )
+    def _parameter(self, node: cst.BaseExpression) -> cst.Param | None:
+        """The parameter of a constructor that a name is."""
+        bindings = self._names.bindings(node) if isinstance(node, cst.Name) else []
+        if len(bindings) != 1 or not isinstance(bindings[0].node, cst.Param):
+            return None
+        function = self._tree.function_of(node)
+        return bindings[0].node if isinstance(function, cst.FunctionDef) and function.name.value == "__init__" else None

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.value import Value
 from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self, last_name, last_part
 from torchlint.model.training.function_words import may_run_network
 from torchlint.model.training.grad_mode import GradModes
+from torchlint.model.training.loops import is_backward, is_step
 
 #: Modules that contain no networks, only functions and classes.
 _LIBRARIES = frozenset({"torch", "builtins", "numpy", "math", "os", "time", "random", "re", "json", "logging"})
@@ -106,20 +110,35 @@ class Networks(ForestFact):
         return func
 
     def _is_run_by_method(self, func: cst.Attribute) -> bool:
-        """Whether ``func`` is a method by which its class, a network of the file, is run: ``model.infer``.
+        """Whether ``func`` is a method by which its class, a network of the program, is run: ``model.infer``.
 
         The network may be of one of several classes: it runs those that have it. ``model.forward_masks`` says so.
         """
         name = func.attr.value
-        if dotted_name(func.value) == "self" or not may_run_network(name):
+        if dotted_name(func.value) == "self" or not (may_run_network(name) or name in self._methods):
             return False
         owner = self._module.value(func.value)
         if owner.kind is not Kind.MODULE or name.startswith("forward_"):
             return owner.kind is Kind.MODULE
+        methods = self._methods_of(owner, name)
+        return bool(methods) and all(map(self._runs_itself, methods))
+
+    def _methods_of(self, owner: Value, name: str) -> list[cst.FunctionDef]:
+        """The methods that a network may have under a name; of one of unknown class, all methods of the program."""
         definitions = self._module.definitions
         classes = definitions.classes_of(owner, self._module.values) if owner.definition is None else [owner.definition]
-        methods = [method for item in classes if (method := definitions.method(item, name)) is not None]
-        return bool(methods) and all(map(self._runs_itself, methods))
+        if not classes and not owner.origins:
+            return self._methods.get(name, [])
+        return [method for item in classes if (method := definitions.method(item, name)) is not None]
+
+    @cached_property
+    def _methods(self) -> dict[str, list[cst.FunctionDef]]:
+        """The methods of all classes by name, without those that are called out of sight: ``__init__``."""
+        found: dict[str, list[cst.FunctionDef]] = {}
+        for function in self._module.tree.functions:
+            if not function.name.value.startswith("__") and self._module.tree.class_of(function) is not None:
+                found.setdefault(function.name.value, []).append(function)
+        return found
 
     def runs_only_parts(self, call: cst.Call) -> bool:
         """Whether ``call`` is of a method that runs no layer, only methods of parts: ``self.diffusion.sample(z)``."""
@@ -137,13 +156,20 @@ class Networks(ForestFact):
         return any(isinstance(item, cst.FunctionDef) and self._runs_itself(item) for item in called)
 
     def _runs_itself(self, method: cst.FunctionDef) -> bool:
-        """Whether a method of a network runs it, or a part of it: ``self.decoder(z)``, ``self.diffusion.sample(z)``."""
+        """Whether a method of a network runs it, or a part of it: ``self.decoder(z)``, ``self.diffusion.sample(z)``.
+
+        A method that also trains it is none.
+        """
         if method not in self._running:
             self._running[method] = False  # it may call itself
-            self._running[method] = self._runs_directly(method) or any(
-                isinstance(call.func, cst.Attribute)
-                and (self._is_run_by_method(call.func) or self._is_run_by_own(call))
-                for call in self._module.tree.calls_in(method.body)
+            calls = self._module.tree.calls_in(method.body)
+            self._running[method] = not any(is_backward(call) or is_step(call) for call in calls) and (
+                self._runs_directly(method)
+                or any(
+                    isinstance(call.func, cst.Attribute)
+                    and (self._is_run_by_method(call.func) or self._is_run_by_own(call))
+                    for call in calls
+                )
             )
         return self._running[method]
 
@@ -153,6 +179,6 @@ class Networks(ForestFact):
 
     def _runs_directly(self, method: cst.FunctionDef) -> bool:
         return any(
-            self.is_forward(call) or dotted_name(call.func) == "self"
+            (self.is_forward(call) and self.runs_network(call)) or dotted_name(call.func) == "self"
             for call in self._module.tree.calls_in(method.body)
         )

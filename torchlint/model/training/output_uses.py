@@ -50,7 +50,7 @@ class OutputUses:
         if found is None:
             found = self._detached[within] = []
             for part in self._module.tree.nodes_in(within):
-                if isinstance(part, cst.Attribute) and part.attr.value in _DETACHED:
+                if isinstance(part, cst.Attribute) and self._module.fact(Outputs).is_exit(part, _DETACHED):
                     found.append(part.value)
                 elif isinstance(part, cst.Call) and (
                     last_name(part.func) in SHOWING or self._module.fact(Outputs).ends_in_helper(part, _DETACHED)
@@ -58,18 +58,22 @@ class OutputUses:
                     found += [argument.value for argument in part.args]
         return found
 
-    def only_leaves_graph(self, call: cst.Call, function: cst.FunctionDef) -> bool:
-        """Whether the output is detached in ``function``, and goes nowhere else: to no caller, object or function."""
+    def only_leaves_graph(self, call: cst.Call, within: cst.FunctionDef | cst.Module) -> bool:
+        """Whether the output is detached ``within`` a function or a file, and goes nowhere else.
+
+        It goes to no caller, object or function.
+        """
         module, outputs = self._module, self._module.fact(Outputs)
-        if not self.leaves_graph(call, function):
+        if not self.leaves_graph(call, within):
             return False
-        kept = [*module.definitions.returns(function), *module.definitions.yields(function)]
-        kept += [
+        kept = [
             value
             for target, value, statement in module.tree.stores
-            if not isinstance(target, cst.Name) and module.tree.within(statement, function)
+            if not isinstance(target, cst.Name) and module.tree.within(statement, within)
         ]
-        for other in module.tree.calls_in(function.body):
+        if isinstance(within, cst.FunctionDef):
+            kept += [*module.definitions.returns(within), *module.definitions.yields(within)]
+        for other in module.tree.calls_in(within):
             library = (module.name_of(other.func) or "").partition(".")[0]
             if other is call or library in _READING_LIBRARIES or self._continues_graph(other):
                 continue
@@ -142,9 +146,17 @@ class OutputUses:
         return function is None or self.is_consumed(call, function, depth)
 
     def converts_without_detach(self, call: cst.Call, function: cst.FunctionDef) -> bool:
-        """Whether the output becomes an array without ``detach()``: that raises, unless gradients are off already."""
+        """Whether the output becomes an array without ``detach()``: that raises, unless gradients are off already.
+
+        The labels of a detector of torchvision are integers, which have none.
+        """
         for other in self._module.methods("numpy"):
             if isinstance(other.func, cst.Attribute) and self._module.tree.within(other, function):
                 if self._module.fact(Outputs).carries(other.func.value, {call}, GRADIENTLESS):
-                    return True
+                    if not any(map(_is_labels, self._module.tree.inside(other.func.value, cst.SimpleString))):
+                        return True
         return False
+
+
+def _is_labels(key: cst.SimpleString) -> bool:
+    return key.evaluated_value == "labels"

@@ -34,6 +34,9 @@ _PLAIN = frozenset(
 )
 _NO_TENSORS = (Kind.NUMBER, Kind.STRING, Kind.ARRAY, Kind.NONE)
 
+#: Functions that give packed sequences, whose data is no detached tensor.
+_PACKING = frozenset({"pack_padded_sequence", "pack_sequence", "PackedSequence"})
+
 #: How many calls deep a run of a network is looked for.
 _CALL_DEPTH = 4
 
@@ -104,6 +107,12 @@ class Outputs(ForestFact):
         value = self._module.value(expression)
         return value.sure and value.kind in _NO_TENSORS
 
+    def is_exit(self, node: cst.Attribute, exits: frozenset[str]) -> bool:
+        """Whether an attribute is one of ``exits``; the data of a packed sequence stays on the graph."""
+        if node.attr.value == "data" and isinstance(node.value, cst.Call):
+            return "data" in exits and last_name(node.value.func) not in _PACKING
+        return node.attr.value in exits
+
     def _ends(self, part: cst.CSTNode, exits: frozenset[str]) -> bool:
         if isinstance(part, cst.Call):
             if isinstance(part.func, cst.Attribute) and part.func.attr.value in exits:
@@ -115,7 +124,7 @@ class Outputs(ForestFact):
         if isinstance(part, (cst.Call, cst.Name)) and self.is_no_tensor(part):
             return True
         if isinstance(part, cst.Attribute):
-            return part.attr.value in ("shape", "dtype", "device", "ndim") or part.attr.value in exits
+            return part.attr.value in ("shape", "dtype", "device", "ndim") or self.is_exit(part, exits)
         return isinstance(part, (cst.Comparison, cst.Lambda)) and "detach" in exits
 
     # -- helpers such as ``to_numpy(output)``
