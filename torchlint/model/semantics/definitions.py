@@ -31,6 +31,8 @@ from torchlint.model.syntax.tree import Tree
 _MethodCalls: TypeAlias = dict[cst.CSTNode, list[cst.Call]]
 #: A variable that may refer to more functions than this refers to an unknown one.
 _MAX_HANDED = 8
+#: Kinds of objects that are made by the calls they come from.
+_MADE_BY_CLASSES = (Kind.OTHER, Kind.MODULE, Kind.DATASET, Kind.LOSS)
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ class Definitions(Classes):
 
     def classes_of(self, owner: Value, values: Evaluator) -> list[cst.ClassDef]:
         """The classes that an object may be of, if all calls that may have made it are known."""
-        if owner.kind not in (Kind.OTHER, Kind.MODULE) or not 0 < len(owner.origins) <= _MAX_HANDED:
+        if owner.kind not in _MADE_BY_CLASSES or not 0 < len(owner.origins) <= _MAX_HANDED:
             return []
         made = [
             self.called(origin, values)
