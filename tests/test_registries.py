@@ -6,8 +6,8 @@ from pathlib import Path
 
 import libcst as cst
 import pytest
+from project_files import make
 
-from tests.project_files import make
 from torchlint import check_text
 from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
@@ -66,13 +66,14 @@ from .plain import Plain
 def plain(**options):
     return Plain(**options)
 """
+MAKING = PACKAGE.replace("**options", "loader")
 
 
 def found(folder: Path, made: str, pinned: bool = True, package: str = PACKAGE) -> list[str]:
     """The findings of TL204 in the file of the trainer, with this call in the main script."""
     (folder / ".git").mkdir()
     files = {"main.py": MAIN.replace("{made}", made).replace("{pinned}", str(pinned)), "photos.py": PHOTOS}
-    make(folder, {**files, "trainers/__init__.py": package, "trainers/plain.py": PLAIN})
+    make(folder, {**files, "trainers/__init__.py": package, "trainers/making.py": MAKING, "trainers/plain.py": PLAIN})
     path = folder / "trainers" / "plain.py"
     return [item.code for item in check_text(PLAIN, str(path)) if item.code == "TL204"]
 
@@ -104,8 +105,12 @@ def test_a_class_is_taken_from_a_package_by_name(tmp_path: Path, made: str) -> N
     ids=["another prefix", "other arguments", "no module", "not called", "another module"],
 )
 def test_a_class_that_is_not_taken_has_no_loader(tmp_path: Path, made: str) -> None:
-    package = PACKAGE.replace("**options", "loader").replace("Plain(loader)", "Plain(loader=loader)")
-    assert not found(tmp_path, made, package=package)
+    assert not found(tmp_path, made, package=MAKING)
+
+
+def test_a_package_takes_all_names_of_its_modules(tmp_path: Path) -> None:
+    made = "getattr(trainers, 'pla' + args.trainer)(loader=loader)"
+    assert found(tmp_path, made, package="from .making import *\n") == ["TL204"]
 
 
 def test_a_loader_that_does_not_pin_stays_one(tmp_path: Path) -> None:

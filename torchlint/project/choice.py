@@ -164,8 +164,8 @@ class Choice:
     def _follow_picked(self, file: str) -> None:
         """Choose the functions and classes of modules from which a file takes some by name."""
         for module in sorted(self._picked.modules(file)):
-            if (file, f"{module}:") not in self._seen:
-                self._seen.add((file, f"{module}:"))
+            if (module, "*") not in self._seen:
+                self._seen.add((module, "*"))
                 self._needs(module, self._picked.names(module))
 
     def _follow_stars(self, file: str, unbound: set[str]) -> None:

@@ -25,6 +25,9 @@ class Files(Protocol):
     def exported(self, file: str) -> frozenset[str] | None:
         """The names that a file lists in ``__all__``, known without its pieces; None if it does not list them."""
 
+    def picked_from(self, file: str) -> frozenset[str]:
+        """The dotted names of what a file may take names from as strings, known without its pieces."""
+
     def find_module(self, module: str, importer: str) -> str | None:
         """The file of a module, with leading dots if it is relative."""
 

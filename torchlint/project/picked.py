@@ -7,16 +7,28 @@ from collections.abc import Callable
 
 from torchlint.project.files import Files
 from torchlint.project.imports import DefinitionKind, Facts, Import
+from torchlint.source.lexemes import behind, places
 
 #: Of a module with more functions and classes, none are looked up.
 _MAX_NAMES = 64
 #: What the parts of a file contain that take names from a module.
 PICKING = frozenset({"__dict__", "getattr", "eval", "vars"})
-_DICTIONARY = re.compile(r"\.__dict__[ \t]*\[")
-_GIVEN = re.compile(r"""\b(?:getattr|vars)\([ \t]*([^\W\d][\w.]*)|\beval\([ \t\r\n]*f?["']([^\W\d]\w*)\.""")
+#: ... how they do, up to the dotted name of the module or after it.
+_BEFORE = ("getattr(", "vars(", "eval(")
+_BEHIND = ".__dict__["
+_GIVEN = re.compile(r"""[ \t\r\n]*(?:f?["'])?([^\W\d][\w.]*)""")
 _DOTTED = re.compile(r"[\w.]*\Z")
 #: Longer names of modules are not read.
 _MAX_LENGTH = 80
+
+
+def picked_from(text: str) -> frozenset[str]:
+    """The dotted names of what a text may take names from as strings."""
+    found = {match[1] for word in _BEFORE for _, match in behind(text, word, _GIVEN)}
+    for at in places(text, _BEHIND):
+        before = _DOTTED.search(text[max(0, at - _MAX_LENGTH) : at])
+        found.add(before[0] if before is not None else "")
+    return frozenset(stripped for name in found if (stripped := name.rstrip(".")) and len(name) < _MAX_LENGTH)
 
 
 class Picked:
@@ -34,8 +46,7 @@ class Picked:
         """The files of the modules of the project from which a file takes names as strings."""
         known = self._modules.get(file)
         if known is None:
-            names = set() if self._files.vocabulary(file).isdisjoint(PICKING) else _named(self._files.text_of(file))
-            found = {self._module(file, name) for name in names} if names else set()
+            found = {self._module(file, name) for name in self._files.picked_from(file)}
             known = self._modules[file] = frozenset(item for item in found if item is not None and item != file)
         return known
 
@@ -71,14 +82,3 @@ def _joined(item: Import, first: str, rest: str) -> str:
     if item.name:
         module += item.name if module.endswith(".") else f".{item.name}"
     return f"{module}.{rest}" if rest else module
-
-
-def _named(text: str | None) -> set[str]:
-    """The dotted names of what a text takes names from as strings."""
-    if text is None:
-        return set()
-    found = {match[1] or match[2] for match in _GIVEN.finditer(text)}
-    for match in _DICTIONARY.finditer(text):
-        before = _DOTTED.search(text[max(0, match.start() - _MAX_LENGTH) : match.start()])
-        found.add(before[0] if before is not None else "")
-    return {name for name in found if name and len(name) < _MAX_LENGTH}

@@ -158,7 +158,6 @@ IN_MEMORY_DATASETS = frozenset({"torch.utils.data.TensorDataset"})
 NUMBERS = frozenset({"torch.distributed.get_rank", "torch.distributed.get_world_size", "torch.cuda.device_count"})
 #: Imports a module by a name that is known at run time only: its attributes are out of sight.
 IMPORT_MODULE = "importlib.import_module"
-DYNAMIC_IMPORTS = frozenset({IMPORT_MODULE, "builtins.__import__"})
 
 #: Calls that give back their first argument, wrapped.
 WRAPPERS = frozenset(

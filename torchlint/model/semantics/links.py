@@ -7,7 +7,6 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.semantics.name_patterns import ANY, matches
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.syntax.tree import Tree
@@ -19,8 +18,6 @@ Resolve = Callable[[str, str], str | None]
 _KNOWN = frozenset({"function", "class", "assign", "annotation", "import"})
 #: How many imports a name is followed through.
 _DEPTH = 12
-#: A string that may name more modules than this names an unknown one.
-_MAX_MODULES = 16
 
 
 class Links:
@@ -55,28 +52,6 @@ class Links:
             found = self._roots.get(path) if path is not None else None
             self._modules[key] = None if found is None else self._tree.scopes[found]
         return self._modules[key]
-
-    def modules_like(self, pattern: str, root: cst.CSTNode) -> list[Scope]:
-        """The scopes of the modules that a string may name, as a file, given by its root, imports them."""
-        package, _, last = pattern.rpartition(".")
-        if ANY not in pattern:
-            dotted = [pattern]
-        elif package and ANY not in package:
-            names = self._by_folder.get(package.rpartition(".")[2], ())
-            dotted = [f"{package}.{name}" for name in names if matches(last, name)]
-        else:
-            return []
-        found = [scope for item in dotted if (scope := self.module(item, root)) is not None]
-        return found if len(found) <= _MAX_MODULES else []
-
-    @cached_property
-    def _by_folder(self) -> Mapping[str, list[str]]:
-        """By name of a folder the modules in it."""
-        found: dict[str, list[str]] = {}
-        for path in self._roots:
-            *_, folder, name = ("", *path.removesuffix(".py").split("/"))
-            found.setdefault(folder, []).append(name)
-        return found
 
     def related(self, root: cst.CSTNode) -> frozenset[cst.CSTNode]:
         """A file, given by its root, the files it imports, and the files that import it, directly or not."""

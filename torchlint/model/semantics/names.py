@@ -7,11 +7,10 @@ from typing import TypeAlias
 
 import libcst as cst
 
-from torchlint.model.semantics.knowledge import CANONICAL, DYNAMIC_IMPORTS, STAR_EXPORTS
+from torchlint.model.semantics.knowledge import CANONICAL, STAR_EXPORTS
 from torchlint.model.semantics.links import Links
-from torchlint.model.semantics.name_patterns import pattern_of
 from torchlint.model.syntax.climbing import nearest
-from torchlint.model.syntax.dotted import called_name, dotted_name
+from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.syntax.tree import Tree
 
@@ -21,7 +20,6 @@ _ALIAS_DEPTH = 8
 #: A dict with more items than this contains something unknown.
 _MAX_MODULES = 16
 _NAMED = frozenset({cst.Name, cst.Attribute})
-_IMPORTING = frozenset(name.rpartition(".")[2] for name in DYNAMIC_IMPORTS)
 #: A scope, or that of a class, and the name in it or of the attribute of ``self``.
 Variable: TypeAlias = tuple[Scope, str]
 
@@ -79,7 +77,7 @@ class Names:
     def members(self, node: cst.CSTNode) -> list[Binding] | None:
         """For ``data.name`` what binds ``name`` in the module ``data`` of the project; None for other nodes.
 
-        For ``MODULES[key].name``, and ``import_module("models." + key).name``, what binds it in any of the modules.
+        For ``MODULES[key].name`` what binds it in any of the modules.
         """
         if type(node) is not cst.Attribute:
             return None
@@ -98,13 +96,9 @@ class Names:
             head = head.value
         found: list[Scope] = []
         for name in self._items_of(head) if type(head) is cst.Subscript else (head,):
-            if type(name) is cst.Call and not parts:
-                return self._imported_by(name)
             if type(name) is not cst.Name:
                 return []
             bound = self.bindings(name)
-            if bound and not parts and all(item.kind == "assign" and not item.path for item in bound):
-                return [module for item in bound for module in self._imported_by(item.value)]
             if not bound or bound[0].kind != "import":
                 return []
             if any(item.kind != "import" or item.imported != bound[0].imported for item in bound):
@@ -115,22 +109,13 @@ class Names:
         return found
 
     def modules_named(self, scope: Scope, parts: list[str]) -> list[Scope]:
-        """The modules that ``models.net`` may be in a scope, for the parts ``models`` and ``net``, a pattern."""
-        imported = [item.imported for item in scope.bindings.get(parts[0], ()) if item.kind == "import"]
-        root = self._tree.root_of(scope.node)
-        return [
-            module
-            for name in dict.fromkeys(imported)
-            for module in self._links.modules_like(".".join([name, *parts[1:]]), root)
+        """The modules that ``models.net`` may be in a scope, for the parts ``models`` and ``net``."""
+        imported = {item.imported: item.node for item in scope.bindings.get(parts[0], ()) if item.kind == "import"}
+        found = [
+            self._links.module(".".join([name, *parts[1:]]), self._tree.root_of(node))
+            for name, node in imported.items()
         ]
-
-    def _imported_by(self, node: cst.BaseExpression | None) -> list[Scope]:
-        """The modules that ``import_module("models." + name)`` may import."""
-        if type(node) is not cst.Call or not node.args or called_name(node) not in _IMPORTING:
-            return []
-        if self.resolve(node.func) not in DYNAMIC_IMPORTS or node.args[0].star:
-            return []
-        return self._links.modules_like(pattern_of(node.args[0].value), self._tree.root_of(node))
+        return [module for module in found if module is not None]
 
     def _items_of(self, node: cst.Subscript) -> list[cst.Name]:
         """The names that a dict which is a variable contains: ``{"vae": vae, "gan": gan}``; none if it has others."""

@@ -18,6 +18,7 @@ from torchlint.model.syntax.tree import Tree
 _MAX_PICKED = 16
 #: A module with more names is not searched.
 _MAX_NAMES = 300
+_SOURCES = (cst.Subscript, cst.Call, cst.Name)
 _Definition = cst.FunctionDef | cst.ClassDef
 
 
@@ -35,7 +36,7 @@ class Registries:
 
         Those of the module's functions and classes that the arguments of the call fit.
         """
-        if not isinstance(func, (cst.Subscript, cst.Call, cst.Name)):
+        if type(func) not in _SOURCES:
             return []
         known = self._picked.get(func)
         if known is None:
@@ -50,32 +51,29 @@ class Registries:
     def _calls(self) -> dict[_Definition, list[cst.Call]]:
         found: dict[_Definition, list[cst.Call]] = {}
         for call in self._tree.calls:
-            if type(call.func) is not cst.Attribute:
-                for definition in self.picked(call.func):
-                    found.setdefault(definition, []).append(call)
+            for definition in self.picked(call.func):
+                found.setdefault(definition, []).append(call)
         return found
 
     def _find(self, func: cst.BaseExpression) -> list[_Definition]:
         call = self._tree.parent(func)
         if not isinstance(call, cst.Call) or call.func is not func:
             return []
+        taken = dict.fromkeys(item for source in self._sources(func) for item in self._taken(source))
+        if not taken:
+            return []
         around = {*self._tree.ancestors(call)}
-        found = dict.fromkeys(
-            item
-            for taken in self._sources(func)
-            for item in self._taken(taken)
-            if item not in around and self._fits(call, item)
-        )
-        return list(found) if len(found) <= _MAX_PICKED else []
+        found = [item for item in taken if item not in around and self._fits(call, item)]
+        return found if len(found) <= _MAX_PICKED else []
 
     def _sources(self, func: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         """``getattr(models, name)`` for itself, and for ``net`` of ``net = getattr(models, name)``."""
         if not isinstance(func, cst.Name):
             yield func
             return
-        bindings = self._names.bindings(func)
-        if all(binding.kind == "assign" and not binding.path for binding in bindings):
-            yield from (binding.value for binding in bindings if isinstance(binding.value, (cst.Subscript, cst.Call)))
+        for binding in self._names.bindings(func):
+            if binding.kind == "assign" and not binding.path and binding.value is not None:
+                yield binding.value
 
     def _taken(self, node: cst.BaseExpression) -> Iterator[_Definition]:
         """The functions and classes that ``node`` takes from modules by name."""
