@@ -15,7 +15,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.options import Options
 from torchlint.model.semantics.value import Value, iterated
 from torchlint.model.syntax.calls import Call
-from torchlint.model.syntax.dotted import called_name, dotted_name, last_part
+from torchlint.model.syntax.dotted import called_name, dotted_name, is_attribute_of_self, last_part
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.function_words import words_of
 from torchlint.model.training.loops import Loops
@@ -204,22 +204,39 @@ class Epochs:
                     return True
         return False
 
-    def _may_pass(self, call: cst.Call, loader: Call) -> bool:
+    def _may_pass(self, call: cst.Call, loader: Call, depth: int = 2) -> bool:
         """Whether the loaders that ``call`` passes, if it passes any, are this one.
 
-        An object that ``call`` passes, or whose method it is, may have been given the loaders: ``Fetcher(loader)``.
+        An object that ``call`` passes, or whose method it is, may have been given the loaders: ``Fetcher(loader)``. For
+        ``self.validate()`` the callers of the method around show which object it is.
         """
         given = [item.value for item in call.args]
         owners = [*given, call.func.value] if isinstance(call.func, cst.Attribute) else given
         made = [origin for owner in owners for origin in self._made(owner)]
         passed = [*given, *(item.value for origin in made for item in origin.args)]
         origins = [loaders_in(self._module.value(item)) for item in passed]
-        return not any(origins) or any(loader.node in item for item in origins)
+        if any(origins):
+            return any(loader.node in item for item in origins)
+        around = self._module.function_of(call) if is_attribute_of_self(call.func) else None
+        if around is None or depth <= 0:
+            return True
+        calls = self._module.callers(around).calls
+        return any(self._may_pass(item, loader, depth - 1) for item in calls) or (not calls and self._may_run(around))
+
+    def _may_run(self, method: cst.FunctionDef) -> bool:
+        """Whether a call may run a method, of an object whose class is unknown."""
+        return any(
+            isinstance(call.func, cst.Attribute)
+            and call.func.attr.value == method.name.value
+            and self._module.value(call.func.value).kind in (Kind.UNKNOWN, Kind.OTHER)
+            for call in self._tree.calls
+        )
 
     def _made(self, node: cst.BaseExpression) -> list[cst.Call]:
-        """The calls of classes of the program that may have created an object."""
+        """The calls of classes of the program that may have created an object, all of which are known."""
         value = self._module.value(node)
-        if value.kind is not Kind.OTHER or value.definition is None:
+        classes = self._module.definitions.classes_of(value, self._module.values)
+        if value.kind is not Kind.OTHER or (value.definition is None and not classes):
             return []
         return [origin for origin in value.origins if isinstance(origin, cst.Call)]
 

@@ -11,9 +11,11 @@ import heapq
 import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from torchlint.project.files import Files
 from torchlint.project.imports import DefinitionKind, Facts, Import
+from torchlint.project.picked import PICKING, Picked
 
 #: Characters of other files that a file is analysed with.
 BUDGET = 150_000
@@ -29,34 +31,6 @@ MAX_IMPORTERS = 16
 _DICT = re.compile(r"\s*\w+\s*(?::[^=]*)?=\s*\{")
 #: A piece that only imports: it is chosen with what uses its names.
 _IMPORT = re.compile(r"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*(?:from|import)\b[^;]*\Z")
-
-
-class Files(Protocol):
-    """What the choice needs to know of a project. Files are paths relative to its root."""
-
-    def text_of(self, file: str) -> str | None:
-        """The text of a file, None if it cannot be read."""
-
-    def facts_of(self, file: str) -> Facts:
-        """What a file binds and imports."""
-
-    def words_of(self, file: str) -> tuple[frozenset[str], ...]:
-        """The words in each piece of a file."""
-
-    def vocabulary(self, file: str) -> frozenset[str]:
-        """The words in a file, known without its pieces."""
-
-    def exported(self, file: str) -> frozenset[str] | None:
-        """The names that a file lists in ``__all__``, known without its pieces; None if it does not list them."""
-
-    def find_module(self, module: str, importer: str) -> str | None:
-        """The file of a module, with leading dots if it is relative."""
-
-    def importers_of(self, file: str) -> tuple[str, ...]:
-        """The files that import a file."""
-
-    def is_script(self, file: str) -> bool:
-        """Whether a program starts with a file."""
 
 
 class _Stars(NamedTuple):
@@ -76,6 +50,7 @@ class Choice:
         self._known_facts: dict[str, Facts] = {}
         self._glanced_at: set[str] = set()  #: files that were only searched for names
         self._find_module = cache(files.find_module)
+        self._picked = Picked(files, self._facts, self._find_module)
         self._chosen: dict[str, set[int]] = {}
         self._added: set[tuple[str, int]] = set()  #: those that are chosen, or wait for it
         self._size = 0
@@ -163,6 +138,8 @@ class Choice:
 
     def _needs(self, file: str, words: Collection[str]) -> None:
         """Choose the definitions of the names in `words`, as the top level of a file sees them."""
+        if not PICKING.isdisjoint(words):
+            self._follow_picked(file)
         facts = self._facts(file)
         for name in sorted(facts.bindings.keys() & words):
             for item in (*self._modules_in(file, name), *self._modules_bound(file, name)):
@@ -183,6 +160,13 @@ class Choice:
                 self._follow(file, item, words)
         if facts.stars:
             self._follow_stars(file, set(words).difference(facts.bindings))
+
+    def _follow_picked(self, file: str) -> None:
+        """Choose the functions and classes of modules from which a file takes some by name."""
+        for module in sorted(self._picked.modules(file)):
+            if (module, "*") not in self._seen:
+                self._seen.add((module, "*"))
+                self._needs(module, self._picked.names(module))
 
     def _follow_stars(self, file: str, unbound: set[str]) -> None:
         """Choose the definitions of names that a file may have by its star imports."""
@@ -312,13 +296,15 @@ class Choice:
         for importer in importers:
             if importer == file:
                 continue
-            if self._files.vocabulary(importer).isdisjoint(names):
+            picks = any(item == file or _contains(item, file) for item in self._picked.modules(importer))
+            if self._files.vocabulary(importer).isdisjoint(names) and not picks:
                 self._glanced_at.add(importer)
                 continue
             bound, modules = self._bound(importer, file, names)
+            members = PICKING.union(names) if picks else names
             for index in range(len(self._facts(importer).pieces.starts)):
                 words = self._words(importer, index)
-                if not words.isdisjoint(bound) or (not words.isdisjoint(modules) and not words.isdisjoint(names)):
+                if not words.isdisjoint(bound) or (not words.isdisjoint(modules) and not words.isdisjoint(members)):
                     self._add(importer, index, is_caller=True)
 
     def _users(self, file: str, index: int) -> None:

@@ -225,6 +225,10 @@ class Project:
         """The names that a file, given relative to the root, lists in ``__all__``; None if it does not list them."""
         return self._entries[file].exported
 
+    def picked_from(self, file: str) -> frozenset[str]:
+        """The dotted names of what a file, given relative to the root, may take names from as strings."""
+        return self._entries[file].picked_from
+
     def is_in_program(self, file: str) -> bool:
         """Whether a script imports a file, directly or not, or the file is one; it is given relative to the root.
 

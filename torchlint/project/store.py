@@ -10,6 +10,7 @@ from functools import cached_property
 from torchlint.cache.folder import digest
 from torchlint.project.imports import Facts, Pieces, facts
 from torchlint.project.outlines import Outline, may_run, outline
+from torchlint.project.picked import picked_from
 from torchlint.project.searchpath import added_folders
 from torchlint.source import reading
 from torchlint.source.reading import is_notebook
@@ -75,6 +76,11 @@ class Entry:
     def vocabulary(self) -> frozenset[str]:
         """The words in it, comments and strings included."""
         return frozenset(_WORD.findall(self.text or ""))
+
+    @cached_property
+    def picked_from(self) -> frozenset[str]:
+        """The dotted names of what it may take names from as strings."""
+        return picked_from(self.text or "")
 
     @cached_property
     def exported(self) -> frozenset[str] | None:

@@ -48,14 +48,14 @@ class Classes:
     def _referred_to(self, node: cst.CSTNode) -> _Referred:
         """The functions and classes that are bound to a name, or the class that it is given as ``cls``."""
         if isinstance(node, cst.Attribute):
-            return _defined(self._names.members(node) or []), None
+            return defined(self._names.members(node) or []), None
         scope = self._names.home_of(node) if isinstance(node, cst.Name) else None
         if scope is None or not isinstance(node, cst.Name):
             return [], None
         key = (scope, node.value)
         if key not in self._referred:
             bindings = scope.bindings[node.value]
-            found = _defined(bindings)
+            found = defined(bindings)
             alone = len(bindings) == 1 and not found
             self._referred[key] = found, class_parameter(self._tree, bindings[0].node) if alone else None
         return self._referred[key]
@@ -155,7 +155,7 @@ class Classes:
         return found
 
 
-def _defined(bindings: list[Binding]) -> list[cst.FunctionDef | cst.ClassDef]:
+def defined(bindings: list[Binding]) -> list[cst.FunctionDef | cst.ClassDef]:
     """The functions and classes that are bound."""
     return [
         binding.node

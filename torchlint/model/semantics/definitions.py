@@ -19,6 +19,7 @@ from torchlint.model.semantics.links import Links
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.passed_functions import PassedFunctions
 from torchlint.model.semantics.reaching import Reaching
+from torchlint.model.semantics.registries import Registries
 from torchlint.model.semantics.value import Value
 from torchlint.model.syntax.calls import is_super_call
 from torchlint.model.syntax.dotted import called_name, is_attribute_of_self
@@ -30,6 +31,8 @@ from torchlint.model.syntax.tree import Tree
 _MethodCalls: TypeAlias = dict[cst.CSTNode, list[cst.Call]]
 #: A variable that may refer to more functions than this refers to an unknown one.
 _MAX_HANDED = 8
+#: Kinds of objects that are made by the calls they come from.
+_MADE_BY_CLASSES = (Kind.OTHER, Kind.MODULE, Kind.DATASET, Kind.LOSS)
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class Definitions(Classes):
         self._arguments = Arguments(tree, names)
         self._passed_functions = PassedFunctions(tree, names, self)
         self._families = Families(tree, names, self)
+        self._registries = Registries(tree, names, self)
         self._callers: dict[cst.CSTNode, Callers] = {}
         self._reachable: dict[cst.CSTNode, list[cst.FunctionDef | cst.ClassDef]] = {}
         self._resolving: set[cst.CSTNode] = set()
@@ -91,9 +95,11 @@ class Definitions(Classes):
 
     def _find_reachable(self, func: cst.CSTNode, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
         if isinstance(func, cst.Name):
-            return self.named(func) or self._handed(func, values)
+            return self.named(func) or self._registries.picked(func) or self._handed(func, values)
+        if isinstance(func, cst.Call):
+            return self._registries.picked(func)  # `getattr(models, name)()`
         if isinstance(func, cst.Subscript):
-            return self._kept(values.of(func), (cst.ClassDef,))  # `TRAINERS[name](model)`
+            return self._registries.picked(func) or self._kept(values.of(func), (cst.ClassDef,))  # `NETS[name]()`
         if isinstance(func, cst.Attribute):
             if self._names.members(func):
                 return self.named(func)
@@ -116,7 +122,7 @@ class Definitions(Classes):
 
     def classes_of(self, owner: Value, values: Evaluator) -> list[cst.ClassDef]:
         """The classes that an object may be of, if all calls that may have made it are known."""
-        if owner.kind not in (Kind.OTHER, Kind.MODULE) or not 0 < len(owner.origins) <= _MAX_HANDED:
+        if owner.kind not in _MADE_BY_CLASSES or not 0 < len(owner.origins) <= _MAX_HANDED:
             return []
         made = [
             self.called(origin, values)
@@ -185,10 +191,11 @@ class Definitions(Classes):
                 complete = False
         else:
             found = self._function_callers(function)
-            if found.complete:
+            picking = self._registries.calls_of(function)
+            if found.complete and not picking:
                 return found
             handed = self._passed_functions.calls_of(self._homes_of(function), values)
-            return Callers(tuple(dict.fromkeys((*found.calls, *handed))), False)
+            return Callers(tuple(dict.fromkeys((*found.calls, *picking, *handed))), False)
         return Callers(tuple(calls), complete)
 
     def calls_naming(self, function: cst.FunctionDef, values: Evaluator) -> tuple[cst.Call, ...]:
@@ -198,10 +205,11 @@ class Definitions(Classes):
         return self.callers(function, values).calls
 
     def calls_of_class(self, owner: cst.ClassDef) -> list[cst.Call]:
-        """The calls of a class by its name, and those of ``cls`` in class methods."""
+        """The calls of a class by its name, also as a string, and those of ``cls`` in class methods."""
         known = (owner.name.value, *sorted(self._links.aliases.get(owner, ())))
         calls = [call for name in known for call in self._by_name().get(name, []) if owner in self.named(call.func)]
-        return [*dict.fromkeys((*calls, *self._calls_by_own_class.get(owner, ())))]
+        others = (*self._calls_by_own_class.get(owner, ()), *self._registries.calls_of(owner))
+        return [*dict.fromkeys((*calls, *others))]
 
     @cached_property
     def _calls_by_own_class(self) -> dict[cst.CSTNode, list[cst.Call]]:

@@ -82,12 +82,12 @@ class Names:
         if type(node) is not cst.Attribute:
             return None
         if node not in self._members:
-            modules = self._modules(node.value)
+            modules = self.modules(node.value)
             found = [binding for module in modules for binding in module.bindings.get(node.attr.value, ())]
             self._members[node] = found or None
         return self._members[node]
 
-    def _modules(self, node: cst.CSTNode) -> list[Scope]:
+    def modules(self, node: cst.CSTNode) -> list[Scope]:
         """The scopes of the modules of the project that ``node`` may refer to."""
         parts: list[str] = []
         head = node
@@ -107,6 +107,15 @@ class Names:
             module = self._links.module(imported, self._tree.root_of(bound[0].node))
             found += [module] if module is not None else []
         return found
+
+    def modules_named(self, scope: Scope, parts: list[str]) -> list[Scope]:
+        """The modules that ``models.net`` may be in a scope, for the parts ``models`` and ``net``."""
+        imported = {item.imported: item.node for item in scope.bindings.get(parts[0], ()) if item.kind == "import"}
+        found = [
+            self._links.module(".".join([name, *parts[1:]]), self._tree.root_of(node))
+            for name, node in imported.items()
+        ]
+        return [module for module in found if module is not None]
 
     def _items_of(self, node: cst.Subscript) -> list[cst.Name]:
         """The names that a dict which is a variable contains: ``{"vae": vae, "gan": gan}``; none if it has others."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -70,7 +70,8 @@ class StepPlaces(ForestFact):
         ``passes`` says which conditions between a step and the node are true every time; without it, those count that
         depend on neither a counter nor a value of the step. With ``trained``, only training steps count.
         """
-        return self._of(node, passes or self._module.fact(Iterations).at_every_iteration, trained, _CALL_DEPTH, set())
+        passes = passes or self._module.fact(Iterations).at_every_iteration
+        return self._of(node, passes, trained, _CALL_DEPTH, set(), ())
 
     def usually(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
         """Whether ``node`` runs whenever ``outer`` does, or whenever that trains, if it is wanted at all.
@@ -130,8 +131,15 @@ class StepPlaces(ForestFact):
         return isinstance(bound.operator, (cst.GreaterThan, cst.NotEqual)) and child is branch.body
 
     def _of(
-        self, node: cst.CSTNode, passes: Passes, trained: bool, depth: int, seen: set[cst.FunctionDef]
+        self,
+        node: cst.CSTNode,
+        passes: Passes,
+        trained: bool,
+        depth: int,
+        seen: set[cst.FunctionDef],
+        none: Sequence[cst.Param],
     ) -> StepPlace | None:
+        """The step that runs ``node``, in whose function the parameters ``none`` are None."""
         for loop in self._module.fact(Loops).around(node):
             trains = loop.node in self._steps
             if trains or (not trained and self.is_inference(loop)):
@@ -145,11 +153,37 @@ class StepPlaces(ForestFact):
         if depth <= 0 or len(callers) > _MAX_CALLERS:
             return None
         seen.add(function)
+        absent = [*none, *self._none_at(node, function)]
         for call in callers:
-            found = self._of(call, passes, trained, depth - 1, seen)
+            given = [self._module.definitions.argument_of(call, function, param) for param in absent]
+            if any(self._is_tensor(item) for item in given):
+                continue
+            passed_on = [param for item in given if (param := self._parameter(item)) is not None]
+            found = self._of(call, passes, trained, depth - 1, seen, passed_on)
             if found is not None:
                 return StepPlace(found.step, (*found.calls, call), found.trains)
         return None
+
+    def _none_at(self, node: cst.CSTNode, function: cst.FunctionDef) -> Iterator[cst.Param]:
+        """The parameters of ``function`` that are None where ``node`` runs: under ``if targets is None:``."""
+        for above, child in climb(self._module.tree, node):
+            if above is function:
+                return
+            test = above.test if isinstance(above, cst.If) and child is above.body else None
+            if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
+                bound = test.comparisons[0]
+                param = self._parameter(test.left)
+                if param is not None and isinstance(bound.operator, cst.Is) and last_name(bound.comparator) == "None":
+                    yield param
+
+    def _parameter(self, node: cst.BaseExpression | None) -> cst.Param | None:
+        """The parameter that ``node`` is."""
+        bindings = self._module.names.bindings(node) if isinstance(node, cst.Name) else []
+        params = [item.node for item in bindings if isinstance(item.node, cst.Param)]
+        return params[0] if len(params) == 1 else None
+
+    def _is_tensor(self, node: cst.BaseExpression | None) -> bool:
+        return node is not None and self._module.value(node).kind in (Kind.TENSOR, Kind.BATCH)
 
     def _consists_of_steps(self, function: cst.FunctionDef) -> bool:
         """Whether ``function`` runs training steps one after the other, each once: of a critic, then of an actor."""

@@ -1,0 +1,138 @@
+"""Modules as registries: the functions and classes that a program takes from a module by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.semantics.classes import Classes, defined
+from torchlint.model.semantics.name_patterns import ANY, matches, pattern_of
+from torchlint.model.semantics.names import Names
+from torchlint.model.syntax.parameters import is_static, parameters_of
+from torchlint.model.syntax.scopes import Scope
+from torchlint.model.syntax.tree import Tree
+
+#: A call that may run more functions than this runs an unknown one.
+_MAX_PICKED = 16
+#: A module with more names is not searched.
+_MAX_NAMES = 300
+_SOURCES = (cst.Subscript, cst.Call, cst.Name)
+_Definition = cst.FunctionDef | cst.ClassDef
+
+
+class Registries:
+    """Answers for one forest."""
+
+    def __init__(self, tree: Tree, names: Names, classes: Classes) -> None:
+        self._tree = tree
+        self._names = names
+        self._classes = classes
+        self._picked: dict[cst.CSTNode, list[_Definition]] = {}
+
+    def picked(self, func: cst.BaseExpression) -> list[_Definition]:
+        """What ``models.__dict__[name]``, ``getattr(models, name)`` or ``eval(name)`` may be, where it is called.
+
+        Those of the module's functions and classes that the arguments of the call fit.
+        """
+        if type(func) not in _SOURCES:
+            return []
+        known = self._picked.get(func)
+        if known is None:
+            known = self._picked[func] = self._find(func)
+        return known
+
+    def calls_of(self, definition: _Definition) -> list[cst.Call]:
+        """The calls that may run a function or class which they take from its module by name."""
+        return self._calls.get(definition, [])
+
+    @cached_property
+    def _calls(self) -> dict[_Definition, list[cst.Call]]:
+        found: dict[_Definition, list[cst.Call]] = {}
+        for call in self._tree.calls:
+            for definition in self.picked(call.func):
+                found.setdefault(definition, []).append(call)
+        return found
+
+    def _find(self, func: cst.BaseExpression) -> list[_Definition]:
+        call = self._tree.parent(func)
+        if not isinstance(call, cst.Call) or call.func is not func:
+            return []
+        taken = dict.fromkeys(item for source in self._sources(func) for item in self._taken(source))
+        if not taken:
+            return []
+        around = {*self._tree.ancestors(call)}
+        found = [item for item in taken if item not in around and self._fits(call, item)]
+        return found if len(found) <= _MAX_PICKED else []
+
+    def _sources(self, func: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """``getattr(models, name)`` for itself, and for ``net`` of ``net = getattr(models, name)``."""
+        if not isinstance(func, cst.Name):
+            yield func
+            return
+        for binding in self._names.bindings(func):
+            if binding.kind == "assign" and not binding.path and binding.value is not None:
+                yield binding.value
+
+    def _taken(self, node: cst.BaseExpression) -> Iterator[_Definition]:
+        """The functions and classes that ``node`` takes from modules by name."""
+        if isinstance(node, cst.Subscript) and len(node.slice) == 1:
+            index = node.slice[0].slice
+            if isinstance(index, cst.Index):
+                yield from _members(self._dictionary(node.value), pattern_of(index.value))
+        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and not any(arg.star for arg in node.args):
+            name = self._names.resolve(node.func) if node.func.value in ("getattr", "eval") else None
+            if name == "builtins.getattr" and len(node.args) > 1:
+                yield from _members(self._names.modules(node.args[0].value), pattern_of(node.args[1].value))
+            elif name == "builtins.eval" and len(node.args) == 1:
+                *parts, last = pattern_of(node.args[0].value).split(".")
+                own = self._module_of(node)
+                yield from _members(self._names.modules_named(own, parts) if parts else [own], last)
+
+    def _dictionary(self, node: cst.BaseExpression) -> list[Scope]:
+        """The modules whose names are the keys of ``models.__dict__``, ``vars(models)`` or ``globals()``."""
+        if isinstance(node, cst.Attribute):
+            return self._names.modules(node.value) if node.attr.value == "__dict__" else []
+        name = self._names.resolve(node.func) if isinstance(node, cst.Call) else None
+        if name == "builtins.globals":
+            return [self._module_of(node)]
+        if name == "builtins.vars" and isinstance(node, cst.Call) and len(node.args) == 1:
+            return self._names.modules(node.args[0].value)
+        return []
+
+    def _module_of(self, node: cst.CSTNode) -> Scope:
+        return self._tree.scopes[self._tree.root_of(node)]
+
+    def _fits(self, call: cst.Call, definition: _Definition) -> bool:
+        """Whether a function, or the constructor of a class, takes the arguments of a call."""
+        function = definition
+        if isinstance(definition, cst.ClassDef):
+            init = self._classes.method(definition, "__init__")
+            if init is None:
+                return True
+            function = init
+        assert isinstance(function, cst.FunctionDef)
+        is_method = self._tree.class_of(function) is not None and not is_static(function)
+        positional = (*function.params.posonly_params, *function.params.params)[int(is_method) :]
+        given = [argument for argument in call.args if not argument.star and argument.keyword is None]
+        by_keyword = {argument.keyword.value for argument in call.args if argument.keyword is not None}
+        hides = any(argument.star for argument in call.args)
+        named = {param.name.value for param in parameters_of(function)}
+        if len(given) > len(positional) and not isinstance(function.params.star_arg, cst.Param):
+            return False
+        if function.params.star_kwarg is None and not by_keyword <= named:
+            return False
+        rest = (*positional[len(given) :], *function.params.kwonly_params)
+        return hides or all(param.default is not None or param.name.value in by_keyword for param in rest)
+
+
+def _members(modules: Iterable[Scope], pattern: str) -> Iterator[_Definition]:
+    """The public functions and classes of modules whose names have a pattern."""
+    for module in modules:
+        names: Iterable[str] = [pattern]
+        if ANY in pattern:
+            names = module.bindings if len(module.bindings) <= _MAX_NAMES else ()
+        for name in names:
+            if not name.startswith("_") and matches(pattern, name):
+                yield from defined(module.bindings.get(name, []))

@@ -1,0 +1,38 @@
+"""What the choice of pieces asks of a project."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from torchlint.project.imports import Facts
+
+
+class Files(Protocol):
+    """What the choice needs to know of a project. Files are paths relative to its root."""
+
+    def text_of(self, file: str) -> str | None:
+        """The text of a file, None if it cannot be read."""
+
+    def facts_of(self, file: str) -> Facts:
+        """What a file binds and imports."""
+
+    def words_of(self, file: str) -> tuple[frozenset[str], ...]:
+        """The words in each piece of a file."""
+
+    def vocabulary(self, file: str) -> frozenset[str]:
+        """The words in a file, known without its pieces."""
+
+    def exported(self, file: str) -> frozenset[str] | None:
+        """The names that a file lists in ``__all__``, known without its pieces; None if it does not list them."""
+
+    def picked_from(self, file: str) -> frozenset[str]:
+        """The dotted names of what a file may take names from as strings, known without its pieces."""
+
+    def find_module(self, module: str, importer: str) -> str | None:
+        """The file of a module, with leading dots if it is relative."""
+
+    def importers_of(self, file: str) -> tuple[str, ...]:
+        """The files that import a file."""
+
+    def is_script(self, file: str) -> bool:
+        """Whether a program starts with a file."""
