@@ -22,6 +22,7 @@ from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.main_guard import is_main_guard
 from torchlint.model.syntax.pieces import Piece
 from torchlint.model.syntax.positions import Positions, put_together
+from torchlint.model.syntax.scopes import Binding
 from torchlint.model.syntax.tree import Tree
 from torchlint.source.lexemes import line_starts, without_suppressions
 
@@ -292,14 +293,7 @@ class Forest:
 
     def used_imports(self, root: cst.CSTNode) -> frozenset[str]:
         """Dotted names of everything that one file, given by its root, imports at any place and names again."""
-        return frozenset(
-            binding.imported
-            for node, scope in self.tree.scopes.items()
-            if self.tree.root_of(node) is root
-            for bindings in scope.bindings.values()
-            for binding in bindings
-            if binding.kind == "import" and self.names.uses(binding)
-        )
+        return frozenset(binding.imported for binding in self.tables.imports[root] if self.names.uses(binding))
 
     def imports(self, root: str) -> bool:
         """Whether the file imports ``root`` or something of it."""
@@ -367,12 +361,18 @@ class Tables:
     @cached_property
     def imported_by(self) -> Mapping[cst.CSTNode, frozenset[str]]:
         """By the root of a file the dotted names of everything that it imports."""
-        found: dict[cst.CSTNode, set[str]] = {root: set() for root in self._tree.roots}
-        for node, scope in self._tree.scopes.items():
-            imported = found[self._tree.root_of(node)]
-            for bindings in scope.bindings.values():
-                imported.update(binding.imported for binding in bindings if binding.kind == "import")
-        return {root: frozenset(names) for root, names in found.items()}
+        return {root: frozenset(item.imported for item in found) for root, found in self.imports.items()}
+
+    @cached_property
+    def imports(self) -> Mapping[cst.CSTNode, list[Binding]]:
+        """By the root of a file the bindings of its names, and of those of its functions, that are imports."""
+        stars = [scope for scope in self._tree.scopes.values() if scope.star_imports]  # linked files may bind its names
+        names = {**self._tree.imported_names, **{(scope, name): None for scope in stars for name in scope.bindings}}
+        found: dict[cst.CSTNode, list[Binding]] = {root: [] for root in self._tree.roots}
+        for scope, name in names:
+            imports = (binding for binding in scope.bindings[name] if binding.kind == "import")
+            found[self._tree.root_of(scope.node)].extend(imports)
+        return found
 
     def words_of(self, root: cst.CSTNode) -> frozenset[str]:
         """The names and attributes in one file, given by its root."""

@@ -45,6 +45,7 @@ class Graph:
         self._configured = configured
         self._paths_of: dict[int, tuple[tuple[str, ...], ...]] = {}
         self._steps: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
+        self._resolved: dict[tuple[str, str], str | None] = {}
 
     @cached_property
     def entries(self) -> tuple[str, ...]:
@@ -143,6 +144,12 @@ class Graph:
 
     def resolve(self, module: str, importer: str) -> str | None:
         """The file of an absolute module; None if there is none, or programs that import ``importer`` differ."""
+        key = (module, importer)
+        if key not in self._resolved:
+            self._resolved[key] = self._find(module, importer)
+        return self._resolved[key]
+
+    def _find(self, module: str, importer: str) -> str | None:
         if self._resolver.is_certain(module):
             return self._resolver.find(module, importer, ())
         found = {self._resolver.find(module, importer, path) for path in self._paths(importer)} - {None}
