@@ -128,14 +128,16 @@ class Tree(Traversal):
 
     def function_of(self, node: cst.CSTNode) -> cst.FunctionDef | cst.Lambda | None:
         """The function whose body contains ``node``, None at module or class level."""
-        child = node
-        for above in self.ancestors(node):
+        nodes, parents = self.nodes, self._parents
+        child, index = node, parents[self._index[node]]
+        while index >= 0:  # asked so often that the generator of `ancestors` would be felt
+            above = nodes[index]
             if type(above) is cst.FunctionDef or type(above) is cst.Lambda:
                 if child is above.body:
                     return above
             elif type(above) is cst.ClassDef and child is above.body:
                 return None
-            child = above
+            child, index = above, parents[index]
         return None
 
     def class_of(self, function: cst.CSTNode) -> cst.ClassDef | None:
