@@ -83,7 +83,7 @@ class Project:
                 entries[file] = Entry(_place(self._root, file), self._root, text)
         changed = Project(self._root, entries, self._sources, self._distributions, self._whole, self.configs)
         if entries.keys() == self._entries.keys():
-            changed.__dict__["_layout"] = self._layout
+            changed.__dict__["_resolver"] = self._resolver
             if all(
                 entry is self._entries[file] or entry.same_imports(self._entries[file])
                 for file, entry in entries.items()
@@ -97,14 +97,19 @@ class Project:
 
     # -- files
 
-    @cached_property
+    @property
     def _layout(self) -> Layout:
-        return Layout(file for file in self._entries if not is_notebook(file))
+        return self._resolver.layout
+
+    @cached_property
+    def _resolver(self) -> Resolver:
+        layout = Layout(file for file in self._entries if not is_notebook(file))
+        return Resolver(layout, self._sources, self._distributions)
 
     @cached_property
     def _graph(self) -> Graph:
         return Graph(
-            Resolver(self._layout, self._sources, self._distributions),
+            self._resolver,
             Outlines(self._entries),
             self._added,
             lambda file: self._entries[file].runs,
