@@ -35,7 +35,7 @@ class Graph:
         outlines: Mapping[str, Outline],
         added: Callable[[str], tuple[str, ...]],
         runs: Callable[[str], bool],
-        configured: Callable[[str], tuple[Imported, ...]],
+        configured: Callable[[str, Sequence[str]], tuple[Imported, ...]],
     ) -> None:
         self._resolver = resolver
         self._layout = resolver.layout
@@ -254,12 +254,16 @@ class Graph:
     def _imports(self, file: str) -> tuple[Imported, ...]:
         """What a file imports, also by the names of classes in configuration files."""
         outline = self._outlines[file]
-        return outline.imports + self._configured(file) if outline.instantiates else outline.imports
+        return outline.imports + self._configured(file, self.entries) if outline.instantiates else outline.imports
 
     def _tops(self, file: str) -> frozenset[str]:
         """The first parts of the absolute modules that a file imports."""
         outline = self._outlines[file]
-        return outline.tops.union(item.top for item in self._configured(file)) if outline.instantiates else outline.tops
+        return (
+            outline.tops.union(item.top for item in self._configured(file, self.entries))
+            if outline.instantiates
+            else outline.tops
+        )
 
     def _run(self, files: Iterable[str]) -> Iterable[str]:
         """Files, and the __init__.py of the packages that contain them."""
