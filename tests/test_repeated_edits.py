@@ -24,6 +24,7 @@ from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.tree import Tree
 from torchlint.project import context
 from torchlint.project.choice import Choice
+from torchlint.project.project import Project
 from torchlint.settings.resolver import Resolver
 from torchlint.source.source import Source
 
@@ -160,12 +161,17 @@ def test_pieces_of_other_files_are_chosen_again_only_if_an_edit_may_lead_to_othe
 def test_nothing_is_kept_of_texts_that_are_gone(folder: Path) -> None:
     path = folder / "main.py"
     counts = []
-    for edits in (20, 100):
-        for index in range(edits):
-            diagnostics(path, {str(path): path.read_text().replace("epoch", f"epoch{edits}{index}")})
-        gc.collect()
-        counts.append(sum(isinstance(item, (Scope, cst.CSTNode)) for item in gc.get_objects()))
-    assert counts[1] < 1.1 * counts[0]
+    gc.disable()  # as the server does while there is work
+    try:
+        for edits in (20, 100):
+            for index in range(edits):
+                text = f"import module_{edits}_{index // 10}\n{path.read_text()}"
+                diagnostics(path, {str(path): text.replace("epoch", f"epoch_{edits}_{index}")})
+            found = [type(item) for item in gc.get_objects()]
+            counts.append([sum(issubclass(each, kind) for each in found) for kind in (cst.CSTNode, Scope, Project)])
+    finally:
+        gc.enable()
+    assert all(after < 1.1 * before for before, after in zip(*counts, strict=True))
 
 
 def test_the_tables_of_files_that_change_are_those_of_a_new_tree() -> None:
