@@ -82,9 +82,7 @@ class Precision:
             return True
         if any(_TRAINERS.match(name) or name.startswith(_QUANTIZATION) for name in module.imported_names):
             return True
-        if any(word in module.text for word in ("quantization", "ao")) and any(
-            (module.name_of(node) or "").startswith(_QUANTIZATION) for node in module.tree.attributes
-        ):
+        if any((module.name_of(node) or "").startswith(_QUANTIZATION) for node in module.tree.attributes):
             return True
         return any(module.calls("clip.load"))  # half precision on CUDA
 
