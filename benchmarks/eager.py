@@ -19,6 +19,7 @@ from torchlint.engine.checker import InternalError, check
 from torchlint.model import forests
 from torchlint.model.syntax.context import Context, ContextFile
 from torchlint.project import context as contexts
+from torchlint.project.chosen import Chosen
 from torchlint.project.project import Project
 from torchlint.source import reading
 from torchlint.source.source import SourceError
@@ -50,11 +51,12 @@ def findings(folder: Path) -> set[Found]:
 @contextmanager
 def everything_loaded() -> Iterator[None]:
     """Analyse each file with all statements of all files of its programs."""
-    choose = contexts._choose
+    choose = contexts._context
 
-    def choose_all(files: Project, mains: Sequence[str], root: str, known: Mapping[object, ContextFile]) -> object:
-        chosen = choose(files, mains, root, {})
-        names = {file.path for file in chosen.context.files}
+    def choose_all(
+        files: Project, mains: Sequence[str], chosen: Chosen, root: str, known: Mapping[object, ContextFile]
+    ) -> Context:
+        names = {file.path for file in choose(files, mains, chosen, root, {}).files}
         for main in mains:
             names.update(files.companions(main))
         found = []
@@ -64,10 +66,9 @@ def everything_loaded() -> Iterator[None]:
             spans = tuple(zip(starts, [*starts[1:], len(text)], strict=True))
             if spans and text:
                 found.append(ContextFile(name, text, spans, name in mains, partial(contexts._parsed, root)))
-        context = Context(root, tuple(found), files.find_module, files.configured, lambda: files.configs.read)
-        return contexts._Chosen(context, chosen.looked_at)
+        return Context(root, tuple(found), files.find_module, files.configured, lambda: files.configs.read)
 
-    with mock.patch.object(contexts, "_choose", choose_all):
+    with mock.patch.object(contexts, "_context", choose_all):
         _forget()
         yield
     _forget()

@@ -74,7 +74,7 @@ def test_everything_is_loaded(tmp_path: Path) -> None:
     def loaded() -> str:
         found = context_around(str(path), path.read_text(), concerns=lambda place, text: place == "engine.py")
         assert found is not None
-        return found[0].known_text
+        return found[0].code
 
     assert "class Unused" not in loaded()
     with everything_loaded():

@@ -210,7 +210,7 @@ def _run_all(
     """The same. Raises RecursionError too."""
     with phase("project"):
         around = _context(source, settings)
-    known = around[0].known_text if around else code_of(source.text)
+    known = around[0].code if around else code_of(source.text)
     rules = [rule for rule in rules if rule.may_apply(known)]
     results = _RuleResults(bool(rules))
     rules = _sketched(source, rules, around)

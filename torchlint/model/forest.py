@@ -21,7 +21,8 @@ from torchlint.model.syntax.context import Configured
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.main_guard import is_main_guard
 from torchlint.model.syntax.pieces import Piece
-from torchlint.model.syntax.positions import Positions
+from torchlint.model.syntax.positions import Positions, put_together
+from torchlint.model.syntax.scopes import Binding
 from torchlint.model.syntax.tree import Tree
 from torchlint.source.lexemes import line_starts, without_suppressions
 
@@ -40,6 +41,11 @@ class ForestFile:
     whole: bool = True  #: False: some pieces are left out, and nothing is reported
     in_package: bool = False  #: may be imported by code out of sight
 
+    @cached_property
+    def root(self) -> cst.Module:
+        """Its pieces as one module."""
+        return put_together(self.pieces)
+
 
 class ForestFact:
     """Something that is known of a whole forest, whichever of its files is checked. Made once for it."""
@@ -56,10 +62,12 @@ class Forest:
         files: Sequence[ForestFile],
         resolve: Resolve = lambda module, importer: None,
         configured: Configured = lambda key, reader: (),
+        tree: Tree | None = None,
     ) -> None:
         """``resolve`` gives the place of a module: of a dotted name, with leading dots if relative, and an importer.
 
-        ``configured`` gives what configuration files set a key to that the file at a place reads.
+        ``configured`` gives what configuration files set a key to that the file at a place reads. ``tree`` is that of
+        a forest with some of the same files, from `give_tree`.
         """
         self.configured = configured
         self.files = tuple(files)
@@ -70,12 +78,19 @@ class Forest:
         for file in files:
             self.bases.append(base)
             base += len(file.text) + 1
-        moved = [
-            [Piece(base + piece.start, piece.parsed) for piece in file.pieces] if base else file.pieces
-            for base, file in zip(self.bases, files, strict=True)
-        ]
-        self.positions = Positions(moved[0])
-        self.tree = Tree([self.positions.root, *(self.positions.add(pieces) for pieces in moved[1:])])
+        self.positions = Positions(
+            [
+                Piece(base + piece.start, piece.parsed) if base else piece
+                for base, file in zip(self.bases, files, strict=True)
+                for piece in file.pieces
+            ]
+        )
+        roots = [file.root for file in files]
+        if tree is None:
+            self.tree = Tree(roots)
+        else:
+            self.tree = tree
+            tree.change_to(roots)
         self._whole = {file.place: file for file in files if file.whole}
         self.file_of_root: dict[cst.CSTNode, ForestFile] = dict(zip(self.tree.roots, files, strict=True))
         self.links = Links(self.tree, {root: file.place for root, file in self.file_of_root.items()}, resolve)
@@ -106,6 +121,13 @@ class Forest:
     def file_index(self, offset: int) -> int:
         """The index of the file that contains the character at ``offset``."""
         return bisect_right(self.bases, offset) - 1
+
+    def give_tree(self) -> Tree:
+        """Its tree, for another forest; all else is released."""
+        self.links.disconnect()
+        tree, self.tree = self.tree, Tree([])
+        self.release()
+        return tree
 
     def release(self) -> None:
         """Give up all that is known: its parts refer to each other, and would wait for the garbage collector."""
@@ -271,14 +293,7 @@ class Forest:
 
     def used_imports(self, root: cst.CSTNode) -> frozenset[str]:
         """Dotted names of everything that one file, given by its root, imports at any place and names again."""
-        return frozenset(
-            binding.imported
-            for node, scope in self.tree.scopes.items()
-            if self.tree.root_of(node) is root
-            for bindings in scope.bindings.values()
-            for binding in bindings
-            if binding.kind == "import" and self.names.uses(binding)
-        )
+        return frozenset(binding.imported for binding in self.tables.imports[root] if self.names.uses(binding))
 
     def imports(self, root: str) -> bool:
         """Whether the file imports ``root`` or something of it."""
@@ -346,12 +361,18 @@ class Tables:
     @cached_property
     def imported_by(self) -> Mapping[cst.CSTNode, frozenset[str]]:
         """By the root of a file the dotted names of everything that it imports."""
-        found: dict[cst.CSTNode, set[str]] = {root: set() for root in self._tree.roots}
-        for node, scope in self._tree.scopes.items():
-            imported = found[self._tree.root_of(node)]
-            for bindings in scope.bindings.values():
-                imported.update(binding.imported for binding in bindings if binding.kind == "import")
-        return {root: frozenset(names) for root, names in found.items()}
+        return {root: frozenset(item.imported for item in found) for root, found in self.imports.items()}
+
+    @cached_property
+    def imports(self) -> Mapping[cst.CSTNode, list[Binding]]:
+        """By the root of a file the bindings of its names, and of those of its functions, that are imports."""
+        stars = [scope for scope in self._tree.scopes.values() if scope.star_imports]  # linked files may bind its names
+        names = {**self._tree.imported_names, **{(scope, name): None for scope in stars for name in scope.bindings}}
+        found: dict[cst.CSTNode, list[Binding]] = {root: [] for root in self._tree.roots}
+        for scope, name in names:
+            imports = (binding for binding in scope.bindings[name] if binding.kind == "import")
+            found[self._tree.root_of(scope.node)].extend(imports)
+        return found
 
     def words_of(self, root: cst.CSTNode) -> frozenset[str]:
         """The names and attributes in one file, given by its root."""

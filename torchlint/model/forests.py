@@ -19,8 +19,6 @@ def of_context(context: Context) -> Forest | None:
     """The forest of a context, without files that cannot be parsed; None if none can. Raises RecursionError."""
     known = _forests.get(context)
     if known is None:
-        while len(_forests) >= _MAX_FORESTS:
-            _forests.popitem(last=False)[1].release()
         files = [
             ForestFile(path, file.path, file.text, file.pieces, file.whole, is_importable(path))
             for file in context.files
@@ -29,9 +27,24 @@ def of_context(context: Context) -> Forest | None:
         ]
         if not files:
             return None
-        known = _forests[context] = Forest(files, context.resolve, context.configured)
+        before = next((other for other in reversed(_forests) if _is_earlier(other, context)), None)
+        tree = None
+        if before is not None:
+            earlier = _forests.pop(before)
+            same = {id(file.pieces): file for file in earlier.files}
+            files = [same.get(id(file.pieces), file) for file in files]
+            tree = earlier.give_tree()
+        while len(_forests) >= _MAX_FORESTS:
+            _forests.popitem(last=False)[1].release()
+        known = _forests[context] = Forest(files, context.resolve, context.configured, tree)
     _forests.move_to_end(context)
     return known
+
+
+def _is_earlier(one: Context, other: Context) -> bool:
+    """Whether a context is that of the same files before some of them changed."""
+    mains = [[file.path for file in context.files if file.whole] for context in (one, other)]
+    return one.root == other.root and mains[0] == mains[1] and not set(one.files).isdisjoint(other.files)
 
 
 def forget() -> None:

@@ -28,7 +28,7 @@ FAR_SCRIPT = 1_000
 #: A module that more files import is a public one: who calls it is unknown.
 MAX_IMPORTERS = 16
 #: An assignment of a dict.
-_DICT = re.compile(r"\s*\w+\s*(?::[^=]*)?=\s*\{")
+DICT = re.compile(r"\s*\w+\s*(?::[^=]*)?=\s*\{")
 #: A piece that only imports: it is chosen with what uses its names.
 _IMPORT = re.compile(r"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*(?:from|import)\b[^;]*\Z")
 
@@ -234,7 +234,7 @@ class Choice:
             bindings = facts.bindings[name]
             if len(bindings) == 1 and bindings[0].kind is DefinitionKind.ASSIGNMENT:
                 index = facts.pieces.index_at(bindings[0].row)
-                if _DICT.match(self._text(file, index)):
+                if DICT.match(self._text(file, index)):
                     inside = self._words(file, index) & facts.bindings.keys()
                     self._dicts[key] = tuple(
                         item for other in sorted(inside) for item in self._modules_bound(file, other)

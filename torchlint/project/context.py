@@ -14,7 +14,7 @@ from pathlib import Path
 
 from torchlint.model.syntax.context import Context, ContextFile
 from torchlint.model.syntax.pieces import Piece, parse_spans
-from torchlint.project.choice import Choice
+from torchlint.project.chosen import Chosen
 from torchlint.project.configs import ENDINGS as CONFIG_ENDINGS
 from torchlint.project.project import Project
 from torchlint.project.roots import find_root
@@ -62,8 +62,9 @@ def dependencies(path: str, text: str, sources: Sequence[str], concerns: Screen,
     keys = known.project.configs.keys
     if not known.project.is_in_program(file):
         return Dependencies(frozenset(), takers, "", keys)
-    chosen = known.chosen(file, concerns)
-    return Dependencies(frozenset(chosen.looked_at - {file}), takers, chosen.context.digest, keys)
+    context = known.context(file, concerns)
+    looked_at = known.choices[known.groups[file, concerns]].looked_at
+    return Dependencies(frozenset(looked_at - {file}), takers, context.digest, keys)
 
 
 def shape_of(path: str, text: str, sources: Sequence[str]) -> str:
@@ -133,7 +134,8 @@ class _Known:
     project: Project
     root: str
     texts: Mapping[str, str] = field(default_factory=dict)  #: of files that differ from those on disk
-    contexts: dict[tuple[str, ...], _Chosen] = field(default_factory=dict)
+    contexts: dict[tuple[str, ...], Context] = field(default_factory=dict)
+    choices: dict[tuple[str, ...], Chosen] = field(default_factory=dict)  #: of these, and of earlier contexts
     groups: dict[tuple[str, Screen], tuple[str, ...]] = field(default_factory=dict)
     concerned: dict[tuple[str, Screen], bool] = field(default_factory=dict)  #: answers of screens
     parts: dict[_Part, ContextFile] = field(default_factory=dict)  #: of earlier contexts, with the same texts
@@ -181,20 +183,21 @@ class _Known:
         project = self.project.with_text({self.project.root / file: text for file, text in changed.items()})
         found = _Known(project, self.root, texts)
         found.concerned = {key: answer for key, answer in self.concerned.items() if key[0] not in changed}
-        files = [item for chosen in self.contexts.values() for item in chosen.context.files]
+        files = [item for context in self.contexts.values() for item in context.files]
         found.parts = {_part(item): item for item in files if item.path not in changed}
         if project.same_imports(self.project):
             found.contexts = {
-                group: chosen for group, chosen in self.contexts.items() if chosen.looked_at.isdisjoint(changed)
+                group: context
+                for group, context in self.contexts.items()
+                if self.choices[group].looked_at.isdisjoint(changed)
+            }
+            found.choices = {
+                group: chosen for group, chosen in self.choices.items() if chosen.is_valid(project, changed)
             }
         return found
 
     def context(self, file: str, concerns: Screen) -> Context:
         """What a file is analysed with."""
-        return self.chosen(file, concerns).context
-
-    def chosen(self, file: str, concerns: Screen) -> _Chosen:
-        """The same, with what the choice depends on."""
         if (file, concerns) not in self.groups:
             is_concerned = self._is_concerned(file, self.project.text_of(file) or "", concerns)
             for group in self._groups(file, concerns):
@@ -202,7 +205,9 @@ class _Known:
                 self.groups |= dict.fromkeys([(member, concerns) for member in members], group)
         group = self.groups[file, concerns]
         if group not in self.contexts:
-            self.contexts[group] = _choose(self.project, group, self.root, self.parts)
+            if group not in self.choices:
+                self.choices[group] = Chosen(self.project, group)
+            self.contexts[group] = _context(self.project, group, self.choices[group], self.root, self.parts)
         return self.contexts[group]
 
     def _groups(self, main: str, concerns: Screen) -> Iterator[tuple[str, ...]]:
@@ -231,29 +236,20 @@ _projects: dict[tuple[str, tuple[str, ...], bool | str], _Known] = {}
 _texts: dict[str, str] = {}
 
 
-@dataclass(frozen=True)
-class _Chosen:
-    """A context, and the files that the choice depends on."""
-
-    context: Context
-    looked_at: frozenset[str]
-
-
-def _choose(files: Project, mains: Sequence[str], root: str, known: Mapping[_Part, ContextFile]) -> _Chosen:
-    choice = Choice(files, mains)
-    chosen = choice.run()
+def _context(
+    files: Project, mains: Sequence[str], chosen: Chosen, root: str, known: Mapping[_Part, ContextFile]
+) -> Context:
     found = []
-    for file in sorted({*chosen, *mains}):
+    for file in sorted({*chosen.pieces, *mains}):
         text = files.text_of(file)
-        if text is not None and (file in mains or (text and chosen[file])):
+        if text is not None and (file in mains or (text and chosen.pieces[file])):
             starts = files.facts_of(file).pieces.starts
             ends = [*starts[1:], len(text)]
-            indices = range(len(starts)) if file in mains else sorted(chosen[file])
+            indices = range(len(starts)) if file in mains else sorted(chosen.pieces[file])
             spans = tuple((starts[index], ends[index]) for index in indices)
             part = ContextFile(file, text, spans, file in mains, partial(_parsed, root))
             found.append(known.get(_part(part), part))
-    context = Context(root, tuple(found), files.find_module, files.configured, lambda: files.configs.read)
-    return _Chosen(context, choice.looked_at)
+    return Context(root, tuple(found), files.find_module, files.configured, lambda: files.configs.read)
 
 
 #: A part of a file: its path, the spans of its pieces, and whether these are all.

@@ -35,7 +35,7 @@ class Graph:
         outlines: Mapping[str, Outline],
         added: Callable[[str], tuple[str, ...]],
         runs: Callable[[str], bool],
-        configured: Callable[[str], tuple[Imported, ...]],
+        configured: Callable[[str, Sequence[str]], tuple[Imported, ...]],
     ) -> None:
         self._resolver = resolver
         self._layout = resolver.layout
@@ -45,6 +45,7 @@ class Graph:
         self._configured = configured
         self._paths_of: dict[int, tuple[tuple[str, ...], ...]] = {}
         self._steps: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
+        self._resolved: dict[tuple[str, str], str | None] = {}
 
     @cached_property
     def entries(self) -> tuple[str, ...]:
@@ -143,6 +144,12 @@ class Graph:
 
     def resolve(self, module: str, importer: str) -> str | None:
         """The file of an absolute module; None if there is none, or programs that import ``importer`` differ."""
+        key = (module, importer)
+        if key not in self._resolved:
+            self._resolved[key] = self._find(module, importer)
+        return self._resolved[key]
+
+    def _find(self, module: str, importer: str) -> str | None:
         if self._resolver.is_certain(module):
             return self._resolver.find(module, importer, ())
         found = {self._resolver.find(module, importer, path) for path in self._paths(importer)} - {None}
@@ -247,12 +254,16 @@ class Graph:
     def _imports(self, file: str) -> tuple[Imported, ...]:
         """What a file imports, also by the names of classes in configuration files."""
         outline = self._outlines[file]
-        return outline.imports + self._configured(file) if outline.instantiates else outline.imports
+        return outline.imports + self._configured(file, self.entries) if outline.instantiates else outline.imports
 
     def _tops(self, file: str) -> frozenset[str]:
         """The first parts of the absolute modules that a file imports."""
         outline = self._outlines[file]
-        return outline.tops.union(item.top for item in self._configured(file)) if outline.instantiates else outline.tops
+        return (
+            outline.tops.union(item.top for item in self._configured(file, self.entries))
+            if outline.instantiates
+            else outline.tops
+        )
 
     def _run(self, files: Iterable[str]) -> Iterable[str]:
         """Files, and the __init__.py of the packages that contain them."""

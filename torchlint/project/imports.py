@@ -11,7 +11,7 @@ from itertools import accumulate
 
 from torchlint.project.toplevel import top_level
 from torchlint.source.lexemes import line_starts
-from torchlint.source.parsing import ParseError, fresh_tree, piece_starts, python_tree
+from torchlint.source.parsing import ParseError, fresh_tree, known_tree, piece_starts, python_tree
 
 
 class DefinitionKind(Enum):
@@ -103,7 +103,10 @@ def facts(text: str) -> Facts:
 
 
 def _tree(text: str) -> ast.Module:
-    """The statements of a text, without most of what is in functions and classes. Raises ParseError."""
+    """The statements of a text, perhaps without most of what is in functions and classes. Raises ParseError."""
+    known = known_tree(text)
+    if known is not None:
+        return known
     try:
         return fresh_tree(top_level(text))
     except ParseError:

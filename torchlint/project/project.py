@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from torchlint.model.syntax.context import ConfigValue
@@ -83,7 +83,7 @@ class Project:
                 entries[file] = Entry(_place(self._root, file), self._root, text)
         changed = Project(self._root, entries, self._sources, self._distributions, self._whole, self.configs)
         if entries.keys() == self._entries.keys():
-            changed.__dict__["_layout"] = self._layout
+            changed.__dict__["_resolver"] = self._resolver
             if all(
                 entry is self._entries[file] or entry.same_imports(self._entries[file])
                 for file, entry in entries.items()
@@ -97,18 +97,23 @@ class Project:
 
     # -- files
 
-    @cached_property
+    @property
     def _layout(self) -> Layout:
-        return Layout(file for file in self._entries if not is_notebook(file))
+        return self._resolver.layout
+
+    @cached_property
+    def _resolver(self) -> Resolver:
+        layout = Layout(file for file in self._entries if not is_notebook(file))
+        return Resolver(layout, self._sources, self._distributions)
 
     @cached_property
     def _graph(self) -> Graph:
         return Graph(
-            Resolver(self._layout, self._sources, self._distributions),
+            self._resolver,
             Outlines(self._entries),
-            self._added,
-            lambda file: self._entries[file].runs,
-            self._classes,
+            partial(_added, self._entries, self._root, self._layout),  # nothing that refers to the graph
+            partial(_runs, self._entries),
+            partial(_classes, self.configs),
         )
 
     @cached_property
@@ -192,16 +197,6 @@ class Project:
         """The files that a script imports, directly or not, and itself."""
         file = self._file(entry)
         return frozenset(self._paths(self._graph.reachable(file))) if file is not None else frozenset()
-
-    def _added(self, file: str) -> tuple[str, ...]:
-        found = (_relative(folder, self._root) for folder in self._entries[file].added)
-        return tuple(folder for folder in found if folder is not None and folder in self._layout.folders)
-
-    def _classes(self, reader: str) -> tuple[Imported, ...]:
-        """The classes that the configuration files of the program of ``reader`` name, as imports of them."""
-        found = self.configs.classes
-        folders = {folder_of(entry) for entry in self._graph.entries} if found else set()
-        return tuple(dict.fromkeys(item for file, item in found if is_own(file, reader, folders)))
 
     # -- names
 
@@ -317,6 +312,23 @@ class Project:
 
     def _paths(self, files: Sequence[str] | frozenset[str]) -> tuple[Path, ...]:
         return tuple(self._path(file) for file in files)
+
+
+def _added(entries: Mapping[str, Entry], root: str, layout: Layout, file: str) -> tuple[str, ...]:
+    """The folders of a project that a file adds to ``sys.path``."""
+    found = (_relative(folder, root) for folder in entries[file].added)
+    return tuple(folder for folder in found if folder is not None and folder in layout.folders)
+
+
+def _runs(entries: Mapping[str, Entry], file: str) -> bool:
+    return entries[file].runs
+
+
+def _classes(configs: Configs, reader: str, scripts: Sequence[str]) -> tuple[Imported, ...]:
+    """The classes that the configuration files of the program of ``reader`` name, as imports of them."""
+    found = configs.classes
+    folders = {folder_of(script) for script in scripts} if found else set()
+    return tuple(dict.fromkeys(item for file, item in found if is_own(file, reader, folders)))
 
 
 def _place(root: str, file: str) -> str:

@@ -21,6 +21,7 @@ class Resolver:
         folders = [place for folder in distributions for place in (folder, joined(folder, "src"))]
         self._distributions = tuple(folder for folder in folders if folder in layout.folders and folder not in base)
         self._guesses: dict[tuple[str, str], str | None] = {}
+        self._in_larger: dict[str, str | None] = {}
 
     def is_certain(self, module: str) -> bool:
         """Whether all files that can import a module see the same one."""
@@ -31,7 +32,11 @@ class Resolver:
         """The file of ``module`` in a program whose ``sys.path`` begins with ``path``."""
         top = module.partition(".")[0]
         if top not in self.layout.places:
-            return None if top in STANDARD or top in INSTALLED else self._in_larger_repository(module)
+            if top in STANDARD or top in INSTALLED:
+                return None
+            if module not in self._in_larger:
+                self._in_larger[module] = self._in_larger_repository(module)
+            return self._in_larger[module]
         file = self.layout.find(path, module)
         if file is not None or any(self.layout.file_at(folder, top) for folder in path):
             return file

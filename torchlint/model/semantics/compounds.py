@@ -9,6 +9,7 @@ import libcst as cst
 from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import STRING, TENSOR, UNKNOWN, Device, Role, Value, join
+from torchlint.model.syntax.literals import value_of
 
 #: What a text such as ``f"cuda:{index}"`` names.
 CUDA = Value(Kind.DEVICE, device=Device.CUDA)
@@ -17,7 +18,7 @@ CUDA = Value(Kind.DEVICE, device=Device.CUDA)
 def compound_value(node: cst.CSTNode, values: Evaluator) -> Value:
     """The value of an expression that is neither a name, an attribute, a call nor a subscript."""
     if type(node) is cst.SimpleString:
-        text = node.evaluated_value
+        text = value_of(node)
         return Value(Kind.STRING, constant=text if isinstance(text, str) else None)
     if type(node) is cst.Integer or type(node) is cst.Float:
         return Value(Kind.NUMBER, constant=_number(node))
@@ -92,7 +93,7 @@ def begins_with_cuda(value: Value) -> bool:
 
 def _number(node: cst.Integer | cst.Float) -> float | int | None:
     try:
-        value: float | int = node.evaluated_value
+        value: float | int = value_of(node)
     except (ValueError, OverflowError):
         return None
     return value

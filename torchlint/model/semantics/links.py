@@ -34,6 +34,8 @@ class Links:
         self.aliases: dict[cst.CSTNode, set[str]] = {}
         #: by file with star imports: the names that it gives to who imports it
         self._exports: dict[cst.CSTNode, dict[str, list[Binding]]] = {}
+        #: by scope and name the bindings that were replaced; None where the name was not bound
+        self._replaced: list[tuple[Scope, str, list[Binding] | None]] = []
         if self.has_context:
             self._connect()
 
@@ -93,10 +95,19 @@ class Links:
                     if not name.startswith("_") and name not in scope.bindings:
                         linked.append((scope, name, self._followed(bindings, 0)))
         for scope, name, bindings in linked:
+            self._replaced.append((scope, name, scope.bindings.get(name)))
             scope.bindings[name] = bindings
             for binding in bindings:
                 if isinstance(binding.node, (cst.FunctionDef, cst.ClassDef)) and binding.node.name.value != name:
                     self.aliases.setdefault(binding.node, set()).add(name)
+
+    def disconnect(self) -> None:
+        """Give all names the bindings back that they have in their own files."""
+        for scope, name, bindings in reversed(self._replaced):
+            if bindings is not None:
+                scope.bindings[name] = bindings
+            else:
+                scope.bindings.pop(name, None)
 
     def _exported(self, scope: Scope) -> Mapping[str, list[Binding]]:
         """The names of a module with their bindings: its own, and those that its star imports take from others."""

@@ -32,6 +32,11 @@ class ContextFile:
         """The text of the pieces."""
         return self.text if self.whole else "".join(self.text[start:end] for start, end in self.spans)
 
+    @cached_property
+    def code(self) -> str:
+        """The text of the pieces, without comments and triple-quoted strings."""
+        return code_of(self.known_text)
+
 
 @dataclass(frozen=True)
 class ConfigValue:
@@ -68,6 +73,6 @@ class Context:
         return digest(repr([(file.path, file.whole, file.spans, file.known_text) for file in self.files]))
 
     @cached_property
-    def known_text(self) -> str:
+    def code(self) -> str:
         """The text of all pieces, without comments and triple-quoted strings."""
-        return code_of("\n".join(file.known_text for file in self.files))
+        return "\n".join(file.code for file in self.files)

@@ -14,7 +14,12 @@ def last_part(name: str) -> str:
 
 def last_name(node: cst.CSTNode | None) -> str:
     """``c`` for the expression ``a.b.c``; "" for anything but a dotted name."""
-    return last_part(dotted_name(node) or "")
+    head = node
+    while type(head) is cst.Attribute:
+        head = head.value
+    if type(head) is not cst.Name:
+        return ""
+    return node.attr.value if type(node) is cst.Attribute else head.value
 
 
 def called_name(call: cst.Call) -> str:

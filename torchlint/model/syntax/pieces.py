@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -81,24 +81,37 @@ def parse_pieces(text: str, name: str = "") -> list[Piece]:
         if syntax_error is None:
             parse_texts([text])  # says where in the file
         raise syntax_error or ParseError(TOO_DEEP) from None
-    _parsed[name] = _by_text(pieces)
+    _parsed[name].before = {}
     return pieces  # even after a syntax error: the file may be newer Python than the one that runs
 
 
 def parse_spans(text: str, spans: Sequence[tuple[int, int]], name: str) -> list[Piece]:
     """The pieces at some places of a text, in order. Raises ParseError.
 
-    What was parsed under this name is not parsed again.
+    What was parsed of this text, or of the one before, under this name is not parsed again.
     """
     texts = [text[start:end] for start, end in spans]
-    known = {piece: iter(parsed) for piece, parsed in _parsed.get(name, {}).items()}
+    memory = _parsed.get(name)
+    if memory is None or memory.text != text:
+        memory = _Memory(text, memory.pieces if memory is not None else {})
+    known = {piece: iter(parsed) for piece, parsed in (memory.before | memory.pieces).items()}
     kept = [next(known.get(piece, iter(())), None) for piece in texts]  # nodes are distinguished by identity
     new = iter(_parse(text, [span for span, parsed in zip(spans, kept, strict=True) if parsed is None]))
     pieces = [Piece(start, parsed or next(new)) for (start, _), parsed in zip(spans, kept, strict=True)]
     if len(_parsed) > _MAX_NAMES:
         _parsed.clear()
-    _parsed.setdefault(name, {}).update(_by_text(pieces))
+    memory.pieces |= _by_text(pieces)
+    _parsed[name] = memory
     return pieces
+
+
+@dataclass
+class _Memory:
+    """What was parsed of a text: by the texts of its pieces, as many trees as it has pieces of this text."""
+
+    text: str
+    before: dict[str, list[Parsed]]  #: the same of the text before
+    pieces: dict[str, list[Parsed]] = field(default_factory=dict)
 
 
 def _by_text(pieces: Sequence[Piece]) -> dict[str, list[Parsed]]:
@@ -142,7 +155,7 @@ def _converted(text: str, spans: Sequence[tuple[int, int]]) -> list[cst.Module |
     return found
 
 
-#: By name what was parsed of a text: by the texts of its pieces, as many trees as it has pieces of this text.
-_parsed: dict[str, dict[str, list[Parsed]]] = {}
+#: By name what was parsed of the last text of this name.
+_parsed: dict[str, _Memory] = {}
 #: So many names are remembered.
 _MAX_NAMES = 500

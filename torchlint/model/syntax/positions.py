@@ -1,4 +1,4 @@
-"""Where nodes are in the text; computed for the pieces of a file for which it is asked."""
+"""Where nodes are in the text; computed for the pieces for which it is asked."""
 
 from __future__ import annotations
 
@@ -12,24 +12,14 @@ from torchlint.model.syntax.pieces import Piece
 
 
 class Positions:
-    """The pieces of a file put together, and the offsets of their nodes."""
+    """The offsets of the nodes of some pieces, which may be those of several files."""
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self._piece_of: dict[cst.CSTNode, Piece] = {}
-        self._starts: list[int] = []
+        self._starts = [piece.start for piece in pieces]
         self._latest = pieces[0]
-        self.root = self.add(pieces)
-
-    def add(self, pieces: Sequence[Piece]) -> cst.Module:
-        """The pieces of one more file, whose offsets count on from the files before, as one module."""
-        self._starts += [piece.start for piece in pieces]
         for piece in pieces:
             self._piece_of |= dict.fromkeys(piece.tree.body, piece)
-        return cst.Module(
-            body=[statement for piece in pieces for statement in piece.tree.body],
-            default_indent=_indent(pieces),
-            default_newline=pieces[0].tree.default_newline,
-        )
 
     def start_of(self, statement: cst.CSTNode) -> int:
         """Where the piece of a top-level statement begins."""
@@ -65,6 +55,15 @@ class Positions:
         """All pieces, first the one that was asked about before: it most often contains the next node too."""
         yield self._latest
         yield from (piece for piece in dict.fromkeys(self._piece_of.values()) if piece is not self._latest)
+
+
+def put_together(pieces: Sequence[Piece]) -> cst.Module:
+    """The pieces of a file as one module."""
+    return cst.Module(
+        body=[statement for piece in pieces for statement in piece.tree.body],
+        default_indent=_indent(pieces),
+        default_newline=pieces[0].tree.default_newline,
+    )
 
 
 def _indent(pieces: Sequence[Piece]) -> str:

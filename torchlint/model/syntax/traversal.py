@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +10,7 @@ import libcst as cst
 
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.scopes import Binding, Scope
+from torchlint.model.syntax.tables import Tables
 
 #: Fields that carry meaning, in the order in which Python evaluates them; white space and operators are left out.
 _FIELDS: dict[type[cst.CSTNode], tuple[str, ...]] = {
@@ -99,33 +99,8 @@ _FIELDS: dict[type[cst.CSTNode], tuple[str, ...]] = {
 }
 
 
-class Traversal:
+class Traversal(Tables):
     """What the traversal of some files noted."""
-
-    def __init__(self, roots: Sequence[cst.Module]) -> None:
-        """`roots` are files, or parts of files."""
-        self.roots = tuple(roots)
-        self.nodes: list[cst.CSTNode] = []
-        self._index: dict[cst.CSTNode, int] = {}
-        self._parents: list[int] = []
-        self._by_kind: defaultdict[type[cst.CSTNode], list[Any]] = defaultdict(list)
-        self.calls: list[cst.Call] = self._by_kind[cst.Call]
-        self.functions: list[cst.FunctionDef] = self._by_kind[cst.FunctionDef]
-        self.classes: list[cst.ClassDef] = self._by_kind[cst.ClassDef]
-        self.withs: list[cst.With] = self._by_kind[cst.With]
-        self.strings: list[cst.SimpleString] = self._by_kind[cst.SimpleString]
-        self.attributes: list[cst.Attribute] = self._by_kind[cst.Attribute]
-        self.loops: list[cst.For | cst.While] = []
-        self.imports: list[cst.Import | cst.ImportFrom] = []
-        #: the names that imports bind, by the scopes in which they do
-        self.imported_names: dict[tuple[Scope, str], None] = {}
-        self.stores: list[tuple[cst.BaseExpression, cst.BaseExpression | None, cst.CSTNode]] = []
-        self.scopes: dict[cst.CSTNode, Scope] = {each: Scope(each, None) for each in self.roots}
-        self._name_scopes: dict[cst.CSTNode, Scope] = {}
-        self._root_indices: list[int] = []
-        for each in self.roots:
-            self._root_indices.append(len(self.nodes))
-            self._walk(each)
 
     def _walk(self, root: cst.Module) -> None:
         steps, by_kind, name_scopes = _STEPS, self._by_kind, self._name_scopes

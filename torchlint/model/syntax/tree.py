@@ -31,9 +31,16 @@ class Tree(Traversal):
 
     def __init__(self, roots: Sequence[cst.Module]) -> None:
         """`roots` are files, or parts of files."""
-        super().__init__(roots)
-        self._last: list[int] | None = None
+        super().__init__()
         self._positions: dict[cst.CSTNode, dict[cst.CSTNode, int]] = {}
+        self.change_to(roots)
+
+    def change_to(self, roots: Sequence[cst.Module]) -> None:
+        """Describe these files, as a new tree of them would. Links between them must have been removed."""
+        super().change_to(roots)
+        self._positions.clear()
+        for derived in ("names", "stored"):
+            vars(self).pop(derived, None)
 
     def of_kind(self, kind: type[_Node]) -> Sequence[_Node]:
         """All nodes of just this class, in order."""
@@ -74,13 +81,6 @@ class Tree(Traversal):
 
     def last(self, node: cst.CSTNode) -> int:
         """Index of the last node inside ``node``."""
-        if self._last is None:
-            last = self._last = list(range(len(self.nodes)))
-            index = len(last)
-            for above in reversed(self._parents):
-                index -= 1
-                if last[above] == above:  # the first of its children to come is the last one; a file has -1 above it
-                    last[above] = last[index]
         return self._last[self._index[node]]
 
     def within(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
@@ -128,14 +128,16 @@ class Tree(Traversal):
 
     def function_of(self, node: cst.CSTNode) -> cst.FunctionDef | cst.Lambda | None:
         """The function whose body contains ``node``, None at module or class level."""
-        child = node
-        for above in self.ancestors(node):
+        nodes, parents = self.nodes, self._parents
+        child, index = node, parents[self._index[node]]
+        while index >= 0:  # asked so often that the generator of `ancestors` would be felt
+            above = nodes[index]
             if type(above) is cst.FunctionDef or type(above) is cst.Lambda:
                 if child is above.body:
                     return above
             elif type(above) is cst.ClassDef and child is above.body:
                 return None
-            child = above
+            child, index = above, parents[index]
         return None
 
     def class_of(self, function: cst.CSTNode) -> cst.ClassDef | None:

@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.syntax.climbing import nearest
+from torchlint.model.syntax.literals import value_of
 from torchlint.model.syntax.main_guard import is_main_guard
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.failures import Failures
@@ -223,7 +224,7 @@ class Purposes(ForestFact):
         names = frozenset(functions.values())
         attributes = [node for node in self._tree.attributes if node.attr.value in names]
         named = {node.attr.value for node in attributes if self._is_mention(node, root)}
-        named.update(str(node.evaluated_value) for node in self._tree.inside(root, cst.SimpleString) if names)
+        named.update(str(value_of(node)) for node in self._tree.inside(root, cst.SimpleString) if names)
         candidates = [function for function, name in functions.items() if name not in named]
         dead: list[cst.FunctionDef] = []
         while True:

@@ -59,6 +59,7 @@ class Steps(ForestFact):
     def __init__(self, module: Forest) -> None:
         self._module = module
         self._around: dict[cst.FunctionDef, list[tuple[cst.CSTNode, cst.CSTNode]]] = {}
+        self._per_batch: dict[tuple[cst.FunctionDef, int], bool] = {}
 
     @cached_property
     def places(self) -> list[cst.CSTNode]:
@@ -136,6 +137,12 @@ class Steps(ForestFact):
 
     def _is_called_per_batch(self, function: cst.FunctionDef, depth: int) -> bool:
         """Whether a loop over batches, or one that takes the next batch, runs ``function`` once per iteration."""
+        known = self._per_batch.get((function, depth))
+        if known is None:
+            known = self._per_batch[function, depth] = self._find_called_per_batch(function, depth)
+        return known
+
+    def _find_called_per_batch(self, function: cst.FunctionDef, depth: int) -> bool:
         for call in self._module.fact(Dispatch).callers(function):
             loop = next(iter(self._module.fact(Loops).around(call)), None)
             outer = self._module.function_of(call)

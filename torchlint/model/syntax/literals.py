@@ -1,0 +1,19 @@
+"""The values of literals: most are written many times, and in an editor again after each change."""
+
+from __future__ import annotations
+
+from ast import literal_eval
+from functools import lru_cache
+from typing import Any
+
+import libcst as cst
+
+
+def value_of(node: cst.SimpleString | cst.Integer | cst.Float) -> Any:
+    """The value of a literal, as its ``evaluated_value``. Raises ValueError and OverflowError."""
+    return _evaluated(node.value)
+
+
+@lru_cache(maxsize=10_000)
+def _evaluated(text: str) -> object:
+    return literal_eval(text)
