@@ -113,7 +113,12 @@ def _is_excluded(sketch: Sketch, function: Function) -> bool:
 
 def _may_predict(sketch: Sketch, method: Function) -> bool:
     """Whether a method of a network may run it for prediction only."""
-    return bool(words_of(method.name) & EVALUATING) or _LEAVING.search(code_of(sketch.text)) is not None
+    return bool(words_of(method.name) & EVALUATING) or sketch.answer(_may_leave_graph)
+
+
+def _may_leave_graph(sketch: Sketch) -> bool:
+    """Whether a file evaluates a network, detaches a tensor or shows one."""
+    return _LEAVING.search(code_of(sketch.text)) is not None
 
 
 def _is_network(sketch: Sketch, definition: ast.ClassDef) -> bool:

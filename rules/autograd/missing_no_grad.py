@@ -81,7 +81,7 @@ class MissingNoGrad(Rule):
     @classmethod
     def may_find(cls, sketch: Sketch) -> bool:
         """Whether a call that is not in a network may run one."""
-        return may_infer(sketch)
+        return sketch.answer(may_infer)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.syntax.suspension import suspension_in

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from bisect import bisect_right
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import cached_property
 
 from torchlint.rule.bindings import FUNCTIONS, LOOPS, BindingKind, Bound, Function, Loop, bound_by
@@ -34,11 +34,19 @@ class Sketch:
         self._nodes: dict[ast.stmt, list[ast.AST]] = {}
         self._inner: dict[ast.stmt, dict[str, list[ast.expr | None]]] = {}
         self._left = _LEAST_STEPS + _STEPS * len(text)
+        self._answers: dict[Callable[[Sketch], bool], bool] = {}
 
     def _spend(self, steps: int) -> None:
         self._left -= steps
         if self._left < 0:
             raise SketchError
+
+    def answer(self, question: Callable[[Sketch], bool]) -> bool:
+        """The answer to a question about the file that several rules ask, or that is asked for many of its parts."""
+        known = self._answers.get(question)
+        if known is None:
+            known = self._answers[question] = question(self)
+        return known
 
     # -- statements
 
