@@ -221,7 +221,14 @@ class Epochs:
         if around is None or depth <= 0:
             return True
         calls = self._module.callers(around).calls
-        return any(self._may_pass(item, loader, depth - 1) for item in calls) or (not calls and self._may_run(around))
+        if calls:
+            return any(self._may_pass(item, loader, depth - 1) for item in calls)
+        return self._is_of_class_of(around, loader) or self._may_run(around)
+
+    def _is_of_class_of(self, method: cst.FunctionDef, loader: Call) -> bool:
+        """Whether the class of a method creates the loader."""
+        creator = self._module.function_of(loader.node)
+        return creator is not None and self._tree.class_of(method) is self._tree.class_of(creator)
 
     def _may_run(self, method: cst.FunctionDef) -> bool:
         """Whether a call may run a method, of an object whose class is unknown."""

@@ -6,7 +6,7 @@ import re
 
 import libcst as cst
 
-#: What stands for any part of a name in a pattern.
+#: Any part of a name in a pattern.
 ANY = "*"
 #: A pattern with more unknown parts, or a longer name, matches nothing.
 _MAX_UNKNOWN = 3
