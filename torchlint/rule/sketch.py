@@ -9,6 +9,7 @@ import ast
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator
 from functools import cached_property
+from typing import Any, TypeVar
 
 from torchlint.rule.bindings import FUNCTIONS, LOOPS, BindingKind, Bound, Function, Loop, bound_by
 from torchlint.source.lexemes import line_starts, places
@@ -17,6 +18,7 @@ from torchlint.source.lexemes import line_starts, places
 _LEAST_STEPS, _STEPS = 50_000, 4
 _NOTHING: frozenset[str] = frozenset()
 _BLOCKS = frozenset({"body", "orelse", "finalbody"})
+_Answer = TypeVar("_Answer")
 
 
 class SketchError(Exception):
@@ -34,19 +36,19 @@ class Sketch:
         self._nodes: dict[ast.stmt, list[ast.AST]] = {}
         self._inner: dict[ast.stmt, dict[str, list[ast.expr | None]]] = {}
         self._left = _LEAST_STEPS + _STEPS * len(text)
-        self._answers: dict[Callable[[Sketch], bool], bool] = {}
+        self._answers: dict[Callable[[Sketch], Any], Any] = {}
 
     def _spend(self, steps: int) -> None:
         self._left -= steps
         if self._left < 0:
             raise SketchError
 
-    def answer(self, question: Callable[[Sketch], bool]) -> bool:
+    def answer(self, question: Callable[[Sketch], _Answer]) -> _Answer:
         """The answer to a question about the file that several rules ask, or that is asked for many of its parts."""
-        known = self._answers.get(question)
-        if known is None:
-            known = self._answers[question] = question(self)
-        return known
+        if question not in self._answers:
+            self._answers[question] = question(self)
+        found: _Answer = self._answers[question]
+        return found
 
     # -- statements
 

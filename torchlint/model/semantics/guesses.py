@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.network_names import NETWORK_NAMES, names_function, names_network
 from torchlint.model.semantics.value import UNKNOWN, Value
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.syntax.tree import Tree
@@ -18,8 +19,6 @@ _CLASSES = ("_class", "_cls")
 SETTINGS = frozenset("arg args opt opts option options cfg config conf configs hparams hps settings flags".split())
 #: How the names of settings end, whatever they are for: ``net_params["device"]``, ``model_cfg``.
 _SETTINGS_OF = tuple(f"_{name}" for name in (*sorted(SETTINGS), "params", "kwargs", "dict", "name", "path"))
-#: How the names of networks begin, if they do not end with such a word: ``model_g``.
-_OF_NETWORK = tuple(f"{word}_" for word in knowledge.MODULE_NAMES)
 #: Methods that only networks have.
 _OF_NETWORKS = frozenset({"parameters", "named_parameters", "eval", "state_dict", "load_state_dict"})
 
@@ -48,16 +47,11 @@ class Guesses:
             "train" in used and used & {"state_dict", "load_state_dict"}
         ):
             return Value(Kind.MODULE, sure=False)
-        if last.startswith(knowledge.VERBS):
+        if names_function(last):
             return UNKNOWN
         if self.instance(last):
             return Value(Kind.CLASS, sure=False)
-        stem = last.rstrip("0123456789_").lower()
-        if stem.endswith(knowledge.MODULE_NAMES) or stem.startswith(_OF_NETWORK):
-            return Value(Kind.MODULE, sure=False)
-        if last.startswith("net") and len(last) <= 8:
-            return Value(Kind.MODULE, sure=False)
-        return UNKNOWN
+        return Value(Kind.MODULE, sure=False) if names_network(last) else UNKNOWN
 
     def instance(self, text: str) -> Value:
         """A guess at what ``generator_class(...)`` makes, from that name; never sure."""
@@ -67,7 +61,7 @@ class Guesses:
     def of_item(self, container: cst.BaseExpression) -> Value:
         """A guess at an item of a list or dict, from the name of that: ``models["generator"]``; never sure."""
         name = last_name(container).lower().rstrip("_")
-        if name in knowledge.MODULE_NAMES or name.removesuffix("s") in knowledge.MODULE_NAMES:
+        if name in NETWORK_NAMES or name.removesuffix("s") in NETWORK_NAMES:
             return Value(Kind.MODULE, sure=False)
         return UNKNOWN
 

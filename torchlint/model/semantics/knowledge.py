@@ -334,40 +334,8 @@ TENSOR_EXITS = {
     "type_as": Kind.TENSOR,
 }
 
-#: Names that a loader, model, ... usually bears; a hint where the value itself is out of sight.
+#: Names that a loader or a loss usually bears; a hint where the value itself is out of sight.
 LOADER_NAMES = ("loader", "dataloader", "data_loader", "_dl", "train_iter", "test_iter", "valid_iter", "val_iter")
-MODULE_NAMES = (
-    "model",
-    "net",
-    "network",
-    "classifier",
-    "encoder",
-    "decoder",
-    "backbone",
-    "generator",
-    "discriminator",
-    "transformer",
-    "unet",
-    "vae",
-    "gan",
-    "actor",
-    "critic",
-    "policy",
-    "detector",
-    "segmentor",
-)
-#: Beginnings of names that end like a module's and are functions: ``load_model``, ``accelerator.prepare_model``.
-VERBS = tuple(
-    f"{verb}_"
-    for verb in (
-        "add apply average benchmark broadcast build calibrate check clone compile compute configure construct "
-        "convert copy count create define delete deploy describe download estimate eval evaluate export fetch find "
-        "fit freeze fuse generate get init initialize inspect instantiate is list load log make merge move optimize "
-        "parse patch plot prepare print profile prune publish pull push quantize read register reload remove replace "
-        "reset restore resume return run save script search select serialize set setup shard show split start stop "
-        "summarize swap sync test trace train unfreeze unload unwrap update upload use validate visualize wrap write"
-    ).split()
-)
 LOSS_NAMES = ("criterion", "loss_fn", "loss_func", "loss_function", "criterions", "crit")
 
 #: transformers and diffusers hand their models out in evaluation mode.

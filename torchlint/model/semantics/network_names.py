@@ -1,0 +1,34 @@
+"""Names that networks usually have: a hint where nothing else is known of a value."""
+
+from __future__ import annotations
+
+#: The names of networks, and how longer ones end: ``text_encoder``.
+NETWORK_NAMES = tuple(
+    "model net network classifier encoder decoder backbone generator discriminator transformer unet vae gan actor "
+    "critic policy detector segmentor".split()
+)
+#: How the names of networks begin, if they do not end with such a word: ``model_g``.
+_BEGINNINGS = tuple(f"{word}_" for word in NETWORK_NAMES)
+#: Beginnings of names that end like a network's and are functions: ``load_model``, ``accelerator.prepare_model``.
+_VERBS = tuple(
+    f"{verb}_"
+    for verb in (
+        "add apply average benchmark broadcast build calibrate check clone compile compute configure construct "
+        "convert copy count create define delete deploy describe download estimate eval evaluate export fetch find "
+        "fit freeze fuse generate get init initialize inspect instantiate is list load log make merge move optimize "
+        "parse patch plot prepare print profile prune publish pull push quantize read register reload remove replace "
+        "reset restore resume return run save script search select serialize set setup shard show split start stop "
+        "summarize swap sync test trace train unfreeze unload unwrap update upload use validate visualize wrap write"
+    ).split()
+)
+
+
+def names_function(name: str) -> bool:
+    """Whether a name begins like that of a function, whatever it ends with."""
+    return name.startswith(_VERBS)
+
+
+def names_network(name: str) -> bool:
+    """Whether a name in lower case, other than that of a function, is one that networks have."""
+    stem = name.rstrip("0123456789_")
+    return stem.endswith(NETWORK_NAMES) or stem.startswith(_BEGINNINGS) or (name.startswith("net") and len(name) <= 8)
