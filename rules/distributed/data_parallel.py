@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _CLASS = "torch.nn.DataParallel"
 #: The class, the function, or a class of the program that is named after it.
 _NAMED = re.compile(r"[. ]DataParallel|data_parallel\(|(?<!Distributed)(?<!Sharded)DataParallel\(")
+#: An optimizer, but not the mere import of ``torch.optim``.
+_OPTIMIZER = re.compile(r"(?<!import torch\.)optim")
 _FUNCTION = "torch.nn.parallel.data_parallel"
 _SUCCESSORS = ("torch.nn.parallel.DistributedDataParallel", "apex.parallel.DistributedDataParallel")
 
@@ -140,7 +142,9 @@ def _only_loads(module: Module, call: cst.Call) -> bool:
         return True  # ``model = model.module``, or ``model.module.cuda()``
     if _is_trained_elsewhere(module, call, name):
         return False
-    return "optim" not in module.own_text and not any(map(module.is_own, module.methods("backward", "train")))
+    return _OPTIMIZER.search(module.own_text) is None and not any(
+        map(module.is_own, module.methods("backward", "train"))
+    )
 
 
 def _is_trained_elsewhere(module: Module, call: cst.Call, name: str) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 
-from torchlint.project.choice import DICT, Choice, Files
+from torchlint.project.choice import DICT, Choice
+from torchlint.project.files import Files
 from torchlint.project.imports import DefinitionKind, Import
 
 

@@ -23,6 +23,8 @@ class Frozen:
 
         If they are switched on again anywhere, only the function that switches them off counts.
         """
+        if self._module.value(model).definition in self._frozen_classes:
+            return True
         off, on = self._switched
         thawed = {last_name(network) for network in on}
         function_of = self._module.function_of
@@ -39,6 +41,22 @@ class Frozen:
             return False
         made = [self._module.value(node).origins for node in (model, other)]
         return not made[0].isdisjoint(made[1]) if all(made) else is_named_so
+
+    @cached_property
+    def _frozen_classes(self) -> frozenset[cst.CSTNode]:
+        """The classes whose constructors switch off all parameters: ``self.requires_grad_(False)``."""
+        module = self._module
+        found: set[cst.CSTNode] = set()
+        for network in self._switched[0]:
+            method = module.function_of(network)
+            owner = module.tree.class_of(method) if method is not None else None
+            if method is None or owner is None or dotted_name(network) != "self":
+                continue
+            init = module.definitions.method(owner, "__init__")
+            called = module.tree.calls_in(init.body) if init is not None else ()
+            if init is method or any(dotted_name(call.func) == f"self.{method.name.value}" for call in called):
+                found.add(owner)
+        return frozenset(found)
 
     @cached_property
     def _switched(self) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
