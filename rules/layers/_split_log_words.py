@@ -11,7 +11,7 @@ _PROBABILITY = re.compile(r"(?<!log_)softmax\(|(?<!log)sigmoid\(")
 #: Layers, which may be called under any name, and losses of probabilities.
 _ANY = ("Softmax(", "Sigmoid(", "binary_cross_entropy(", "BCELoss")
 #: A name, and a small number that is added to it.
-_NAMED = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\+[^()]{0,80})?\Z")
+_NAMED = re.compile(r"\s*(?:[\d.e-]{1,20}\s{0,3}\+\s{0,3})?([A-Za-z_]\w*)\s*(?:\+[^()]{0,80})?\Z")
 _NAME = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\Z")
 #: What follows a name to which a value is assigned.
 _VALUE = re.compile(r"\s{0,3}(?::[^=\n]{0,80})?=(?!=)")

@@ -47,8 +47,8 @@ class SplitLogs:
         of = self._operand(call)
         if of is None:
             return None
-        if isinstance(of, cst.BinaryOperation) and isinstance(of.operator, cst.Add) and _is_small(of.right):
-            of = of.left
+        if isinstance(of, cst.BinaryOperation) and isinstance(of.operator, cst.Add):
+            of = of.left if _is_small(of.right) else of.right if _is_small(of.left) else of
         inner, is_direct = self._computed(of)
         if inner is None:
             return None
