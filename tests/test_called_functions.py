@@ -185,7 +185,8 @@ bound = functools.partial(plain, 1)
     ("call", "functions"),
     [
         ("plain(1)", ["plain"]),
-        ("TABLE['plain'](1)", ["plain", "other"]),
+        ("TABLE['plain'](1)", ["plain"]),
+        ("TABLE[name](1)", ["plain", "other"]),
         ("TABLE.get(name)(1)", ["plain", "other"]),
         ("chosen(1)", ["plain", "other"]),
         ("step(1)", ["one", "two"]),

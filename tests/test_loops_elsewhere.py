@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from whole_program import codes, write
+from whole_program import codes, rows, write
 
 TRAINER = """\
 class Trainer:
@@ -195,3 +195,56 @@ if __name__ == "__main__":
 def test_one_of_several_networks_overrides_how_it_is_moved(tmp_path: Path, called: str, expected: list[str]) -> None:
     write(tmp_path, networks=NETWORKS, matching=WITH_CUDA, main=CHOSEN.replace("{called}", called))
     assert [code for code in codes(tmp_path / "networks.py") if code == "TL204"] == expected
+
+
+IN_DICTS = """\
+from photos import Photos
+from torch.utils.data import DataLoader
+
+
+def for_training(workers):
+    photos = Photos()
+    return DataLoader(photos, num_workers=workers), len(photos)
+
+
+def for_preview(workers):
+    return DataLoader(Photos(), num_workers=workers), 8
+
+
+LOADERS = {}
+LOADERS["faces"] = {"train": for_training, "preview": for_preview, "test": None}
+LOADERS["birds"] = {"train": for_training, "preview": for_preview, "test": for_preview}
+"""
+OUT_OF_DICTS = """\
+import sys
+
+import torch
+from loaders import LOADERS
+
+
+def train(model, loader):
+    for images in loader:
+        model(images.cuda()).mean().backward()
+
+
+def main(name):
+    model = torch.nn.Linear(8, 8).cuda()
+    loader, length = LOADERS[name]["{key}"]({workers})
+    for epoch in range(9):
+        train(model, loader)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "workers", "expected"),
+    [("train", 4, [7, 7]), ("preview", 4, [11, 11]), ("train", 0, [7]), ("other", 4, [])],
+)
+def test_a_function_of_a_dict_in_a_dict_makes_the_loader(
+    tmp_path: Path, key: str, workers: int, expected: list[int]
+) -> None:
+    write(tmp_path, loaders=IN_DICTS, main=OUT_OF_DICTS.format(key=key, workers=workers))
+    assert [*rows(tmp_path, "loaders", "TL102"), *rows(tmp_path, "loaders", "TL103")] == expected

@@ -66,7 +66,7 @@ class Memory(ForestFact):
 
     def holds(self, dataset: cst.BaseExpression | None) -> bool:
         """Whether the items surely cost little: tensors, lists, a class that only indexes, or that has but a few."""
-        if isinstance(dataset, cst.Subscript) and any(map(self.holds, self._module.values.items.of(dataset))):
+        if isinstance(dataset, cst.Subscript) and any(map(self.holds, self._module.definitions.items.of(dataset))):
             return True  # `datasets[split] = TensorDataset(...)`
         value = self._module.value(dataset)
         if value.kind in (Kind.TENSOR, Kind.ARRAY) or value.elements:

@@ -14,6 +14,7 @@ from torchlint.model.semantics.arguments import Arguments
 from torchlint.model.semantics.classes import Classes
 from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.families import Families
+from torchlint.model.semantics.items import Items
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.links import Links
 from torchlint.model.semantics.names import Names
@@ -50,7 +51,8 @@ class Definitions(Classes):
         super().__init__(tree, names)
         self._links = links
         self._arguments = Arguments(tree, names)
-        self._passed_functions = PassedFunctions(tree, names, self)
+        self.items = Items(tree, names)
+        self._passed_functions = PassedFunctions(tree, names, self.items, self)
         self._families = Families(tree, names, self)
         self._registries = Registries(tree, names, self)
         self._callers: dict[cst.CSTNode, Callers] = {}
@@ -99,7 +101,7 @@ class Definitions(Classes):
         if isinstance(func, cst.Call):
             return self._registries.picked(func)  # `getattr(models, name)()`
         if isinstance(func, cst.Subscript):
-            return self._registries.picked(func) or self._kept(values.of(func), (cst.ClassDef,))  # `NETS[name]()`
+            return self._registries.picked(func) or self._kept(values.of(func), (cst.FunctionDef, cst.ClassDef))
         if isinstance(func, cst.Attribute):
             if self._names.members(func):
                 return self.named(func)

@@ -1,7 +1,8 @@
-"""Items of dicts that are filled one by one: ``networks["encoder"] = Encoder()``."""
+"""Items of dicts: ``networks["encoder"] = Encoder()``, ``LOADERS = {"mnist": {"train": train_loader}}``."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 
 import libcst as cst
@@ -11,41 +12,117 @@ from torchlint.model.syntax.tree import Tree
 
 #: An item that is stored at more places than this is unknown.
 _MAX_STORES = 16
+#: The keys of an item in a dict of dicts, outermost first: literals, None for anything else.
+_Keys = tuple[str | None, ...]
 
 
 class Items:
-    """Answers for one forest, of dicts that a name of the same scope or an attribute of ``self`` refers to."""
+    """Answers for one forest, of dicts that a name or an attribute of ``self`` refers to."""
 
     def __init__(self, tree: Tree, names: Names) -> None:
         self._tree = tree
         self._names = names
 
+    def knows(self, node: cst.Subscript) -> bool:
+        """Whether ``node`` is an item of a dict that the program writes as a display."""
+        variable = self._names.defined(_unrolled(node)[0])
+        return variable is not None and next(self._displays(variable), None) is not None
+
     def of(self, node: cst.Subscript) -> list[cst.BaseExpression]:
         """What is stored as the item ``node``; of an item whose key is no literal, what is stored under any key."""
-        stored = self._stored.get(self._names.variable(node.value))
-        if stored is None:
+        container, keys = _unrolled(node)
+        variable = self._names.defined(container)
+        if variable is None:
             return []
-        key = _key(node)
-        groups = list(stored.values()) if key is None else [stored.get(key, []), stored.get(None, [])]
-        if len(groups) > _MAX_STORES or sum(map(len, groups)) > _MAX_STORES:
+        stored = [((), display) for display in self._displays(variable)]
+        found = [
+            item for path, value in (*stored, *self._stored.get(variable, ())) for item in _below(path, value, keys)
+        ]
+        if len(found) > _MAX_STORES or None in found:
             return []
-        found = [value for group in groups for value in group]
-        return [] if None in found else [value for value in found if value is not None]
+        return [value for value in found if value is not None]
+
+    def taken(self, value: cst.CSTNode) -> Iterator[cst.Subscript]:
+        """Where ``value``, which is stored in a dict, may be taken out of it: ``LOADERS[name]["train"]``."""
+        keys: _Keys = ()
+        parent = self._tree.parent(value)
+        while isinstance(parent, cst.DictElement) and value is parent.value:
+            keys = (_literal(parent.key), *keys)
+            value = self._tree.parent(parent) or value
+            parent = self._tree.parent(value)
+        for target in parent.targets if isinstance(parent, cst.Assign) and value is parent.value else ():
+            container, outer = _unrolled(target.target)
+            variable = self._names.defined(container)
+            if variable is None or not (outer or keys) or not isinstance(container, cst.Name):
+                continue
+            for use in self._tree.names.get(container.value, ()):
+                taken, place = self._item_at(use)
+                if _agree(place, (*outer, *keys)) and len(place) == len(outer) + len(keys):
+                    if isinstance(taken, cst.Subscript) and self._names.defined(use) == variable:
+                        yield taken
+
+    def _item_at(self, node: cst.BaseExpression) -> tuple[cst.BaseExpression, _Keys]:
+        """The item of a dict, of dicts or not, that is taken out of it where it is used, and its keys."""
+        keys: _Keys = ()
+        parent = self._tree.parent(node)
+        while isinstance(parent, cst.Subscript) and parent.value is node:
+            keys = (*keys, _key(parent))
+            node, parent = parent, self._tree.parent(parent)
+        return node, keys
+
+    def _displays(self, variable: Variable) -> Iterator[cst.Dict]:
+        scope, name = variable
+        for binding in (*scope.bindings.get(name, ()), *scope.attributes.get(name, ())):
+            if isinstance(binding.value, cst.Dict) and binding.kind == "assign" and not binding.path:
+                yield binding.value
 
     @cached_property
-    def _stored(self) -> dict[Variable | None, dict[str | None, list[cst.BaseExpression | None]]]:
-        """By dict and key what is stored; the key None is any, the value None is one that unpacking gives."""
-        found: dict[Variable | None, dict[str | None, list[cst.BaseExpression | None]]] = {}
+    def _stored(self) -> dict[Variable, list[tuple[_Keys, cst.BaseExpression | None]]]:
+        """By dict what is stored under which keys; the value None is one that unpacking gives."""
+        found: dict[Variable, list[tuple[_Keys, cst.BaseExpression | None]]] = {}
         for target, value, _ in self._tree.stores:
             if isinstance(target, cst.Subscript):
-                found.setdefault(self._names.variable(target.value), {}).setdefault(_key(target), []).append(value)
-        found.pop(None, None)
+                container, keys = _unrolled(target)
+                variable = self._names.defined(container)
+                if variable is not None:
+                    found.setdefault(variable, []).append((keys, value))
         return found
+
+
+def _below(path: _Keys, value: cst.BaseExpression | None, keys: _Keys) -> Iterator[cst.BaseExpression | None]:
+    """What an item with ``keys`` may be, by what is stored under ``path``; None if that is unknown."""
+    if len(path) > len(keys) or not _agree(path, keys):
+        return
+    if len(path) == len(keys):
+        yield value
+    elif isinstance(value, cst.Dict):
+        for element in value.elements:
+            key = _literal(element.key) if isinstance(element, cst.DictElement) else None
+            inner = element.value if isinstance(element, cst.DictElement) else None
+            yield from _below((*path, key), inner, keys)
+    else:
+        yield None
+
+
+def _agree(one: _Keys, other: _Keys) -> bool:
+    """Whether keys may be the same, as far as both are given."""
+    return all(None in pair or pair[0] == pair[1] for pair in zip(one, other, strict=False))
+
+
+def _unrolled(node: cst.BaseExpression) -> tuple[cst.BaseExpression, _Keys]:
+    """The dict and the keys of ``networks["a"][name]``."""
+    keys: _Keys = ()
+    while isinstance(node, cst.Subscript):
+        keys = (_key(node), *keys)
+        node = node.value
+    return node, keys
 
 
 def _key(node: cst.Subscript) -> str | None:
     """The literal that the item is stored under; None if it is anything else."""
-    if len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
-        return None
-    key = node.slice[0].slice.value
-    return repr(key.evaluated_value) if isinstance(key, (cst.SimpleString, cst.Integer)) else None
+    index = node.slice[0].slice
+    return _literal(index.value) if len(node.slice) == 1 and isinstance(index, cst.Index) else None
+
+
+def _literal(node: cst.BaseExpression) -> str | None:
+    return repr(node.evaluated_value) if isinstance(node, (cst.SimpleString, cst.Integer)) else None

@@ -74,6 +74,16 @@ class Names:
         owner = nearest(self._tree, node, cst.ClassDef)
         return (self._tree.scopes[owner], text.removeprefix("self.")) if owner is not None else None
 
+    def defined(self, node: cst.CSTNode) -> Variable | None:
+        """The variable that ``node`` is, in the file that defines it where it is imported under its own name."""
+        variable = self.variable(node)
+        if variable is None or not isinstance(node, cst.Name):
+            return variable
+        binding = variable[0].bindings[node.value][0]
+        home = self._tree.scope_of(binding.node)
+        is_imported = any(item.node is binding.node for item in home.bindings.get(node.value, ()))
+        return (home, node.value) if is_imported else variable
+
     def members(self, node: cst.CSTNode) -> list[Binding] | None:
         """For ``data.name`` what binds ``name`` in the module ``data`` of the project; None for other nodes.
 

@@ -8,6 +8,7 @@ from typing import Protocol
 import libcst as cst
 
 from torchlint.model.semantics.evaluator import Evaluator
+from torchlint.model.semantics.items import Items
 from torchlint.model.semantics.names import Names
 from torchlint.model.syntax.parameters import owner_of, parameters_of
 from torchlint.model.syntax.scopes import Scope
@@ -38,9 +39,10 @@ class Calls(Protocol):
 class PassedFunctions:
     """Answers for one forest."""
 
-    def __init__(self, tree: Tree, names: Names, calls: Calls) -> None:
+    def __init__(self, tree: Tree, names: Names, items: Items, calls: Calls) -> None:
         self._tree = tree
         self._names = names
+        self._items = items
         self._calls = calls
 
     def calls_of(self, homes: Iterable[tuple[Scope, str]], values: Evaluator) -> list[cst.Call]:
@@ -92,25 +94,15 @@ class PassedFunctions:
                 variable = self._names.variable(target.target)
                 if isinstance(target.target, cst.Name) and variable is not None:
                     yield from self._names.uses_in(*variable)
-        elif isinstance(parent, cst.DictElement) and node is parent.value:
-            yield from self._as_item(parent)
+            yield from self._items.taken(node)
+        elif isinstance(parent, cst.DictElement):
+            yield from self._items.taken(node)
         elif isinstance(parent, cst.Param) and node is parent.default:
             function = owner_of(self._tree, parent)
             if function is not None:
                 yield from self._names.uses_in(self._tree.scopes[function], parent.name.value)
         elif isinstance(parent, cst.Arg):
             yield from self._as_parameter(node, parent, values)
-
-    def _as_item(self, element: cst.DictElement) -> Iterator[cst.CSTNode]:
-        """Where an item is taken out of a dict that is a variable: ``TRAINERS[name]``."""
-        display = self._tree.parent(element)
-        statement = self._tree.parent(display) if display is not None else None
-        for target in statement.targets if isinstance(statement, cst.Assign) else ():
-            variable = self._names.variable(target.target)
-            for use in self._names.uses_in(*variable) if variable is not None else ():
-                taken = self._tree.parent(use)
-                if isinstance(taken, cst.Subscript) and taken.value is use:
-                    yield taken
 
     def _as_parameter(self, node: cst.CSTNode, argument: cst.Arg, values: Evaluator) -> Iterator[cst.CSTNode]:
         call = self._tree.parent(argument)

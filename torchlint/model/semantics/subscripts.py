@@ -45,16 +45,22 @@ class Subscripts:
             index = node.slice[0].slice
             if not isinstance(index, cst.Index):
                 return base
+            if base.each.kind in (Kind.FUNCTION, Kind.CLASS) and self._items.knows(node):
+                return self._stored_as(node)
             items = self._contents.under(base, node.value, index.value) if base.each.kind is Kind.LOADER else base
             return items.each or self._guesses.of_item(node.value)
         if base.kind is Kind.MODULE:
             return Value(Kind.MODULE, sure=False)
         if base.kind is Kind.ARRAY:
             return base
-        stored = join([self._values.of(value) for value in self._items.of(node)])
+        stored = self._stored_as(node)
         if stored.kind in _KEPT_IN_DICTS:
             return stored
         text = dotted_name(node.value)
         if text is not None and any(word in text.lower() for word in ("loader", "dataloader")):
             return Value(Kind.LOADER, sure=False)
         return UNKNOWN
+
+    def _stored_as(self, node: cst.Subscript) -> Value:
+        """What a program puts into a dict as the item ``node``."""
+        return join([self._values.of(value) for value in self._items.of(node)])

@@ -16,7 +16,6 @@ from torchlint.model.semantics.contents import Contents
 from torchlint.model.semantics.definitions import Definitions
 from torchlint.model.semantics.engines import Engines
 from torchlint.model.semantics.guesses import Guesses
-from torchlint.model.semantics.items import Items
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.library_calls import LibraryCalls
 from torchlint.model.semantics.library_values import instance_by_base, instance_by_name, named_constant
@@ -60,10 +59,9 @@ class Values:
         self._memo: CyclicMemo[cst.CSTNode, Value] = CyclicMemo(UNKNOWN, _MAX_DEPTH, _is_settled)
         self._shared: dict[Hashable, Value] = {}  #: by what several nodes have in common
         self._guesses = Guesses(tree)
-        self.items = Items(tree, names)
         self.parsers = Parsers(tree, names, self)
         self._contents = Contents(tree, names, self)
-        self._subscripts = Subscripts(self, self.items, self._contents, self._guesses)
+        self._subscripts = Subscripts(self, definitions.items, self._contents, self._guesses)
         self.reaching = Reaching(tree, names)
         self.engines = Engines(tree, names, definitions, self)
         self._branches = Branches(tree, definitions)
