@@ -18,12 +18,12 @@ _SCRIPTS = ("load_state_dict(", "torch.load(", "save_image", "__main__")
 INFERENCE_WORDS = ("torch", (*_SIGNS, *_NAMES), (*_SIGNS, *_SCRIPTS))
 #: What gives networks in evaluation mode.
 _GIVEN = ".from_pretrained("
-#: The same, and code that detaches outputs from the graph. A file may get its network from one that imports torch.
+#: Code that detaches outputs from the graph. A file may get its network from one that imports torch.
 _DETACHED = (".detach().cpu()", ".detach().numpy()")
 RECORDING_WORDS = (
     ("torch", ".cuda()", ".to(device", ".to(self.device", ".eval()", *_DETACHED),
     (*_SIGNS, *_NAMES, ".data.", ".detach()", _GIVEN),
     (*_SIGNS, *_SCRIPTS, *_DETACHED, ".detach(),", _GIVEN),
 )
-#: The same as the first, and code that disables gradients.
+#: Code that disables gradients counts as well.
 GRADIENTLESS_WORDS = ("torch", (*_SIGNS, *_NAMES, "no_grad", "inference_mode"), (*_SIGNS, *_SCRIPTS))
