@@ -156,6 +156,7 @@ def test_pieces_of_other_files_are_chosen_again_only_if_an_edit_may_lead_to_othe
     assert choices("import build_loader", "import *") == 1
     assert choices("epoch in", "workers in") == 0  # no file binds it at its top level
     assert choices("def main():", "def run():") == 1
+    assert choices("limits.EPOCHS", "limits.EPOCHS + getattr(limits, place)") == 1
 
 
 def test_nothing_is_kept_of_texts_that_are_gone(folder: Path) -> None:

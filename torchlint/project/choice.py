@@ -41,16 +41,28 @@ class _Stars(NamedTuple):
     unlisted: set[int]  #: those of modules without such a list
 
 
+class _KnownFacts(dict[str, Facts]):
+    """The facts of files, looked up when they are first asked for."""
+
+    def __init__(self, files: Files) -> None:
+        super().__init__()
+        self._files = files
+
+    def __missing__(self, file: str) -> Facts:
+        found = self[file] = self._files.facts_of(file)
+        return found
+
+
 class Choice:
     """One choice of pieces. A piece is a file and its index among the file's pieces."""
 
     def __init__(self, files: Files, mains: Sequence[str]) -> None:
         self._files = files
         self._mains = frozenset(mains)
-        self._known_facts: dict[str, Facts] = {}
+        self._known_facts = _KnownFacts(files)
         self._glanced_at: set[str] = set()  #: files that were only searched for names
         self._find_module = cache(files.find_module)
-        self._picked = Picked(files, self._facts, self._find_module)
+        self._picked = Picked(files, self._known_facts.__getitem__, self._find_module)
         self._chosen: dict[str, set[int]] = {}
         self._added: set[tuple[str, int]] = set()  #: those that are chosen, or wait for it
         self._size = 0
@@ -94,10 +106,7 @@ class Choice:
         return self._mains | self._glanced_at | self._known_facts.keys()
 
     def _facts(self, file: str) -> Facts:
-        known = self._known_facts.get(file)
-        if known is None:
-            known = self._known_facts[file] = self._files.facts_of(file)
-        return known
+        return self._known_facts[file]
 
     def _add(self, file: str, index: int, *, is_caller: bool = False) -> None:
         """Choose a piece, and the imports that it uses, when its turn comes."""

@@ -56,6 +56,7 @@ def _taken_from(files: Files, main: str, names: frozenset[str]) -> object:
         facts.uses.keys(),
         facts.runs,
         files.exported(main),
+        files.picked_from(main),
     )
 
 
