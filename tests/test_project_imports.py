@@ -119,6 +119,13 @@ def test_programs_are_the_scripts_that_reach_a_file(tmp_path: Path) -> None:
     assert reached == ["pkg/__init__.py", "pkg/data.py", "pkg/engine.py", "pkg/settings.py", "train.py"]
 
 
+@pytest.mark.parametrize(("decorator", "expected"), [("automain", ["train.py"]), ("config", [])])
+def test_a_script_of_sacred_has_no_main_guard(decorator: str, expected: list[str], tmp_path: Path) -> None:
+    train = f"from pkg.engine import ex\n\n@ex.{decorator}\ndef main(_config):\n    pass\n"
+    project = make(tmp_path, {"train.py": train, "pkg/engine.py": "from sacred import Experiment\n"})
+    assert names(project, project.entries()) == expected
+
+
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [

@@ -25,6 +25,8 @@ _NAME = re.compile(r"\s*(\*|[^\W\d]\w*)")
 _MODULE = re.compile(r"\s*([^\W\d]\w*(?:\.[^\W\d]\w*)*)")
 _CHECKED = re.compile(r"^([ \t]*)if\b[ \t(]*(?:\w+\.)?TYPE_CHECKING\b[^\r\n]*:[ \t]*(?:#[^\r\n]*)?\r?$", re.MULTILINE)
 _GUARD = re.compile(r"""^if[ \t(]+(?:__name__[ \t]*==|["']__main__["'][ \t]*==[ \t]*__name__)""", re.MULTILINE)
+#: What Sacred runs if the file is the script: ``@ex.automain``.
+_AUTOMAIN = re.compile(r"^@\w+\.automain\b", re.MULTILINE)
 #: ``hydra.utils.instantiate(cfg.model)``, ``instantiate_from_config(config.model)``
 _INSTANTIATING = re.compile(r"\binstantiate(?:_from_config)?\(")
 _ADDING = re.compile(r"\bsys\s*\.\s*path\s*\.\s*(?:append|insert|extend)\b")
@@ -56,7 +58,7 @@ class Outline:
     """What the import graph needs to know of a file."""
 
     imports: tuple[Imported, ...] = ()
-    has_guard: bool = False  #: whether it has an ``if __name__ == "__main__"``
+    has_guard: bool = False  #: whether it has an ``if __name__ == "__main__"``, or a function that runs then
     changes_path: bool = False  #: whether it calls a method of ``sys.path`` that adds to it
     tops: frozenset[str] = frozenset()  #: the first parts of the absolute modules
     instantiates: bool = False  #: whether it makes objects of classes that configuration files name
@@ -67,7 +69,8 @@ def outline(text: str) -> Outline:
     imports = tuple(dict.fromkeys(_imports(text)))
     return Outline(
         imports,
-        "__main__" in text and _GUARD.search(text) is not None,
+        ("__main__" in text and _GUARD.search(text) is not None)
+        or ("automain" in text and _AUTOMAIN.search(text) is not None),
         "sys.path" in text and _ADDING.search(text) is not None,
         frozenset(item.top for item in imports if item.top),
         "instantiate" in text and _INSTANTIATING.search(text) is not None,

@@ -99,7 +99,8 @@ class Devices(ForestFact):
             may_be_cpu = any(self._module.value(item).device is Device.CPU for item in values)
             return not may_be_cpu and any(self._is_set_elsewhere(item, depth - 1) for item in values)
         name = _key(node) if isinstance(node, cst.Subscript) else last_name(node)
-        if "device" not in name.lower() or self._module.fact(Options).is_declared(name):
+        is_option = not _is_nested(node) and self._module.fact(Options).is_declared(name)
+        if "device" not in name.lower() or is_option:
             return False
         around = [part for part in self._module.tree.nodes_in(node) if isinstance(part, (cst.Name, cst.Attribute))]
         return all(self._module.value(part).kind not in _WITH_DEVICE for part in around)  # not `model.body.device`
@@ -168,6 +169,11 @@ class Devices(ForestFact):
         return any(map(self._module.imports, _TRAINER_LIBRARIES)) or any(
             name in knowledge.TRAINERS for name in self._module.imported_names
         )
+
+
+def _is_nested(node: cst.BaseExpression) -> bool:
+    """Whether ``node`` is an item of a dict in a dict, ``config["meta"]["device"]``, which no option of a parser is."""
+    return isinstance(node, cst.Subscript) and isinstance(node.value, cst.Subscript)
 
 
 def _key(node: cst.Subscript) -> str:

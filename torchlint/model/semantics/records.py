@@ -61,7 +61,7 @@ class Records:
         found: list[cst.BaseExpression | None] = []
         for origin, path in places:
             if isinstance(origin, cst.Call):
-                found += _made_with(origin, path)
+                found += self._made_with(origin, path)
             for target, value in self.stores.get(path[-1], ()):
                 if value is not None and self._tree.within(node, value):
                     continue
@@ -70,7 +70,7 @@ class Records:
             for end in range(1, len(path)):  # `config.DATA = edict(WORKERS=4)`
                 for target, value in self.stores.get(path[end - 1], ()):
                     if value is not None and (origin, path[:end]) in self._places(target, _DEPTH):
-                        found += _made_with(value, path[end:])
+                        found += self._made_with(value, path[end:])
         return list(dict.fromkeys(found))
 
     def alike(self, node: cst.Attribute) -> list[cst.BaseExpression]:
@@ -189,30 +189,39 @@ class Records:
         given = self._definitions.arguments_for(function, param, self._values)
         return _all_of(self._places(value, depth - 1) for value in given)
 
+    def _made_with(self, node: cst.BaseExpression, path: tuple[str, ...]) -> Iterator[cst.BaseExpression]:
+        """What ``edict(DATA=edict({"WORKERS": 4}))``, ``edict(**config)`` or a dictionary has under a path of names."""
+        if not path:
+            return
+        entries: list[tuple[str, cst.BaseExpression]] = []
+        if isinstance(node, cst.Call):
+            entries = [(item.keyword.value, item.value) for item in node.args if item.keyword is not None]
+            for display in self._displays(node):
+                yield from self._made_with(display, path)
+        elif isinstance(node, cst.Dict):
+            for element in node.elements:
+                if isinstance(element, cst.DictElement) and isinstance(element.key, cst.SimpleString):
+                    entries.append((str(element.key.evaluated_value), element.value))
+        for name, value in entries:
+            if name != path[0]:
+                continue
+            if len(path) == 1:
+                yield value
+            else:
+                yield from self._made_with(value, path[1:])
+
+    def _displays(self, node: cst.Call) -> Iterator[cst.Dict]:
+        """The dictionaries whose items a call is given: ``edict({"WORKERS": 4})``, ``Config(**defaults)``."""
+        for index, item in enumerate(node.args):
+            if item.star == "**" or (index == 0 and item.keyword is None and not item.star):
+                named = self._values.reaching.of(item.value) if isinstance(item.value, cst.Name) else []
+                bound = [binding.value for binding in named if binding.kind == "assign" and not binding.path]
+                for value in bound or [item.value]:
+                    if isinstance(value, cst.Dict):
+                        yield value
+
 
 def _all_of(alternatives: Iterable[frozenset[_Place]]) -> frozenset[_Place]:
     """All places of several alternatives; none if one of them is unknown."""
     found = list(alternatives)
     return frozenset().union(*found) if all(found) else _UNKNOWN
-
-
-def _made_with(node: cst.BaseExpression, path: tuple[str, ...]) -> Iterator[cst.BaseExpression]:
-    """What ``edict(DATA=edict({"WORKERS": 4}))``, or a dictionary, contains under a path of names."""
-    if not path:
-        return
-    entries: list[tuple[str, cst.BaseExpression]] = []
-    if isinstance(node, cst.Call):
-        entries = [(item.keyword.value, item.value) for item in node.args if item.keyword is not None]
-        if node.args and node.args[0].keyword is None and isinstance(node.args[0].value, cst.Dict):
-            yield from _made_with(node.args[0].value, path)
-    elif isinstance(node, cst.Dict):
-        for element in node.elements:
-            if isinstance(element, cst.DictElement) and isinstance(element.key, cst.SimpleString):
-                entries.append((str(element.key.evaluated_value), element.value))
-    for name, value in entries:
-        if name != path[0]:
-            continue
-        if len(path) == 1:
-            yield value
-        else:
-            yield from _made_with(value, path[1:])
