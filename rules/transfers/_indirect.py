@@ -63,8 +63,8 @@ class IndirectMoves(ForestFact):
         if func.attr.value == "type":
             value = self._module.value(given)
             return value.kind is not Kind.TENSOR and value.device is Device.CUDA
-        if func.attr.value == "to" and not self._takes_tensor(given, func.value):
-            return False
+        if func.attr.value == "to":
+            return self._takes_tensor(given, func.value) and not self._module.fact(TensorTargets).is_on_host(given)
         return self._module.fact(TensorTargets).is_on_cuda(given, call)
 
     def _takes_tensor(self, given: cst.BaseExpression, moved: cst.BaseExpression) -> bool:

@@ -20,6 +20,8 @@ _ON_HOST = frozenset(
     "arange as_tensor empty eye from_numpy full linspace logspace ones rand randint randn randperm stack tensor "
     "zeros".split()
 )
+#: Functions that only take tensors, numbers and flags.
+_FUNCTIONAL = "torch.nn.functional."
 #: How many calls lie between a tensor of a network and a function that uses it.
 _DEPTH = 3
 #: Attributes of devices and dtypes.
@@ -64,9 +66,19 @@ class TensorTargets(ForestFact):
             return parent.value is use and parent.attr.value not in _OF_OTHERS
         if isinstance(parent, cst.Subscript):
             return parent.value is use
+        if isinstance(parent, cst.Arg):
+            call = self._module.tree.parent(parent)
+            return isinstance(call, cst.Call) and (self._module.name_of(call.func) or "").startswith(_FUNCTIONAL)
         return isinstance(parent, (cst.BinaryOperation, cst.UnaryOperation)) and not isinstance(
             getattr(parent, "operator", None), cst.Not
         )
+
+    def is_on_host(self, tensor: cst.BaseExpression) -> bool:
+        """Whether a tensor is, or may be, on the CPU: the function around it makes it, or a dataset its items."""
+        if self._module.value(tensor).device is Device.CPU or self._is_created_on_cpu(tensor):
+            return True
+        owner = self._module.tree.class_of(self._module.function_of(tensor) or tensor)
+        return owner is not None and self._module.values.instance(owner).kind is Kind.DATASET
 
     def is_on_cuda(self, tensor: cst.BaseExpression, place: cst.Call, depth: int = _DEPTH) -> bool:
         """Whether a tensor is on a CUDA device: it was moved there, or a network of a program for CUDA processes it.

@@ -32,8 +32,8 @@ class AllocateThenMove(Rule):
 
     Also flags `torch.FloatTensor(rows, columns)` that the same expression fills by `.zero_()`, `.fill_(...)`,
     `.normal_()` or similar methods. A cast to a CUDA type counts as a move: `.type(torch.cuda.FloatTensor)`, or
-    `.to(x)` and `.type_as(x)` if `x` is a tensor on a CUDA device. So does a call of a function of the program that
-    returns its first argument moved.
+    `.type_as(x)` if `x` is a tensor on a CUDA device. So do `.to(x)` if `x` is a tensor that is not known to be on the
+    CPU, and a call of a function of the program that returns its first argument moved.
 
     Not flagged are
 

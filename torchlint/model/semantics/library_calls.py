@@ -66,13 +66,15 @@ class LibraryCalls:
             return Value(Kind.CONTEXT, frozenset({node}), name=name)
         made = instance_by_name(name)
         if made:
-            device = self._device_argument(node)
-            return replace(made, origins=frozenset({node}), device=device or made.device)
+            return replace(made, origins=frozenset({node}), device=self._device_argument(node, made.device))
         return None
 
-    def _device_argument(self, node: cst.Call) -> Device | None:
+    def _device_argument(self, node: cst.Call, default: Device | None) -> Device | None:
+        """The device that a call passes; ``default`` if it passes none."""
         given = keyword(node, "device")
-        return named_device(self._values.of(given)) if given is not None else None
+        if given is None or self._values.of(given).kind is Kind.NONE:
+            return default
+        return named_device(self._values.of(given))
 
     def _builtin(self, node: cst.Call, name: str, first: cst.BaseExpression | None) -> Value | None:
         if name in ("iter", "list", "tuple", "reversed", "sorted", "set"):
@@ -166,8 +168,21 @@ class LibraryCalls:
             each = Value(Kind.SEQUENCE, elements=(STRING, part)) if attr == "items" else part
             return Value(Kind.SEQUENCE, each=each if attr != "keys" else STRING)
         if attr in ("cuda", "to", "cpu", "pin_memory", "type", "xpu"):
-            return replace(base, device=moved_to(node, self._values) or base.device)
+            return replace(base, device=self._device_after(node, attr, base))
         return replace(base, kind=Kind.TENSOR)
+
+    def _device_after(self, node: cst.Call, attr: str, base: Value) -> Device | None:
+        """Where a tensor is after a move or a cast: unknown if ``to`` is given what may be any device."""
+        device = moved_to(node, self._values)
+        if device is not None or attr != "to" or base.device is not Device.CPU:
+            return device or base.device
+        first = node.args[0] if node.args else None
+        target = keyword(node, "device") or (first.value if first is not None and first.keyword is None else None)
+        return base.device if target is None or self._is_dtype(target) else None
+
+    def _is_dtype(self, node: cst.BaseExpression) -> bool:
+        named = isinstance(node, cst.Attribute) and node.attr.value == "dtype"
+        return named or self._values.of(node).kind is Kind.DTYPE
 
     def _module_method(self, node: cst.Call, attr: str, base: Value) -> Value | None:
         if attr in (*_MOVES, "eval", "train", "requires_grad_"):
