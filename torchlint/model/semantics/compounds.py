@@ -74,7 +74,7 @@ def _arithmetic(left: Value, right: Value) -> Value:
             return Value(
                 Kind.TENSOR,
                 left.origins | right.origins if role is Role.BATCH else frozenset(),
-                side.device,
+                Device.CUDA if Device.CUDA in (left.device, right.device) else side.device,
                 role=role,
             )
     if begins_with_cuda(left):
