@@ -46,7 +46,7 @@ def _is_moved_by(method: str, text: str) -> bool:
 
 def _is_chained(text: str, at: int) -> bool:
     """Whether the expression before a method begins with a factory call without a device."""
-    before = text[max(0, at - _CHAIN) : at].rstrip()
+    before = text[max(0, at - _CHAIN) : at].rstrip(" \t\r\n\\")
     if not before.endswith(")"):
         return False
     begin = max(before.rfind("device="), before.rfind("\n\n")) + 1

@@ -106,10 +106,7 @@ class Placement(ForestFact):
                     yield Move(call, call.func.value, target, Device.CUDA)
                 continue
             if target is not None and self.is_device(target.value):
-                device = device_of(target.value, self._module.values)
-                # the CPU may be one of two: `given if available else "cpu"`
-                sure = device is not Device.CPU or self._module.value(target.value).sure
-                yield Move(call, call.func.value, target, device if sure else None)
+                yield Move(call, call.func.value, target, device_of(target.value, self._module.values))
 
     def is_device(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` names a device, and is no dtype and no other tensor."""

@@ -11,7 +11,7 @@ from torchlint.model.semantics.compounds import CUDA, begins_with_cuda
 from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.library_values import instance_by_name, is_companion
-from torchlint.model.semantics.moves import keyword, moved_to
+from torchlint.model.semantics.moves import device_of, keyword, moved_to
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.value import NUMBER, STRING, UNKNOWN, Device, Role, Value, iterated, named_device
 
@@ -74,7 +74,7 @@ class LibraryCalls:
         given = keyword(node, "device")
         if given is None or self._values.of(given).kind is Kind.NONE:
             return default
-        return named_device(self._values.of(given))
+        return device_of(given, self._values)
 
     def _builtin(self, node: cst.Call, name: str, first: cst.BaseExpression | None) -> Value | None:
         if name in ("iter", "list", "tuple", "reversed", "sorted", "set"):

@@ -28,7 +28,7 @@ def moved_to(node: cst.Call, values: Evaluator) -> Device | None:
 
 
 def device_of(node: cst.CSTNode | None, values: Evaluator) -> Device | None:
-    """The device that an expression names."""
+    """The device that an expression names; None if unknown, also where the CPU is one of several."""
     if node is None:
         return None
     value = values.of(node)
@@ -36,7 +36,8 @@ def device_of(node: cst.CSTNode | None, values: Evaluator) -> Device | None:
         return Device.CUDA
     if value.kind in (Kind.TENSOR, Kind.MODULE):
         return value.device
-    return named_device(value)
+    device = named_device(value)
+    return device if device is not Device.CPU or value.sure else None
 
 
 def keyword(node: cst.Call, *names: str) -> cst.BaseExpression | None:
