@@ -74,10 +74,20 @@ class TensorTargets(ForestFact):
         )
 
     def is_on_host(self, tensor: cst.BaseExpression) -> bool:
-        """Whether a tensor is, or may be, on the CPU: the function around it makes it, or a dataset its items."""
+        """Whether a tensor is, or may be, on the CPU: the function around it makes it, or a dataset its items.
+
+        In a program of several files it is if all calls of the function are known, and there are none, or nothing
+        uses CUDA.
+        """
         if self._module.value(tensor).device is Device.CPU or self._is_created_on_cpu(tensor):
             return True
-        owner = self._module.tree.class_of(self._module.function_of(tensor) or tensor)
+        function = self._module.function_of(tensor)
+        owner = self._module.tree.class_of(function or tensor)
+        related = self._module.links.related(self._module.tree.root_of(tensor))
+        if function is not None and owner is None and len(related) > 1:
+            callers = self._module.callers(function)
+            if callers.complete and not (callers.calls and self._module.fact(Devices).uses_cuda):
+                return True
         return owner is not None and self._module.values.instance(owner).kind is Kind.DATASET
 
     def is_on_cuda(self, tensor: cst.BaseExpression, place: cst.Call, depth: int = _DEPTH) -> bool:
