@@ -38,8 +38,8 @@ class AllocateThenMove(Rule):
     Not flagged are
 
     - tensors created once: in `__init__`, unless each forward pass creates the object, and at module level outside of
-      loops. A tensor in a function or method that the program calls once, or that makes inputs for an export
-      (`input_example`), is reported at information level;
+      loops. A tensor in a function or method that the program calls once, that exports a network, or that makes
+      inputs for an export (`input_example`), is reported at information level;
     - tensors that are created when they are first needed, and kept: `if "mask" not in self.cache:`, or
       `functools.cached_property`;
     - tensors of data (`torch.tensor([...])`), which come from the CPU in any case;

@@ -136,8 +136,8 @@ class Networks(ForestFact):
         return [method for item in classes if (method := definitions.method(item, name)) is not None]
 
     def _chooses_grad_mode(self, method: cst.FunctionDef) -> bool:
-        tree = self._module.tree
-        return any(self._module.name_of(node) in knowledge.GRAD_MODES for node in tree.inside(method, cst.Attribute))
+        named = self._module.tree.inside(method, cst.Attribute, cst.Name)
+        return any(self._module.name_of(node) in knowledge.GRAD_MODES for node in named)
 
     @cached_property
     def _methods(self) -> dict[str, list[cst.FunctionDef]]:
