@@ -183,6 +183,8 @@ class Datasets(ForestFact):
         """Whether ``item`` in ``helper`` uses CUDA with what ``call`` passes: ``to(y.device)`` moves to where y is."""
         target = self._assigned(_target(item))
         tensor = target.value if isinstance(target, cst.Attribute) and target.attr.value == "device" else None
+        while isinstance(tensor, cst.Subscript):
+            tensor = tensor.value  # `images[0].device`
         named = target if tensor is None else tensor
         reached = self._module.values.reaching.of(named) if isinstance(named, cst.Name) else []
         params = [binding.node for binding in reached if isinstance(binding.node, cst.Param)]
