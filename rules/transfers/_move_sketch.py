@@ -12,7 +12,7 @@ from torchlint.rule.sketch import Sketch, root_of
 _OPTIONS = frozenset({"device", "generator", "out", "pin_memory", "requires_grad"})
 _MOVING = frozenset({"to", "cuda", "type", "type_as"})
 #: Methods and functions whose result is another form of the same tensor.
-_FORMS = SAME_EVERYWHERE | COMPUTING | FILLING | {"scatter_", "Variable"}
+_FORMS = SAME_EVERYWHERE | COMPUTING | FILLING | {"scatter_", "type", "Variable"}
 
 
 def may_move_created(sketch: Sketch) -> bool:

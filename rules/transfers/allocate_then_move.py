@@ -75,7 +75,7 @@ class AllocateThenMove(Rule):
 
     - for `.cuda(index)` if the index may be None;
     - for `torch.FloatTensor` and similar constructors;
-    - with `.scatter_(...)`, whose indices must be moved first;
+    - with `.scatter_(...)`, whose indices must be moved first, and casts such as `.type(torch.ByteTensor)`;
     - if the move is a separate statement, a call of a function of the program, or a cast to a CUDA type.
 
     For `.to(x)` and `.type_as(x)`, the fix passes `device=x.device` and keeps the cast. It is not offered for
@@ -124,7 +124,7 @@ class AllocateThenMove(Rule):
                 continue
             function, once = module.function_of(move.call), is_once(module, move.call)
             factory = "torch.empty" if created.legacy else module.code(created.factory.node.func)
-            fix = None if created.named or created.legacy or created.scattered else self._fix(module, move, created)
+            fix = None if created.named or created.legacy or created.hosted else self._fix(module, move, created)
             yield self.diagnostic(
                 module,
                 move.call,

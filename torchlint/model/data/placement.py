@@ -80,7 +80,7 @@ class NewTensor:
     drawn: bool  #: whether it takes random numbers
     named: bool = False  #: whether it has a name before it is moved
     legacy: bool = False  #: whether the factory is a type such as ``torch.FloatTensor``, which takes no device
-    scattered: bool = False  #: whether values of a tensor on the host are written into it
+    hosted: bool = False  #: whether a step before the move needs the host: ``scatter_``, ``type(torch.ByteTensor)``
     expanded: bool = False  #: whether its elements share memory until it is moved: ``torch.ones(1).expand(n)``
 
 
@@ -148,7 +148,7 @@ class Placement(ForestFact):
         generator, pinned memory, gradients. ``torch.FloatTensor(rows, columns).zero_()`` is one as well: of sizes, and
         filled at once; and ``torch.zeros(n, classes).scatter_(1, labels, 1)``, labels of which one is set.
         """
-        drawn = computed = named = filled = scattered = expanded = copied = False
+        drawn = computed = named = filled = hosted = expanded = copied = False
         if self._is_traced(node):
             return None
         while True:
@@ -181,20 +181,26 @@ class Placement(ForestFact):
                 if made is None:
                     return None
                 exact = made.exact and not computed
-                return replace(made, exact=exact, named=named, scattered=scattered, expanded=expanded)
+                return replace(made, exact=exact, named=named, hosted=hosted, expanded=expanded)
             if not isinstance(node.func, cst.Attribute):
                 return None
             method = node.func.attr.value
             if method in COMPUTING and all(self._is_number(item.value) for item in node.args):
                 computed = True
-            elif method not in SAME_EVERYWHERE and method not in DRAWING and method != "scatter_":
+            elif method not in SAME_EVERYWHERE and method not in DRAWING and not self._needs_host(node, method):
                 return None
             drawn = drawn or method in DRAWING
-            scattered = scattered or method == "scatter_"
+            hosted = hosted or self._needs_host(node, method)
             expanded = expanded or (method == "expand" and not copied)
             copied = copied or method in COPYING
             filled = filled or method in FILLING
             node = node.func.value
+
+    def _needs_host(self, call: cst.Call, method: str) -> bool:
+        """Whether a method writes values of the host, or casts to a type of the host: ``x.type(torch.ByteTensor)``."""
+        if method != "type" or not call.args:
+            return method == "scatter_"
+        return (self._module.name_of(call.args[0].value) or "").removeprefix("torch.") in LEGACY
 
     def _held_by(self, node: cst.Name) -> cst.BaseExpression | None:
         """What a name was given for no other purpose than to move it, in the same block or under a condition.
