@@ -241,6 +241,14 @@ WRITTEN = {
         "1.6",
         "",
     ),
+    "TL803": (
+        "import torch\n\ndef update_ema(ema, model):\n"
+        "    for e, p in zip(ema.parameters(), model.parameters()):\n        e.lerp_(p, 0.1)\n",
+        "2.0",
+        "_foreach_lerp_",
+        "1.8",
+        "",
+    ),
     "TL709": (
         "import torch\n\ndef f(a, b):\n    return torch.trace(a @ b)\n",
         "1.11",

@@ -104,17 +104,34 @@ class Averages:
         )
 
     def _blend_of_call(self, loop: cst.For, blends: Blends) -> Blend | None:
-        """The blend in a function that each iteration calls: ``ema.update(name, param.data)``."""
+        """The blend in a function that each iteration calls, or that it returns: ``ema.update(name, param.data)``."""
         for call in self._tree.calls_in(loop.body):
             if self._module.name_of(call.func) is not None or not any(blends.is_item(item.value) for item in call.args):
                 continue
             for function in self._module.fact(Dispatch).run(call):
                 if ".grad" in self._module.code(function) or any(map(self._is_loop, self._tree.nodes_in(function))):
                     continue
-                found = Blends(self._module, self._bound_by(call, function, blends)).first(function.body)
+                inner = Blends(self._module, self._bound_by(call, function, blends))
+                found = inner.first(function.body)
+                if found is None and self._is_stored(call, blends):
+                    found = inner.returned(function)
                 if found is not None:
                     return replace(found, weight=None)
         return None
+
+    def _is_stored(self, call: cst.Call, blends: Blends) -> bool:
+        """Whether an iteration stores the result of ``call`` in a parameter: ``e.data = average(e.data, p.data)``."""
+        statement = self._tree.statement_of(call)
+        if isinstance(statement, cst.Assign):
+            return statement.value is call and blends.is_item(statement.targets[0].target)
+        copied = statement.value if isinstance(statement, cst.Expr) else None
+        if (
+            not isinstance(copied, cst.Call)
+            or not isinstance(copied.func, cst.Attribute)
+            or called_name(copied) != "copy_"
+        ):
+            return False
+        return any(item.value is call for item in copied.args) and blends.is_item(copied.func.value)
 
     def _is_loop(self, node: cst.CSTNode) -> bool:
         return isinstance(node, (cst.For, cst.While))

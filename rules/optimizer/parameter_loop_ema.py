@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 
     from ._averages import AverageLoop
 
+#: The note where `torch._foreach_lerp_` does not exist yet.
+_OLD_TORCH = (
+    "no fix: the torch of this project is older than 2.0; use `torch._foreach_mul_(averages, decay)` and "
+    "`torch._foreach_add_(averages, parameters, alpha=1 - decay)`"
+)
+_WITH_LERP = (2, 0)
+
 
 class ParameterLoopEma(Rule):
     """A moving average of the parameters is updated one parameter at a time.
@@ -61,7 +68,8 @@ class ParameterLoopEma(Rule):
     Unsafe: the result is rounded differently. The parameters of both networks must have the same number, and each pair
     the same type and device, else `torch._foreach_lerp_` raises. `.data` that is assigned to is written in place. A
     fix is offered for a loop over two iterables in one `zip` whose only statement is the blend; not for those over a
-    `state_dict()` or buffers, which may contain integers.
+    `state_dict()` or buffers, which may contain integers, and not if the project supports a torch before 2.0, where
+    `torch._foreach_mul_` and `torch._foreach_add_` do the same.
 
     ## When to ignore
     When there are only a few parameters, or when the average is on another device.
@@ -75,7 +83,7 @@ class ParameterLoopEma(Rule):
     name = "parameter-loop-ema"
     words = ("for ", ("param", "state_dict", "weights", "shadow"))
     project_words = ("torch",)
-    since = (2, 0)
+    since = (1, 8)
     demo = ("GPU", "CPU")
 
     @classmethod
@@ -94,14 +102,17 @@ class ParameterLoopEma(Rule):
         if not module.uses_torch:
             return
         for found in module.fact(Averages).all():
-            notes = () if found.step is None else (Note.at(module, found.step.step, "runs at every training step"),)
+            notes = [] if found.step is None else [Note.at(module, found.step.step, "runs at every training step")]
+            is_old = module.target_torch is not None and module.target_torch < _WITH_LERP
+            if is_old:
+                notes.append(Note(_OLD_TORCH))
             yield self.diagnostic(
                 module,
                 found.loop,
                 "the moving average is updated one parameter at a time",
                 label="launches kernels for each parameter",
-                notes=notes,
-                fix=_fix(module, found),
+                notes=tuple(notes),
+                fix=None if is_old else _fix(module, found),
             )
 
 

@@ -26,10 +26,10 @@ class MissingAutocast(Rule):
     """A CUDA training loop runs in float32 without autocast.
 
     ## What it does
-    Flags the first forward pass of a training loop, in the loop or in the functions that it calls. The program must use
-    CUDA and choose no other precision: no autocast, no `GradScaler`, no `half()`, no option for fp16 or bf16, no TF32,
-    no library that chooses the precision itself. If the forward pass is in a file without a backward pass, the call
-    that leads to it is flagged.
+    Flags the first forward pass of a training loop, in the loop or in the functions that it calls, or of a training
+    step that other packages call. The program must use CUDA and choose no other precision: no autocast, no
+    `GradScaler`, no `half()`, no option for fp16 or bf16, no TF32, no library that chooses the precision itself. If the
+    forward pass is in a file without a backward pass, the call that leads to it is flagged.
 
     Not flagged are
 

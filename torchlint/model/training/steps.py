@@ -70,10 +70,8 @@ class Steps(ForestFact):
         """
         found: dict[cst.CSTNode, None] = {}
         for call in self._module.tree.calls:
-            if not (is_backward(call) or self._calls_scaler(call) or self._steps_optimizer(call)):
-                continue
-            for place in self._places_of(call):
-                found[place] = None
+            if is_backward(call) or self._calls_scaler(call) or self._steps_optimizer(call):
+                found.update(dict.fromkeys(self._places_of(call)))
         return [*found, *(item for item in self._module.fact(LibrarySteps).methods if item not in found)]
 
     def _calls_scaler(self, call: cst.Call) -> bool:
@@ -308,16 +306,20 @@ class Steps(ForestFact):
             yield from self._around[innermost]
 
     def _bodies_around(self, function: cst.FunctionDef) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
-        """``function`` and the functions that call it, up to the first that is called in a loop; then that loop."""
+        """``function`` and the functions that call it, up to the first that is called in a loop; then that loop.
+
+        If no call of the last one is seen, other code repeats it: the step of a model that another package trains.
+        """
         module = self._module
         seen = {function}
+        uncalled: tuple[cst.FunctionDef, ...] = ()
         waiting: deque[tuple[cst.FunctionDef, tuple[cst.FunctionDef, ...]]] = deque([(function, (function,))])
         while waiting and len(seen) < _MAX_FUNCTIONS:
             current, chain = waiting.popleft()
             if current in module.fact(LibrarySteps).updates:
                 yield from ((current, body) for body in chain)
                 return
-            calls = module.fact(Dispatch).callers(current)
+            calls = [call for call in module.fact(Dispatch).callers(current) if not module.fact(Purposes).is_test(call)]
             named = set(module.callers(current).calls) if len(chain) == 1 else set()
             for call in calls:
                 around = module.fact(Loops).around(call)
@@ -325,10 +327,13 @@ class Steps(ForestFact):
                     yield from ((around[0].node, body) for body in (*chain, around[0].node))
                     return
             outer = [module.function_of(node) for node in (*calls, current)]  # a closure is run by what defines it
+            if not calls and outer == [None] and any(map(self._steps_optimizer, module.tree.calls_in(current.body))):
+                uncalled = uncalled or chain
             for above in dict.fromkeys(outer):
                 if above is not None and above not in seen and len(chain) < _CALL_DEPTH:
                     seen.add(above)
                     waiting.append((above, (*chain, above)))
+        yield from ((uncalled[-1], body) for body in uncalled)
 
     def _changes_weights(self, bodies: Sequence[cst.CSTNode]) -> bool:
         """Whether an optimizer is used in one of ``bodies``; without one, a loop may make saliency maps."""
