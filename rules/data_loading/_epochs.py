@@ -234,9 +234,8 @@ class Epochs:
         """Whether a call may run a method, of an object whose class is unknown."""
         return any(
             isinstance(call.func, cst.Attribute)
-            and call.func.attr.value == method.name.value
             and self._module.value(call.func.value).kind in (Kind.UNKNOWN, Kind.OTHER)
-            for call in self._tree.calls
+            for call in self._tree.calls_named(method.name.value)
         )
 
     def _made(self, node: cst.BaseExpression) -> list[cst.Call]:
