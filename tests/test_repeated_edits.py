@@ -153,6 +153,7 @@ def test_pieces_of_other_files_are_chosen_again_only_if_an_edit_may_lead_to_othe
     assert choices("def main", "# here\ndef main") == 0
     assert choices("range(limits", "Photos(limits") == 0  # the word was there before
     assert choices("limits.EPOCHS", "limits.WORKERS") == 1
+    assert choices("limits.EPOCHS", "limits.EPOCHS + limits.Photos") == 1  # it was there, but not of a module
     assert choices("import build_loader", "import *") == 1
     assert choices("epoch in", "workers in") == 0  # no file binds it at its top level
     assert choices("def main():", "def run():") == 1
