@@ -204,6 +204,8 @@ def contents(tree: Tree) -> object:
         [tree.scope_of(node).node for node in tree.nodes],
         bindings,
         {kind: items for kind, items in tree._by_kind.items() if items},
-        [tree.loops, tree.imports, tree.stores, tree.names, tree.stored],
+        [tree.loops, tree.imports, tree.stores, tree.stored],
+        [list(found.items()) for found in (tree.names, tree.calls_by_name, tree.attributes_by_name, tree.keywords)],
+        [tree.words_of(root) for root in tree.roots],
         [(scope.node, name) for scope, name in tree.imported_names],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,6 +46,16 @@ class ForestFile:
     def root(self) -> cst.Module:
         """Its pieces as one module."""
         return put_together(self.pieces)
+
+    def contains(self, pattern: re.Pattern[str]) -> bool:
+        """Whether a pattern is found in its text; the answer is kept."""
+        if pattern not in self._answers:
+            self._answers[pattern] = pattern.search(self.text) is not None
+        return self._answers[pattern]
+
+    @cached_property
+    def _answers(self) -> dict[re.Pattern[str], bool]:
+        return {}
 
     @cached_property
     def line_starts(self) -> list[int]:

@@ -215,9 +215,8 @@ class Definitions(Classes):
     def calls_of_class(self, owner: cst.ClassDef) -> list[cst.Call]:
         """The calls of a class by its name, also as a string, and those of ``cls`` in class methods."""
         known = (owner.name.value, *sorted(self._links.aliases.get(owner, ())))
-        calls = [
-            call for name in known for call in self._tree.calls_by_name.get(name, []) if owner in self.named(call.func)
-        ]
+        named = (call for name in known for call in self._tree.calls_named(name))
+        calls = [call for call in named if owner in self.named(call.func)]
         others = (*self._calls_by_own_class.get(owner, ()), *self._registries.calls_of(owner))
         return [*dict.fromkeys((*calls, *others))]
 
