@@ -153,6 +153,7 @@ def test_pieces_of_other_files_are_chosen_again_only_if_an_edit_may_lead_to_othe
     assert choices("def main", "# here\ndef main") == 0
     assert choices("range(limits", "Photos(limits") == 0  # the word was there before
     assert choices("limits.EPOCHS", "limits.WORKERS") == 1
+    assert choices("limits.EPOCHS", "limits.EPOCHS + limits.Photos") == 1  # it was there, but not of a module
     assert choices("import build_loader", "import *") == 1
     assert choices("epoch in", "workers in") == 0  # no file binds it at its top level
     assert choices("def main():", "def run():") == 1
@@ -203,6 +204,8 @@ def contents(tree: Tree) -> object:
         [tree.scope_of(node).node for node in tree.nodes],
         bindings,
         {kind: items for kind, items in tree._by_kind.items() if items},
-        [tree.loops, tree.imports, tree.stores, tree.names, tree.stored],
+        [tree.loops, tree.imports, tree.stores, tree.stored],
+        [list(found.items()) for found in (tree.names, tree.calls_by_name, tree.attributes_by_name, tree.keywords)],
+        [tree.words_of(root) for root in tree.roots],
         [(scope.node, name) for scope, name in tree.imported_names],
     )

@@ -20,6 +20,7 @@ from torchlint.model.training.loops import Loops, is_backward, is_step
 
 #: Names of functions that may clear gradients.
 _CLEARS = re.compile(r"zero_?grad|(reset|clear|zero|init)_?(the_)?(all_)?grad|zero_optim", re.IGNORECASE)
+_MAY_CLEAR = re.compile(f"{_CLEARS.pattern}|^(zero_|fill_|mul_|copy_)$|^_foreach_zero", re.IGNORECASE)
 #: Libraries whose functions leave gradients as they are, or only change their values.
 _HARMLESS = ("torch.", "builtins.", "tqdm.", "numpy.", "math.", "time.", "logging.", "wandb.", "os.", "random.")
 #: Words of code that has other ways to clear gradients, or that needs them afterwards.
@@ -48,7 +49,7 @@ class Clearing:
 
     def all(self) -> Iterator[UnclearedStep]:
         """The steps after which the gradients stay, in order: the first of each optimizer and loop."""
-        if _HOOKS.search(self._module.text):
+        if any(file.contains(_HOOKS) for file in self._module.files):
             return
         seen: set[tuple[frozenset[cst.CSTNode], cst.CSTNode]] = set()
         for call in self._module.methods("step"):
@@ -109,7 +110,7 @@ class Clearing:
     def _clears(self) -> list[cst.CSTNode]:
         """What may clear gradients in the file and its related files, in order."""
         module = self._module
-        calls = [call for call in self._tree.calls if self._clears_by_name(call)]
+        calls = filter(self._clears_by_name, self._tree.calls_where(_MAY_CLEAR.search))
         stores = [
             statement
             for target, _, statement in self._tree.stores

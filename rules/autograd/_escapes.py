@@ -149,4 +149,4 @@ class Escapes:
         owner = self._tree.class_of(function) if function is not None else None
         if owner is None or self._module.values.instance(owner).kind is Kind.MODULE:
             return None  # a part of a network, or of something unknown
-        return [item for item in self._tree.attributes if item.attr.value == target.attr.value]
+        return [*self._tree.attributes_named(target.attr.value)]

@@ -34,9 +34,10 @@ class InferenceTensors:
 
         A decorator applies to the function alone, also while a generator is suspended.
         """
-        lazy = next((call for call in self._tree.calls if self._is_lazy(call)), None)
+        names = [name for name in self._module.names.calls if name.startswith("torch.nn.Lazy")]
+        lazy = next(self._module.calls(*names), None)
         if lazy is not None:
-            return _LAZY, lazy
+            return _LAZY, lazy.node
         if not isinstance(self._tree.parent(manager), cst.WithItem):
             return None
         suspended = suspension_in(self._tree, body)
@@ -44,10 +45,6 @@ class InferenceTensors:
             return _SUSPENDED, suspended
         changed = self._changed_outside(body)
         return None if changed is None else (_IN_PLACE, changed)
-
-    def _is_lazy(self, call: cst.Call) -> bool:
-        name = self._module.name_of(call.func) or ""
-        return name.startswith("torch.nn.Lazy") and self._tree.root_of(call) in self._module.related
 
     def _changed_outside(self, body: cst.CSTNode) -> cst.CSTNode | None:
         """The first statement or call outside of ``body`` that changes a tensor in place that was created in it."""

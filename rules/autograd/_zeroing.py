@@ -12,7 +12,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.training.loops import is_backward, is_step
+from torchlint.model.training.loops import BACKWARD, STEP, is_backward, is_step
 
 #: Names of the items of a loop over parameters, or of what it iterates over: `p`, `param`, `self.vars`, `fp32_params`.
 _ONE_PARAMETER = re.compile(r"p|par|p\d+|(.*_)?(param|parameter|weight)\d*|(.*[a-z])?Param(eter)?")
@@ -108,7 +108,7 @@ class Zeroing:
     @cached_property
     def _passes(self) -> list[cst.Call]:
         """The backward passes and optimizer steps, in order."""
-        return [call for call in self._module.tree.calls if is_backward(call) or is_step(call)]
+        return [call for call in self._module.tree.calls_named(*BACKWARD, *STEP) if is_backward(call) or is_step(call)]
 
 
 def _over_parameters(loop: cst.For, item: str) -> bool:

@@ -157,8 +157,8 @@ class Execution(ForestFact):
     @cached_property
     def _checks_anywhere(self) -> bool:
         """Whether anything in the file checks whether code is being compiled."""
-        attributes = {node.attr.value for node in self._tree.attributes}
-        return not _COMPILING.isdisjoint(self._tree.names) or not _COMPILING.isdisjoint(attributes)
+        tree = self._tree
+        return not (_COMPILING.isdisjoint(tree.names) and _COMPILING.isdisjoint(tree.attributes_by_name))
 
 
 def expression_of(site: Compile) -> cst.CSTNode | None:

@@ -68,8 +68,8 @@ class CompileSites(ForestFact):
         return sorted(found, key=lambda site: self._tree.index(site.node))
 
     def _calls(self) -> Iterator[Compile]:
-        for call in self._tree.calls:
-            if self._names.resolve(call.func) != "torch.compile" or any(item.star == "*" for item in call.args):
+        for call in self._names.calls_of("torch.compile"):
+            if any(item.star == "*" for item in call.args):
                 continue
             above = self._tree.parent(call)
             given = [item for item in call.args if item.keyword is None or item.keyword.value == "model"]
@@ -79,9 +79,9 @@ class CompileSites(ForestFact):
                 yield Compile(above, call, above.args[0].value)
 
     def _methods(self) -> Iterator[Compile]:
-        for call in self._tree.calls:
+        for call in self._tree.calls_named("compile"):
             func = call.func
-            if not isinstance(func, cst.Attribute) or func.attr.value != "compile" or self._names.resolve(func):
+            if not isinstance(func, cst.Attribute) or self._names.resolve(func):
                 continue
             if any(item.star == "*" or (item.keyword and item.keyword.value not in OPTIONS) for item in call.args):
                 continue

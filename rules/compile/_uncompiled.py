@@ -51,8 +51,7 @@ def is_unsuitable(module: Module) -> bool:
     ):
         return True
     tree = module.tree
-    words = {*tree.names, *(node.attr.value for node in tree.attributes), *module.imported_names}
-    words |= {item.keyword.value for call in tree.calls for item in call.args if item.keyword is not None}
+    words = {*tree.names, *tree.attributes_by_name, *tree.keywords, *module.imported_names}
     return any(_SPEAKS_AGAINST.search(part) for word in words for part in word.split("."))
 
 

@@ -99,7 +99,10 @@ class Epochs:
     def _calls_of_one_pass(self) -> dict[cst.CSTNode, list[cst.CSTNode]]:
         """By loader, in order: the calls that keep an iterator of it, or pass it to a function that iterates."""
         found: dict[cst.CSTNode, list[cst.CSTNode]] = {}
-        for call in self._tree.calls:
+        names = self._module.names
+        named = (name for name in names.calls if name in _ITERATORS or _NAMES_PASS.search(last_part(name)))
+        taking = dict.fromkeys((*names.calls_of(*named), *self._tree.calls_where(_NAMES_PASS.search)))
+        for call in sorted(taking, key=self._tree.index):
             given: list[cst.BaseExpression] = []
             if self._is_new_iterator(call):
                 given.append(self._iterated_by(call))
@@ -234,9 +237,8 @@ class Epochs:
         """Whether a call may run a method, of an object whose class is unknown."""
         return any(
             isinstance(call.func, cst.Attribute)
-            and call.func.attr.value == method.name.value
             and self._module.value(call.func.value).kind in (Kind.UNKNOWN, Kind.OTHER)
-            for call in self._tree.calls
+            for call in self._tree.calls_named(method.name.value)
         )
 
     def _made(self, node: cst.BaseExpression) -> list[cst.Call]:

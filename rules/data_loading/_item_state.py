@@ -119,11 +119,7 @@ def _is_read(
         home = module.names.home_of(owner)
         uses: list[cst.CSTNode] = [*module.names.uses_in(home, owner.value)] if home is not None else []
     else:
-        uses = [
-            node
-            for node in tree.attributes
-            if node.attr.value == owner.attr.value and _may_be_of(module, node.value, definition)
-        ]
+        uses = [node for node in tree.attributes_named(owner.attr.value) if _may_be_of(module, node.value, definition)]
     return any(
         not isinstance(tree.parent(use), (cst.AssignTarget, cst.AnnAssign))
         and not any(tree.within(use, function) for function in functions)

@@ -100,10 +100,8 @@ class Singles:
         """Whether the function takes a shape of ``rows``, which a list does not have: ``range(xs.size(0))``."""
         code, function = self._module.code(rows), self._tree.function_of(rows)
         return any(
-            node.attr.value in _OF_SHAPES
-            and self._tree.function_of(node) is function
-            and self._module.code(node.value) == code
-            for node in self._tree.attributes
+            self._tree.function_of(node) is function and self._module.code(node.value) == code
+            for node in self._tree.attributes_named(*_OF_SHAPES)
         )
 
     def _adds_axis(self, node: cst.Subscript) -> bool:

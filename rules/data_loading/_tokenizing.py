@@ -79,9 +79,8 @@ class Tokenizing:
         module = self._module
         if any(True for _ in module.calls(*_STATIC)) or module.imports("torch_xla") or module.imports("diffusers"):
             return True
-        words = [*self._tree.names, *(node.attr.value for node in self._tree.attributes), *module.imported_names]
+        words = [*self._tree.names, *self._tree.attributes_by_name, *self._tree.keywords, *module.imported_names]
         words += [item.name.value for item in self._tree.classes]
-        words += [item.keyword.value for call in self._tree.calls for item in call.args if item.keyword is not None]
         return any(_STATIC_WORDS.search(word) or _FIXED_CONTEXT.search(word) for word in words)
 
     # -- the call

@@ -84,8 +84,8 @@ class TrainerEpochs:
     def _engine_runs(self) -> dict[cst.CSTNode, list[cst.Call]]:
         """By loader the calls ``engine.run(loader, max_epochs=20)`` of ignite."""
         found: dict[cst.CSTNode, list[cst.Call]] = {}
-        for call in self._tree.calls:
-            if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "run":
+        for call in self._module.tree.calls_named("run"):
+            if not isinstance(call.func, cst.Attribute):
                 continue
             if not any(name.startswith("ignite.") for name in self._module.imported_by(self._tree.root_of(call))):
                 continue

@@ -199,7 +199,7 @@ class Growing:
         """The nodes that name the variable or the attribute."""
         if "." not in name:
             return list(self._tree.names.get(name, ()))
-        return [node for node in self._tree.attributes if node.attr.value == last and dotted_name(node) == name]
+        return [node for node in self._tree.attributes_named(last) if dotted_name(node) == name]
 
     def _is_repeated(self, loop: Loop) -> bool:
         return bool(self._module.fact(Loops).around(loop.node))

@@ -71,7 +71,7 @@ def _named(tree: Tree, short: str) -> Iterator[cst.Name | cst.Attribute]:
                     names.add(name)
     for name in names:
         yield from tree.names.get(name, ())
-    yield from (node for node in tree.attributes if node.attr.value in names)
+    yield from tree.attributes_named(*names)
 
 
 def _leads_to(binding: Binding, names: Set[str]) -> bool:

@@ -20,7 +20,7 @@ from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.training.data_flow import DataFlow
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.iterations import Iterations
-from torchlint.model.training.loops import is_backward
+from torchlint.model.training.loops import BACKWARD, is_backward
 from torchlint.model.training.outputs import Outputs
 from torchlint.model.training.steps import Steps
 
@@ -143,12 +143,8 @@ class HostReads:
             if name.startswith("torch.cuda.") and name not in _NO_EVIDENCE:
                 return True
         return any(move.device is not Device.CPU for move in module.fact(Placement).moves) or any(
-            item.keyword is not None
-            and item.keyword.value == "device"
-            and module.fact(Placement).is_device(item.value)
-            and device_of(item.value, module.values) is not Device.CPU
-            for call in self._tree.calls
-            for item in call.args
+            module.fact(Placement).is_device(item.value) and device_of(item.value, module.values) is not Device.CPU
+            for item in self._tree.keywords.get("device", ())
         )
 
     def _measures(self, path: str) -> bool:
@@ -299,7 +295,7 @@ class HostReads:
     def _scalars(self) -> set[tuple[str | None, cst.FunctionDef | None]]:
         roots = [
             call.func.value
-            for call in self._tree.calls
+            for call in self._tree.calls_named(*BACKWARD)
             if is_backward(call) and not call.args and isinstance(call.func, cst.Attribute)
         ]
         return {(dotted_name(root), self._module.function_of(root)) for root in roots if dotted_name(root)}
@@ -313,7 +309,7 @@ class HostReads:
         """The names that the backward passes of the file start from."""
         return [
             part
-            for call in self._tree.calls
+            for call in self._tree.calls_named(*BACKWARD)
             if is_backward(call) and isinstance(call.func, cst.Attribute)
             for root in (call.func.value, *(item.value for item in call.args[:1] if item.keyword is None))
             for part in self._added(root)

@@ -143,7 +143,7 @@ class InvariantMoves:
             return None
         first = self._tree.index(statement)
         name = last_part(dotted_name(move.source) or "")
-        uses = [*self._tree.names.get(name, ()), *(item for item in self._tree.attributes if item.attr.value == name)]
+        uses = [*self._tree.names.get(name, ()), *self._tree.attributes_named(name)]
         before = (self._tree.within(use, loop) and self._tree.index(use) < first for use in uses)
         return None if any(before) else statement
 

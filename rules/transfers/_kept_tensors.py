@@ -25,7 +25,7 @@ _DEPTH = 2
 
 def is_overwritten(module: Module, tensor: cst.BaseExpression, step: cst.CSTNode, loop: cst.CSTNode) -> bool:
     """Whether the memory of ``tensor`` at this place of the loop ``step`` is overwritten later in ``loop``."""
-    if any(_replays_graphs(module, call) for call in module.tree.calls):
+    if any(_replays_graphs(call) for call in module.names.calls_of("torch.compile")):
         return True
     base = _base(tensor)
     if not isinstance(base, (cst.Name, cst.Attribute, cst.Subscript)):
@@ -74,10 +74,8 @@ def _is_unreduced(call: cst.CSTNode) -> bool:
     )
 
 
-def _replays_graphs(module: Module, call: cst.Call) -> bool:
-    """Whether the result of compiling ``call`` returns tensors that its next call overwrites."""
-    if module.name_of(call.func) != "torch.compile":
-        return False
+def _replays_graphs(call: cst.Call) -> bool:
+    """Whether the result of a call of ``torch.compile`` returns tensors that its next call overwrites."""
     modes = [item.value for item in call.args if item.keyword is not None and item.keyword.value == "mode"]
     return any(not isinstance(mode, cst.SimpleString) or mode.raw_value in _GRAPH_MODES for mode in modes)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,6 +46,21 @@ class ForestFile:
     def root(self) -> cst.Module:
         """Its pieces as one module."""
         return put_together(self.pieces)
+
+    def contains(self, pattern: re.Pattern[str]) -> bool:
+        """Whether a pattern is found in its text; the answer is kept."""
+        if pattern not in self._answers:
+            self._answers[pattern] = pattern.search(self.text) is not None
+        return self._answers[pattern]
+
+    @cached_property
+    def _answers(self) -> dict[re.Pattern[str], bool]:
+        return {}
+
+    @cached_property
+    def line_starts(self) -> list[int]:
+        """Where each row of its text begins."""
+        return line_starts(self.text)
 
 
 class ForestFact:
@@ -100,7 +116,7 @@ class Forest:
         packaged = [root for root, file in self.file_of_root.items() if file.in_package]
         self.written = Written(self.tree, self.names, self.definitions, self.values, packaged)
         self.keywords = Keywords(self.tree, self.names, self.definitions, self.values, self.written)
-        self.tables = Tables(self.text, self.tree, self.names, self.keywords)
+        self.tables = Tables(self.files, self.bases, self.tree, self.names, self.keywords)
         self._facts: dict[object, Any] = {}
 
     def fact(self, kind: Callable[[Forest], _Fact]) -> _Fact:
@@ -233,17 +249,20 @@ class Forest:
 
     def calls(self, *names: str) -> Iterator[Call]:
         """The calls of anything with one of these canonical dotted names in the file and its context, in order."""
-        found = [call for name in dict.fromkeys(names) for call in self.tables.calls.get(name, ())]
+        found = [call for name in dict.fromkeys(names) for call in self.tables.calls_of(name)]
         yield from found if len(names) == 1 else sorted(found, key=lambda call: self.tree.index(call.node))
 
     def constructor_calls(self, *names: str) -> Iterator[Call]:
         """The calls of a class with one of these canonical names, or of a class of the file derived from one."""
         derived = [item for item in self.tree.classes if not set(names).isdisjoint(self.definitions.base_names(item))]
+        if not derived:
+            yield from Forest.calls(self, *names)
+            return
         for node in self.tree.calls:
             name = self.names.resolve(node.func)
             if name is not None and name in names:
                 yield self.call(node, name)
-            elif derived:
+            else:
                 made = [item for item in self.definitions.called(node, self.values) if item in derived]
                 if made:
                     yield self.call(node, made[0].name.value)
@@ -254,8 +273,7 @@ class Forest:
 
     def methods(self, *names: str) -> Iterator[cst.Call]:
         """The calls ``<anything>.name(...)`` with one of these method names, in order."""
-        found = [call for name in dict.fromkeys(names) for call in self.tables.methods.get(name, ())]
-        yield from found if len(names) == 1 else sorted(found, key=self.tree.index)
+        return (call for call in self.tree.calls_named(*names) if isinstance(call.func, cst.Attribute))
 
     def decorators(self, *names: str) -> Iterator[tuple[cst.Decorator, str]]:
         """The decorators ``@name`` (not called) with one of these canonical dotted names, in order."""
@@ -308,7 +326,8 @@ class Forest:
 
     def words_of(self, root: cst.CSTNode) -> frozenset[str]:
         """The names and attributes in one file, given by its root."""
-        return self.tables.words_of(root)
+        assert isinstance(root, cst.Module)
+        return self.tree.words_of(root)
 
     # -- scripts
 
@@ -327,36 +346,26 @@ class Forest:
 class Tables:
     """What is looked up often: made when it is first asked for, and shared by all files of a forest."""
 
-    def __init__(self, text: str, tree: Tree, names: Names, keywords: Keywords) -> None:
+    def __init__(
+        self, files: Sequence[ForestFile], bases: Sequence[int], tree: Tree, names: Names, keywords: Keywords
+    ) -> None:
         self._keywords = keywords
-        self._text = text
+        self._files = files
+        self._bases = bases
         self._tree = tree
         self._names = names
-        self._words: dict[cst.CSTNode, frozenset[str]] = {}
+        self._calls: dict[str, list[Call]] = {}
 
     @cached_property
     def line_starts(self) -> list[int]:
         """Where each row of the text begins."""
-        return line_starts(self._text)
+        return [base + start for base, file in zip(self._bases, self._files, strict=True) for start in file.line_starts]
 
-    @cached_property
-    def calls(self) -> Mapping[str, list[Call]]:
-        """The calls of each canonical name, in order."""
-        found: dict[str, list[Call]] = {}
-        for node in self._tree.calls:
-            name = self._names.resolve(node.func)
-            if name is not None:
-                found.setdefault(name, []).append(Call(node, name, self._keywords))
-        return found
-
-    @cached_property
-    def methods(self) -> Mapping[str, list[cst.Call]]:
-        """The calls of each method name, in order."""
-        found: dict[str, list[cst.Call]] = {}
-        for node in self._tree.calls:
-            if isinstance(node.func, cst.Attribute):
-                found.setdefault(node.func.attr.value, []).append(node)
-        return found
+    def calls_of(self, name: str) -> list[Call]:
+        """The calls of what has a canonical name, in order."""
+        if name not in self._calls:
+            self._calls[name] = [Call(node, name, self._keywords) for node in self._names.calls.get(name, ())]
+        return self._calls[name]
 
     @cached_property
     def imported_by(self) -> Mapping[cst.CSTNode, frozenset[str]]:
@@ -373,13 +382,3 @@ class Tables:
             imports = (binding for binding in scope.bindings[name] if binding.kind == "import")
             found[self._tree.root_of(scope.node)].extend(imports)
         return found
-
-    def words_of(self, root: cst.CSTNode) -> frozenset[str]:
-        """The names and attributes in one file, given by its root."""
-        known = self._words.get(root)
-        if known is None:
-            nodes = self._tree.nodes_in(root)
-            words = {node.value for node in nodes if type(node) is cst.Name}
-            words.update(node.attr.value for node in nodes if type(node) is cst.Attribute)
-            known = self._words[root] = frozenset(words)
-        return known

@@ -84,7 +84,8 @@ class Choice:
         for main in sorted(self._mains):
             self._callers(main, self._defined(main))
         for main in sorted(self._mains):
-            self._needs(main, frozenset().union(*self._files.words_of(main)))
+            members = frozenset().union(*self._files.members_of(main))
+            self._needs(main, frozenset().union(*self._files.words_of(main)), members)
         while self._waiting and self._size < BUDGET:
             self._distance, _, file, index, is_caller = heapq.heappop(self._waiting)
             length = len(self._text(file, index))
@@ -97,7 +98,7 @@ class Choice:
             if is_caller:
                 self._callers(file, self._defined(file, index))
                 self._users(file, index)
-            self._needs(file, words)
+            self._needs(file, words, self._files.members_of(file)[index])
         return self._chosen
 
     @property
@@ -145,39 +146,43 @@ class Choice:
                     known[name] = [facts.pieces.index_at(row) for row in rows]
         return known
 
-    def _needs(self, file: str, words: Collection[str]) -> None:
-        """Choose the definitions of the names in `words`, as the top level of a file sees them."""
+    def _needs(self, file: str, words: Collection[str], members: Collection[str]) -> None:
+        """Choose the definitions of the names in `words`, as the top level of a file sees them.
+
+        Of modules that are among them, those of `members`.
+        """
         if not PICKING.isdisjoint(words):
             self._follow_picked(file)
         facts = self._facts(file)
         for name in sorted(facts.bindings.keys() & words):
             for item in (*self._modules_in(file, name), *self._modules_bound(file, name)):
-                self._follow_module(file, item, words)
+                self._follow_module(file, item, members)
             if (file, name) in self._seen:
                 continue
             self._seen.add((file, name))
             for binding in facts.bindings[name]:
                 if binding.imported is not None:
                     self._add_imports(file, {name})
-                    self._follow(file, binding.imported, words)
+                    self._follow(file, binding.imported, members)
                 else:
                     self._add(file, facts.pieces.index_at(binding.row))
             self._add_uses(file, name)
         for item in self._inner_imports(file):
             if item.bound in words and (file, f"{item.row}:{item.bound}") not in self._seen:
                 self._seen.add((file, f"{item.row}:{item.bound}"))
-                self._follow(file, item, words)
+                self._follow(file, item, members)
         if facts.stars:
-            self._follow_stars(file, set(words).difference(facts.bindings))
+            self._follow_stars(file, set(words).difference(facts.bindings), members)
 
     def _follow_picked(self, file: str) -> None:
         """Choose the functions and classes of modules from which a file takes some by name."""
         for module in sorted(self._picked.modules(file)):
             if (module, "*") not in self._seen:
                 self._seen.add((module, "*"))
-                self._needs(module, self._picked.names(module))
+                names = self._picked.names(module)
+                self._needs(module, names, names)
 
-    def _follow_stars(self, file: str, unbound: set[str]) -> None:
+    def _follow_stars(self, file: str, unbound: set[str], members: Collection[str]) -> None:
         """Choose the definitions of names that a file may have by its star imports."""
         stars = self._stars(file)
         listed = {index for name in stars.listing.keys() & unbound for index in stars.listing[name]}
@@ -189,7 +194,7 @@ class Choice:
             if asked:
                 known |= asked
                 self._add_imports(file, ())
-                self._needs(target, asked)
+                self._needs(target, asked, members)
 
     def _stars(self, file: str) -> _Stars:
         """What the star imports of a file may give it."""
@@ -217,13 +222,13 @@ class Choice:
             known = self._inner[file] = [item for item in self._facts(file).imports if item.in_function]
         return known
 
-    def _follow_module(self, file: str, item: Import, words: Collection[str]) -> None:
-        """Choose the names in `words` of the module that an import binds, if some of them are new."""
+    def _follow_module(self, file: str, item: Import, members: Collection[str]) -> None:
+        """Choose `members` of the module that an import binds, if some of them are new."""
         asked = self._asked.setdefault((file, item), set())
         before = len(asked)
-        asked.update(words)
+        asked.update(members)
         if len(asked) > before:
-            self._follow(file, item, words)
+            self._follow(file, item, members)
 
     def _modules_bound(self, file: str, name: str) -> tuple[Import, ...]:
         """The imports of modules of the project that bind a name."""
@@ -275,23 +280,21 @@ class Choice:
         bound = self._facts(target).bindings.get(item.name, ())
         return any(binding.kind is DefinitionKind.ASSIGNMENT or binding.imported is not None for binding in bound)
 
-    def _follow(self, file: str, item: Import, words: Collection[str]) -> None:
-        """Choose what an import refers to."""
+    def _follow(self, file: str, item: Import, members: Collection[str]) -> None:
+        """Choose what an import refers to; of a module `members`."""
         target = self._find_module(item.module, file)
         if not item.name:
             if target is not None:
-                self._needs(target, words)
+                self._needs(target, members, members)
             return
         if target is not None and target != file and item.name in self._facts(target).bindings:
-            self._needs(target, {item.name})
-            for inner in self._modules_bound(target, item.name):
-                self._follow_module(target, inner, words)
+            self._needs(target, {item.name}, members)
             return
         module = self._find_module(_submodule(item), file)
         if module is not None:
-            self._needs(module, words)
+            self._needs(module, members, members)
         elif target is not None:
-            self._needs(target, {item.name})  # through a star import
+            self._needs(target, {item.name}, members)  # through a star import
 
     def _callers(self, file: str, names: Collection[str]) -> None:
         """Choose the pieces that use functions or classes of a file, in it and in the files that import it."""
@@ -310,10 +313,10 @@ class Choice:
                 self._glanced_at.add(importer)
                 continue
             bound, modules = self._bound(importer, file, names)
-            members = PICKING.union(names) if picks else names
-            for index in range(len(self._facts(importer).pieces.starts)):
+            for index, members in enumerate(self._files.members_of(importer)):
                 words = self._words(importer, index)
-                if not words.isdisjoint(bound) or (not words.isdisjoint(modules) and not words.isdisjoint(members)):
+                takes = not members.isdisjoint(names) or (picks and not words.isdisjoint(PICKING))
+                if not words.isdisjoint(bound) or (takes and not words.isdisjoint(modules)):
                     self._add(importer, index, is_caller=True)
 
     def _users(self, file: str, index: int) -> None:

@@ -52,6 +52,7 @@ def _taken_from(files: Files, main: str, names: frozenset[str]) -> object:
         [*map(_parts, facts.imports)],
         [*map(_parts, facts.stars)],
         files.vocabulary(main) & names,
+        frozenset().union(*files.members_of(main)) & names,
         dict(_dicts(files, main)),
         facts.uses.keys(),
         facts.runs,

@@ -19,6 +19,9 @@ class Files(Protocol):
     def words_of(self, file: str) -> tuple[frozenset[str], ...]:
         """The words in each piece of a file."""
 
+    def members_of(self, file: str) -> tuple[frozenset[str], ...]:
+        """The words in each piece of a file that name members: ``b`` of ``a.b``."""
+
     def vocabulary(self, file: str) -> frozenset[str]:
         """The words in a file, known without its pieces."""
 

@@ -212,6 +212,10 @@ class Project:
         """The words in each top-level statement of a file, given relative to the root."""
         return self._entries[file].words
 
+    def members_of(self, file: str) -> tuple[frozenset[str], ...]:
+        """The words in each piece of a file that name members: ``b`` of ``a.b``."""
+        return self._entries[file].members
+
     def vocabulary(self, file: str) -> frozenset[str]:
         """The words in a file, given relative to the root."""
         return self._entries[file].vocabulary

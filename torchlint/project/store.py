@@ -17,6 +17,7 @@ from torchlint.source.reading import is_notebook
 from torchlint.source.source import SourceError
 
 _WORD = re.compile(r"[^\W\d]\w*")
+_MEMBER = re.compile(r"\.\s*([^\W\d]\w*)")
 #: A list of the names that a star import takes: ``__all__ = ["a", "b"]``.
 _EXPORTED = re.compile(
     r"^__all__(?:[ \t]*:[^=\r\n]*)?[ \t]*=[ \t]*[\[(]((?:[^\[\]()#]|#[^\r\n]*)*)[\])][ \t]*(?:#[^\r\n]*)?\r?$",
@@ -71,6 +72,13 @@ class Entry:
         text, starts = self.text or "", self.facts.pieces.starts
         ends = (*starts[1:], len(text))
         return tuple(frozenset(_WORD.findall(text, start, end)) for start, end in zip(starts, ends, strict=True))
+
+    @cached_property
+    def members(self) -> tuple[frozenset[str], ...]:
+        """The words in each of its top-level statements that name members: ``b`` of ``a.b``."""
+        text, starts = self.text or "", self.facts.pieces.starts
+        ends = (*starts[1:], len(text))
+        return tuple(frozenset(_MEMBER.findall(text, start, end)) for start, end in zip(starts, ends, strict=True))
 
     @cached_property
     def vocabulary(self) -> frozenset[str]:

@@ -94,8 +94,8 @@ class BatchParts(ForestFact):
         """The names of graphs, with the functions in which they are."""
         return frozenset(
             (self._module.function_of(node), node.value.value)
-            for node in self._module.tree.attributes
-            if node.attr.value in _OF_GRAPHS and isinstance(node.value, cst.Name)
+            for node in self._module.tree.attributes_named(*_OF_GRAPHS)
+            if isinstance(node.value, cst.Name)
         )
 
     def _is_part(self, node: cst.CSTNode | None, path: tuple[int, ...], depth: int, *, all_paths: bool) -> bool:

@@ -52,15 +52,15 @@ class Devices(ForestFact):
                 text = string.evaluated_value
                 if isinstance(text, str) and (text == "cuda" or re.fullmatch(r"cuda(:.*)?", text)):
                     return True
-        for node in self._module.tree.attributes:
-            if node.attr.value == "cuda" and isinstance(self._module.tree.parent(node), cst.Call):
-                return True
-            if node.attr.value.endswith("Tensor") and (self._module.name_of(node) or "").startswith("torch.cuda."):
-                return True
-            if node.attr.value in ("set_device", "current_device"):
-                if self._module.name_of(node) in ("torch.cuda.set_device", "torch.cuda.current_device"):
-                    return True
         tree = self._module.tree
+        if any(isinstance(tree.parent(node), cst.Call) for node in tree.attributes_named("cuda")):
+            return True
+        named = [name for name in tree.attributes_by_name if name.endswith("Tensor")]
+        if any((self._module.name_of(node) or "").startswith("torch.cuda.") for node in tree.attributes_named(*named)):
+            return True
+        for node in tree.attributes_named("set_device", "current_device"):
+            if self._module.name_of(node) in ("torch.cuda.set_device", "torch.cuda.current_device"):
+                return True
         return any(part.value.startswith("cuda") for part in tree.of_kind(cst.FormattedStringText)) or any(
             map(self._falls_back_to_cpu, tree.of_kind(cst.IfExp))
         )
@@ -146,12 +146,7 @@ class Devices(ForestFact):
     @cached_property
     def _names_cpu(self) -> bool:
         """Whether the CPU may be the device; where a file is loaded to is not meant."""
-        loaded = {
-            item.value
-            for call in self._module.tree.calls
-            for item in call.args
-            if item.keyword is not None and item.keyword.value == "map_location"
-        }
+        loaded = {item.value for item in self._module.tree.keywords.get("map_location", ())}
         named = (item for item in self._module.tree.strings if "cpu" in item.value and item.evaluated_value == "cpu")
         return any(item not in loaded for item in named)
 

@@ -60,8 +60,8 @@ class Autocasts(ForestFact):
         for node in (*names, *module.tree.attributes):
             if node not in called and module.names.alternatives(node) & knowledge.AUTOCASTS:
                 return True  # passed on, or under a name that may be something else
-        for call in module.tree.calls:
-            if "autocast" in last_name(call.func) and call.func not in called:
+        for call in module.tree.calls_where(lambda name: "autocast" in name):
+            if last_name(call.func) and call.func not in called:
                 if not module.definitions.called(call, module.values):
                     return True
         managers = (item.item for node in module.tree.withs for item in node.items)

@@ -54,7 +54,7 @@ class Convolutions:
     @cached_property
     def varies(self) -> bool:
         """Whether a name in the file says that sizes differ."""
-        return any(_VARYING.search(word) for word in (*self._module.tree.names, *self._attributes()))
+        return any(_VARYING.search(word) for word in (*self._module.tree.names, *self._module.tree.attributes_by_name))
 
     @cached_property
     def one_size(self) -> cst.Call | None:
@@ -76,20 +76,17 @@ class Convolutions:
     def chooses_format(self) -> bool:
         """Whether the file speaks of a memory format."""
         tree = self._module.tree
-        words = {*tree.names, *self._attributes()}
-        words.update(item.keyword.value for call in tree.calls for item in call.args if item.keyword is not None)
+        words = (*tree.names, *tree.attributes_by_name, *tree.keywords)
         return any("memory_format" in word or "channels_last" in word or "nhwc" in word.lower() for word in words)
 
     @cached_property
     def sets_tuning(self) -> bool:
         """Whether the file sets, or reads, what has cuDNN look for the fastest kernels."""
         tree = self._module.tree
-        if any(item.keyword is not None and item.keyword.value == "benchmark" for c in tree.calls for item in c.args):
+        if "benchmark" in tree.keywords:
             return True
-        return any(
-            node.attr.value == "benchmark" and (dotted_name(node.value) or "").endswith("cudnn")
-            for node in tree.attributes
-        )
+        uses = tree.attributes_named("benchmark")
+        return any((dotted_name(node.value) or "").endswith("cudnn") for node in uses)
 
     def _attributes(self) -> Iterator[str]:
         return (node.attr.value for node in self._module.tree.attributes)

@@ -64,10 +64,8 @@ class MixedWrites(ForestFact):
             if isinstance(target, cst.Subscript) and value is not None and isinstance(statement, cst.Assign):
                 if any(self._is_tensor_index(item.slice) for item in target.slice):
                     yield statement, target.value, value
-        for call in self._module.tree.calls:
+        for call in self._module.tree.calls_where(_WRITES.fullmatch):
             name = called_name(call)
-            if not _WRITES.fullmatch(name):
-                continue
             given = [item.value for item in call.args if item.keyword is None and not item.star]
             named = {item.keyword.value: item.value for item in call.args if item.keyword is not None}
             owner = call.func.value if isinstance(call.func, cst.Attribute) else None

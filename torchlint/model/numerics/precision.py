@@ -197,8 +197,8 @@ class Precision:
         module = self._module
         return {
             origin
-            for call in module.tree.calls
-            if "Sampler" in last_name(call.func)
+            for call in module.tree.calls_where(lambda name: "Sampler" in name)
+            if last_name(call.func)
             for item in call.args
             for origin in module.value(item.value).origins
         }

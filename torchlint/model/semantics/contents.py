@@ -106,8 +106,8 @@ class Contents:
         for target, value, _ in self._tree.stores:
             if isinstance(target, cst.Subscript) and value is not None:
                 put.append((target, value, ()))
-        for call in self._tree.calls:
-            if type(call.func) is cst.Attribute and call.func.attr.value == "append" and len(call.args) == 1:
+        for call in self._tree.calls_named("append"):
+            if type(call.func) is cst.Attribute and len(call.args) == 1:
                 put.append((call.func.value, call.args[0].value, (None,)))
         for container, value, keys in put:
             while isinstance(container, cst.Subscript):

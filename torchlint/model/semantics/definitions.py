@@ -17,13 +17,14 @@ from torchlint.model.semantics.families import Families
 from torchlint.model.semantics.items import Items
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.links import Links
+from torchlint.model.semantics.members import member_names
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.passed_functions import PassedFunctions
 from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.semantics.registries import Registries
 from torchlint.model.semantics.value import Value
 from torchlint.model.syntax.calls import is_super_call
-from torchlint.model.syntax.dotted import called_name, is_attribute_of_self
+from torchlint.model.syntax.dotted import is_attribute_of_self
 from torchlint.model.syntax.parameters import class_parameter, first_parameter
 from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.tree import Tree
@@ -58,7 +59,6 @@ class Definitions(Classes):
         self._callers: dict[cst.CSTNode, Callers] = {}
         self._reachable: dict[cst.CSTNode, list[cst.FunctionDef | cst.ClassDef]] = {}
         self._resolving: set[cst.CSTNode] = set()
-        self._calls_by_name: dict[str, list[cst.Call]] | None = None
         self.cuts = 0  #: how many times the callers of a function counted as unknown, as they were being looked for
         #: By function the scopes that bind it, and the names they bind it to.
         self._homes: dict[cst.CSTNode, dict[tuple[Scope, str], None]] | None = None
@@ -90,10 +90,16 @@ class Definitions(Classes):
             return known
         if self._names.resolve(func) is not None:
             return []  # of a library
+        if type(func) is cst.Attribute and func.attr.value not in self._member_names and not self._names.members(func):
+            return []
         found, is_final = values.attempt(lambda: self._find_reachable(func, values))
         if is_final:
             self._reachable[func] = found
         return found
+
+    @cached_property
+    def _member_names(self) -> frozenset[str]:
+        return member_names(self._tree)
 
     def _find_reachable(self, func: cst.CSTNode, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
         if isinstance(func, cst.Name):
@@ -209,7 +215,8 @@ class Definitions(Classes):
     def calls_of_class(self, owner: cst.ClassDef) -> list[cst.Call]:
         """The calls of a class by its name, also as a string, and those of ``cls`` in class methods."""
         known = (owner.name.value, *sorted(self._links.aliases.get(owner, ())))
-        calls = [call for name in known for call in self._by_name().get(name, []) if owner in self.named(call.func)]
+        named = (call for name in known for call in self._tree.calls_named(name))
+        calls = [call for call in named if owner in self.named(call.func)]
         others = (*self._calls_by_own_class.get(owner, ()), *self._registries.calls_of(owner))
         return [*dict.fromkeys((*calls, *others))]
 
@@ -219,7 +226,7 @@ class Definitions(Classes):
         found: dict[cst.CSTNode, list[cst.Call]] = {}
         first = (first_parameter(function) for function in self._tree.functions)
         given = {item.name.value for item in first if item is not None and class_parameter(self._tree, item)}
-        for call in (call for name in sorted(given) for call in self._by_name().get(name, ())):
+        for call in (call for name in sorted(given) for call in self._tree.calls_named(name)):
             for definition in self.named(call.func):
                 found.setdefault(definition, []).append(call)
         return found
@@ -234,7 +241,7 @@ class Definitions(Classes):
         def find() -> tuple[_MethodCalls, bool]:
             found: _MethodCalls = {}
             complete = True
-            named = (self._by_name().get(each, []) for each in (name, *self._method_attributes.get(name, ())))
+            named = (self._tree.calls_named(each) for each in (name, *self._method_attributes.get(name, ())))
             for call in chain.from_iterable(named):
                 if not isinstance(call.func, cst.Attribute):
                     continue
@@ -270,7 +277,7 @@ class Definitions(Classes):
         complete = all(callers.complete for callers in found)
         calls += [
             call
-            for call in self._by_name().get(function.name.value, [])
+            for call in self._tree.calls_named(function.name.value)
             if self._names.members(call.func) and function in self.named(call.func)
         ]
         return Callers(tuple(calls), complete)
@@ -299,13 +306,6 @@ class Definitions(Classes):
                     complete = False
             self._named_callers[home, name] = Callers(tuple(calls), complete)
         return self._named_callers[home, name]
-
-    def _by_name(self) -> dict[str, list[cst.Call]]:
-        if self._calls_by_name is None:
-            self._calls_by_name = {}
-            for call in self._tree.calls:
-                self._calls_by_name.setdefault(called_name(call), []).append(call)
-        return self._calls_by_name
 
     def arguments_for(self, function: cst.FunctionDef, param: cst.Param, values: Evaluator) -> list[cst.BaseExpression]:
         """What the calls in the file pass for ``param``; unpacked arguments are left out."""
@@ -338,8 +338,8 @@ class Definitions(Classes):
     def _spawned(self) -> set[cst.FunctionDef | cst.ClassDef]:
         return {
             definition
-            for call in self._tree.calls
-            if call.args and self._names.resolve(call.func) == knowledge.SPAWN
+            for call in self._names.calls_of(knowledge.SPAWN)
+            if call.args
             for definition in self.named(call.args[0].value)
         }
 

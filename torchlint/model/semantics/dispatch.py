@@ -27,7 +27,6 @@ class Dispatch(ForestFact):
         self._tree = module.tree
         self._names = module.names
         self._links = module.links
-        self._tables = module.tables
         self._definitions = module.definitions
         self._values = module.values
         self._flow = module.fact(ObjectFlow)
@@ -123,9 +122,9 @@ class Dispatch(ForestFact):
     def _read_names(self) -> frozenset[str]:
         """The names of attributes that are read, and not called at once, or that ``getattr`` is given."""
         given = {
-            str(call.node.args[1].value.evaluated_value)
-            for call in self._tables.calls.get("builtins.getattr", ())
-            if len(call.node.args) > 1 and isinstance(call.node.args[1].value, cst.SimpleString)
+            str(call.args[1].value.evaluated_value)
+            for call in self._names.calls_of("builtins.getattr")
+            if len(call.args) > 1 and isinstance(call.args[1].value, cst.SimpleString)
         }
         return self._stores.read_names | given
 

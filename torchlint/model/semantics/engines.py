@@ -31,8 +31,7 @@ class Engines:
         """The calls ``Engine(update)``, and what they are given to run for every batch."""
         return {
             call: item.value
-            for call in self._tree.calls
-            if self._names.resolve(call.func) in ENGINES
+            for call in self._names.calls_of(*ENGINES)
             for item in call.args[:1]
             if not item.star and (item.keyword is None or item.keyword.value == _UPDATE)
         }
@@ -48,8 +47,8 @@ class Engines:
         return found
 
     def _find_runs(self) -> Iterator[tuple[cst.Call, cst.BaseExpression]]:
-        for call in self._tree.calls if self.made else ():
-            if isinstance(call.func, cst.Attribute) and call.func.attr.value == "run" and self._engines_of(call):
+        for call in self._tree.calls_named("run") if self.made else ():
+            if isinstance(call.func, cst.Attribute) and self._engines_of(call):
                 given = (item for item in call.args[:1] if not item.star)
                 yield from (
                     (call, item.value) for item in given if item.keyword is None or item.keyword.value == "data"

@@ -72,8 +72,17 @@ class Guesses:
     def _uses(self) -> dict[str, set[str]]:
         """The attributes that the forest takes of each dotted name."""
         found: dict[str, set[str]] = {}
-        for attribute in self._tree.attributes:
-            base = dotted_name(attribute.value)
-            if base is not None:
-                found.setdefault(base, set()).add(attribute.attr.value)
+        for root in self._tree.roots:
+            for base, taken in self._tree.share(_uses_in, root).items():
+                found.setdefault(base, set()).update(taken)
         return found
+
+
+def _uses_in(tree: Tree, root: cst.Module) -> dict[str, set[str]]:
+    """The attributes that one file takes of each dotted name."""
+    found: dict[str, set[str]] = {}
+    for attribute in tree.attributes_in(root):
+        base = dotted_name(attribute.value)
+        if base is not None:
+            found.setdefault(base, set()).add(attribute.attr.value)
+    return found

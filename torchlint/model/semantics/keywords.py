@@ -247,19 +247,12 @@ class Keywords:
             ]
             found += [
                 use
-                for use in self._attributes.get(name, ())
+                for use in self._tree.attributes_named(name)
                 if any(binding.node in places for binding in self._names.members(use) or ())
             ]
         else:
-            found += self._attributes.get(name, [])
+            found += self._tree.attributes_named(name)
         return sorted(found, key=self._tree.index)
-
-    @cached_property
-    def _attributes(self) -> dict[str, list[cst.Attribute]]:
-        found: dict[str, list[cst.Attribute]] = {}
-        for node in self._tree.attributes:
-            found.setdefault(node.attr.value, []).append(node)
-        return found
 
     def _change(self, use: cst.BaseExpression, key: str | int, depth: int) -> Entries | None:
         """What is known of the entry after ``use`` of the dictionary; None if it stays as it is."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Mapping
+from functools import cached_property
 from typing import TypeAlias
 
 import libcst as cst
@@ -136,6 +138,20 @@ class Names:
         values = [element.value for element in display.elements if isinstance(element, cst.DictElement)]
         names = [value for value in values if isinstance(value, cst.Name)]
         return names if len(names) == len(display.elements) else []
+
+    @cached_property
+    def calls(self) -> Mapping[str, list[cst.Call]]:
+        """By canonical dotted name the calls of what has it, in order."""
+        found: dict[str, list[cst.Call]] = {}
+        for call in self._tree.calls:
+            name = self.resolve(call.func)
+            if name is not None:
+                found.setdefault(name, []).append(call)
+        return found
+
+    def calls_of(self, *names: str) -> list[cst.Call]:
+        """The calls of what has one of these canonical dotted names, in order."""
+        return self._tree.merged(self.calls, names)
 
     def uses(self, binding: Binding) -> list[cst.Name]:
         """The places that may see ``binding``, other than the one that binds."""

@@ -13,7 +13,6 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.value import UNKNOWN, Role, Value, iterated, join, unpacked
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import called_name
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.tree import Tree
 
@@ -83,10 +82,8 @@ class ParameterValues:
         """The names whose type is asked for anywhere."""
         return frozenset(
             call.args[0].value.value
-            for call in self._tree.calls
-            if call.args
-            and isinstance(call.args[0].value, cst.Name)
-            and called_name(call) in ("isinstance", "is_tensor")
+            for call in self._tree.calls_named("isinstance", "is_tensor")
+            if call.args and isinstance(call.args[0].value, cst.Name)
         )
 
     def _kinds_at(self, name: cst.Name) -> tuple[Kind, ...] | None:

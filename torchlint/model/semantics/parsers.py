@@ -83,8 +83,7 @@ class Parsers:
         return UNKNOWN
 
     def _calls(self, *methods: str) -> list[cst.Call]:
-        calls = self._tree.calls
-        return [call for call in calls if type(call.func) is cst.Attribute and call.func.attr.value in methods]
+        return [call for call in self._tree.calls_named(*methods) if type(call.func) is cst.Attribute]
 
     def _destination(self, call: cst.Call, given: cst.BaseExpression | None) -> str | None:
         """The attribute that argparse makes of it: ``dest``, or the first long option, or the first of all."""

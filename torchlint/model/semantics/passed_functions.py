@@ -74,9 +74,8 @@ class PassedFunctions:
         """The calls ``next(batches)`` that run ``method``, the ``__next__`` of a class."""
         return [
             call
-            for call in self._tree.calls
+            for call in self._names.calls_of("builtins.next")
             if call.args
-            and self._names.resolve(call.func) == "builtins.next"
             and (owner := values.of(call.args[0].value).definition) is not None
             and self._calls.method(owner, "__next__") is method
         ]

@@ -30,7 +30,7 @@ class Reasons(ForestFact):
     def is_reproducible(self) -> bool:
         """Whether the file wants the same digits in every run."""
         tree = self._module.tree
-        words = (*tree.names, *(node.attr.value for node in tree.attributes))
+        words = (*tree.names, *tree.attributes_by_name)
         return any(_REPRODUCIBLE.search(word) for word in (*words, *(item.name.value for item in tree.functions)))
 
     def switched_off(self, *flags: str) -> list[tuple[Switch, cst.BaseExpression]]:

@@ -10,8 +10,9 @@ import libcst as cst
 
 from torchlint.model.semantics.definitions import Definitions
 from torchlint.model.semantics.evaluator import FlowEvaluator
+from torchlint.model.semantics.members import given_to_records
 from torchlint.model.semantics.names import Names
-from torchlint.model.syntax.dotted import called_name, dotted_name
+from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import first_parameter, owner_of
 from torchlint.model.syntax.scopes import Binding, unpacked
 from torchlint.model.syntax.tree import Tree
@@ -22,8 +23,6 @@ _DEPTH = 12
 _LEAST = 2
 _COPIES = frozenset({"copy.copy", "copy.deepcopy"})
 _COPYING = frozenset({"clone", "copy"})
-#: Classes whose objects have what they are given by keyword as attributes.
-_RECORDS = frozenset("Munch EasyDict edict AttrDict SimpleNamespace Namespace Bunch Box DotMap ConfigDict".split())
 
 #: The call that makes an object, and the attributes that lead from it to a part of it.
 _Place = tuple[cst.CSTNode, tuple[str, ...]]
@@ -101,9 +100,7 @@ class Records:
     @cached_property
     def names(self) -> frozenset[str]:
         """The attributes that the program sets from outside, or gives to a record: ``Munch(train=loader)``."""
-        made = [call for call in self._tree.calls if called_name(call) in _RECORDS]
-        given = {item.keyword.value for call in made for item in call.args if item.keyword is not None}
-        return frozenset(self.stores) | given
+        return frozenset(self.stores) | given_to_records(self._tree)
 
     def _places(self, node: cst.BaseExpression, depth: int) -> frozenset[_Place]:
         """Where the value of ``node`` may be kept; empty if unknown."""

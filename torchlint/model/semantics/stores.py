@@ -26,8 +26,8 @@ class Stores(ForestFact):
         for target, value, statement in self._tree.stores:
             if isinstance(target, cst.Attribute) and value is not None:
                 found[target.attr.value].append((target.value, value, statement))
-        for call in self._tree.calls:
-            if self._names.resolve(call.func) == "builtins.setattr" and len(call.args) == 3:
+        for call in self._names.calls_of("builtins.setattr"):
+            if len(call.args) == 3:
                 name = call.args[1].value
                 if isinstance(name, cst.SimpleString) and isinstance(name.evaluated_value, str):
                     found[name.evaluated_value].append((call.args[0].value, call.args[2].value, call))
@@ -48,7 +48,11 @@ class Stores(ForestFact):
     @cached_property
     def read_names(self) -> frozenset[str]:
         """The names of attributes that are read, and not called at once."""
-        return frozenset(node.attr.value for node in self._tree.attributes if not self._tree.is_called(node))
+        return frozenset(
+            name
+            for name, nodes in self._tree.attributes_by_name.items()
+            if not all(self._tree.is_called(node) for node in nodes)
+        )
 
     @cached_property
     def containers(self) -> dict[str, list[tuple[cst.BaseExpression, cst.BaseExpression, cst.CSTNode]]]:
@@ -57,10 +61,11 @@ class Stores(ForestFact):
         for target, value, statement in self._tree.stores:
             if isinstance(target, cst.Subscript) and value is not None:
                 found[trailing_name(target.value)].append((target.value, value, statement))
-        for call in self._tree.calls:
-            if isinstance(call.func, cst.Attribute) and call.func.attr.value in _PUTS and call.args:
+        for call in self._tree.calls_named(*_PUTS):
+            if isinstance(call.func, cst.Attribute) and call.args:
                 found[trailing_name(call.func.value)].append((call.func.value, call.args[-1].value, call))
-            elif self._names.resolve(call.func) == "builtins.setattr" and len(call.args) == 3:
+        for call in self._names.calls_of("builtins.setattr"):
+            if len(call.args) == 3:
                 found[trailing_name(call.args[0].value)].append((call.args[0].value, call.args[2].value, call))
         return dict(found)
 

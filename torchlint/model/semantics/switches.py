@@ -86,11 +86,11 @@ class Switches(ForestFact):
     @cached_property
     def _taken_away(self) -> set[str]:
         found: set[str] = set()
-        for node in self._tree.nodes:
-            if isinstance(node, cst.Del):
-                found.update(name for part in self._tree.nodes_in(node) if (name := self._variable(part)) is not None)
-            elif isinstance(node, cst.Call) and dotted_name(node.func) == "os.environ.pop" and node.args:
-                key = node.args[0].value
+        for node in self._tree.of_kind(cst.Del):
+            found.update(name for part in self._tree.nodes_in(node) if (name := self._variable(part)) is not None)
+        for call in self._tree.calls_named("pop"):
+            if dotted_name(call.func) == "os.environ.pop" and call.args:
+                key = call.args[0].value
                 text = key.evaluated_value if isinstance(key, cst.SimpleString) else None
                 if isinstance(text, str):
                     found.add(text)

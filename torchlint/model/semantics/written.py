@@ -265,16 +265,15 @@ class Written:
 
     @cached_property
     def _does_anything(self) -> bool:
-        return any(self._names.resolve(call.func) in _DO_ANYTHING for call in self._tree.calls)
+        return not _DO_ANYTHING.isdisjoint(self._names.calls)
 
     @cached_property
     def _sets_any_attribute(self) -> bool:
         """Whether attributes are set whose names are not in the text."""
-        return any(
-            self._names.resolve(call.func) == "builtins.setattr"
-            and not (len(call.args) == 3 and isinstance(call.args[1].value, cst.SimpleString))
-            for call in self._tree.calls
-        ) or any(node.attr.value == "__dict__" for node in self._tree.attributes)
+        return "__dict__" in self._tree.attributes_by_name or any(
+            not (len(call.args) == 3 and isinstance(call.args[1].value, cst.SimpleString))
+            for call in self._names.calls_of("builtins.setattr")
+        )
 
 
 def _default_of_field(names: Names, value: cst.BaseExpression) -> cst.BaseExpression | None:

@@ -14,6 +14,7 @@ import libcst as cst
 from torchlint.model.syntax.scopes import Scope
 
 _Item = TypeVar("_Item")
+_Share = TypeVar("_Share")
 
 
 class Tables(ABC):
@@ -40,6 +41,18 @@ class Tables(ABC):
         self.scopes: dict[cst.CSTNode, Scope] = {}
         self._name_scopes: dict[cst.CSTNode, Scope] = {}
         self._root_indices: list[int] = []
+        self._shares: dict[cst.Module, dict[object, Any]] = {}
+
+    def share(self, of_file: Callable[[Any, cst.Module], _Share], root: cst.Module) -> _Share:
+        """What a function of the tree and a file gives; kept while the file is part of the tree.
+
+        It must not depend on other files, nor on indices, which change.
+        """
+        known = self._shares.setdefault(root, {})
+        if of_file not in known:
+            known[of_file] = of_file(self, root)
+        found: _Share = known[of_file]
+        return found
 
     @abstractmethod
     def _walk(self, root: cst.Module) -> None:
@@ -77,6 +90,7 @@ class Tables(ABC):
         self._root_indices += [begin + shift for begin in begins[stop:-1]]
         self._append(behind, shift)
         self.roots = tuple(roots)
+        self._shares = {root: self._shares.get(root, {}) for root in roots}
         inner = {node: scope for node, scope in self.scopes.items() if scope.parent is not None}
         self.scopes = {root: self.scopes[root] for root in roots} | inner
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import libcst as cst
@@ -130,14 +129,6 @@ class Traversal(Tables):
                         push((item, here, inside))
                 elif value is not None and isinstance(value, cst.CSTNode):
                     push((value, here, inside))
-
-    @cached_property
-    def names(self) -> dict[str, list[cst.Name]]:
-        """The names in expressions, by what they are, in order."""
-        found: dict[str, list[cst.Name]] = {}
-        for node in self._by_kind[cst.Name]:
-            found.setdefault(node.value, []).append(node)
-        return found
 
     def _bind(self, scope: Scope, binding: Binding) -> None:
         home = scope

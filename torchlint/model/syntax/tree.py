@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import TypeVar, cast
 
 import libcst as cst
 
-from torchlint.model.syntax.dotted import stored_name
+from torchlint.model.syntax.dotted import called_name, stored_name
 from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.traversal import Traversal
 
@@ -39,12 +40,80 @@ class Tree(Traversal):
         """Describe these files, as a new tree of them would. Links between them must have been removed."""
         super().change_to(roots)
         self._positions.clear()
-        for derived in ("names", "stored"):
+        for derived in ("names", "calls_by_name", "attributes_by_name", "keywords", "stored"):
             vars(self).pop(derived, None)
 
     def of_kind(self, kind: type[_Node]) -> Sequence[_Node]:
         """All nodes of just this class, in order."""
         return cast("Sequence[_Node]", self._by_kind.get(kind, ()))
+
+    @cached_property
+    def names(self) -> dict[str, list[cst.Name]]:
+        """The names in expressions, by what they are, in order."""
+        return self._joined(Tree._names_of)
+
+    @cached_property
+    def calls_by_name(self) -> dict[str, list[cst.Call]]:
+        """The calls by the last name of what they call, in order; by "" where that has no name."""
+        return self._joined(Tree._calls_of)
+
+    @cached_property
+    def attributes_by_name(self) -> dict[str, list[cst.Attribute]]:
+        """The attributes that are taken of anything, by name, in order."""
+        return self._joined(Tree._attributes_of)
+
+    def _names_of(self, root: cst.Module) -> dict[str, list[cst.Name]]:
+        return _grouped(self._among(self._by_kind[cst.Name], root), lambda node: node.value)
+
+    def _calls_of(self, root: cst.Module) -> dict[str, list[cst.Call]]:
+        return _grouped(self.calls_in(root), called_name)
+
+    def _attributes_of(self, root: cst.Module) -> dict[str, list[cst.Attribute]]:
+        return _grouped(self.attributes_in(root), lambda node: node.attr.value)
+
+    @cached_property
+    def keywords(self) -> dict[str, list[cst.Arg]]:
+        """The arguments that calls pass by keyword, by that, in order."""
+        return self._joined(Tree._keywords_of)
+
+    def _keywords_of(self, root: cst.Module) -> dict[str, list[cst.Arg]]:
+        found: dict[str, list[cst.Arg]] = {}
+        for call in self.calls_in(root):
+            for argument in call.args:
+                if argument.keyword is not None:
+                    found.setdefault(argument.keyword.value, []).append(argument)
+        return found
+
+    def calls_where(self, is_meant: Callable[[str], object]) -> list[cst.Call]:
+        """The calls of what has a last name that ``is_meant``, in order."""
+        return self.calls_named(*filter(is_meant, self.calls_by_name))
+
+    def calls_named(self, *names: str) -> list[cst.Call]:
+        """The calls of what has one of these last names, in order."""
+        return self.merged(self.calls_by_name, names)
+
+    def attributes_named(self, *names: str) -> list[cst.Attribute]:
+        """The attributes with one of these names, in order."""
+        return self.merged(self.attributes_by_name, names)
+
+    def words_of(self, root: cst.Module) -> frozenset[str]:
+        """The names and attributes in one file, given by its root."""
+        return self.share(Tree._words_of, root)
+
+    def _words_of(self, root: cst.Module) -> frozenset[str]:
+        return frozenset((*self.share(Tree._names_of, root), *self.share(Tree._attributes_of, root)))
+
+    def _joined(self, of_file: Callable[[Tree, cst.Module], Mapping[str, list[_Node]]]) -> dict[str, list[_Node]]:
+        found: dict[str, list[_Node]] = {}
+        for root in self.roots:
+            for name, nodes in self.share(of_file, root).items():
+                found.setdefault(name, []).extend(nodes)
+        return found
+
+    def merged(self, by_name: Mapping[str, list[_Node]], names: Iterable[str]) -> list[_Node]:
+        """What ``by_name`` gives for some names, in order."""
+        found = [items for name in dict.fromkeys(names) if (items := by_name.get(name))]
+        return found[0] if len(found) == 1 else sorted(chain.from_iterable(found), key=self._index.__getitem__)
 
     @cached_property
     def stored(self) -> dict[str, list[cst.BaseExpression | None]]:
@@ -89,9 +158,17 @@ class Tree(Traversal):
 
     def calls_in(self, node: cst.CSTNode) -> list[cst.Call]:
         """The calls inside ``node``, in order."""
-        low = bisect.bisect_left(self.calls, self._index[node], key=self._index.__getitem__)
-        high = bisect.bisect_right(self.calls, self.last(node), key=self._index.__getitem__)
-        return self.calls[low:high]
+        return self._among(self.calls, node)
+
+    def attributes_in(self, node: cst.CSTNode) -> list[cst.Attribute]:
+        """The attributes inside ``node``, in order."""
+        return self._among(self.attributes, node)
+
+    def _among(self, nodes: list[_Node], outer: cst.CSTNode) -> list[_Node]:
+        """Those of ``nodes``, which are in order, that lie in ``outer``."""
+        low = bisect.bisect_left(nodes, self._index[outer], key=self._index.__getitem__)
+        high = bisect.bisect_right(nodes, self.last(outer), key=self._index.__getitem__)
+        return nodes[low:high]
 
     def calls_between(self, low: int, high: int) -> list[cst.Call]:
         """The calls behind index ``low`` and before index ``high``, in order."""
@@ -246,3 +323,10 @@ class Tree(Traversal):
                 return child is not above.test and not self.within(second, above.test)
             child = above
         return False
+
+
+def _grouped(nodes: Iterable[_Node], name_of: Callable[[_Node], str]) -> dict[str, list[_Node]]:
+    found: dict[str, list[_Node]] = {}
+    for node in nodes:
+        found.setdefault(name_of(node), []).append(node)
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 
 import libcst as cst
@@ -15,7 +16,7 @@ from torchlint.model.training.mode_switches import ModeSwitches, same_object
 from torchlint.model.training.sources import Sources
 
 #: What the name of a function of another file says if it may switch the mode.
-_MODE_WORDS = ("eval", "infer", "load", "prepare", "setup", "convert", "quant", "freeze", "mode", "test", "valid")
+_MODE_WORDS = re.compile(r"eval|infer|load|prepare|setup|convert|quant|freeze|mode|test|valid", re.IGNORECASE)
 #: Libraries whose functions and classes build networks in training mode.
 _FACTORIES = ("torchvision.models.", "timm.create_model", "timm.models.", "segmentation_models_pytorch.", "torch.nn.")
 #: Imported roots whose classes are no networks, or that hand out networks in evaluation mode.
@@ -120,9 +121,8 @@ class Constructors(ForestFact):
     def _handed_over(self) -> set[str]:
         """The last names of what ``load_for_inference(model)``, a function of another file, is given."""
         found: set[str] = set()
-        for call in self._tree.calls:
-            name = last_name(call.func).lower()
-            if any(word in name for word in _MODE_WORDS) and not self._definitions.called(call, self._values):
+        for call in self._tree.calls_where(_MODE_WORDS.search):
+            if last_name(call.func) and not self._definitions.called(call, self._values):
                 found.update(last_name(item.value) for item in call.args)
         return found
 

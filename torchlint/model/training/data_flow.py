@@ -170,10 +170,9 @@ class DataFlow(ForestFact):
     def _fillings(self) -> dict[str, list[tuple[cst.BaseExpression, Scope]]]:
         """What is put into containers: ``losses.append(x)``, ``losses["a"] = x``."""
         found: dict[str, list[tuple[cst.BaseExpression, Scope]]] = {}
-        for call in self._tree.calls:
-            func = call.func
-            if isinstance(func, cst.Attribute) and func.attr.value in _FILLING and call.args:
-                text = dotted_name(func.value)
+        for call in self._tree.calls_named(*_FILLING):
+            if isinstance(call.func, cst.Attribute) and call.args:
+                text = dotted_name(call.func.value)
                 if text is not None:
                     items = found.setdefault(text, [])
                     items.extend((argument.value, self._tree.scope_of(call)) for argument in call.args)

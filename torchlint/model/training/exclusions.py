@@ -134,13 +134,13 @@ class Exclusions:
 
     @cached_property
     def _hooks(self) -> list[cst.Attribute]:
-        return [node for node in self._module.tree.attributes if node.attr.value in _HOOKS]
+        return self._module.tree.attributes_named(*_HOOKS)
 
     @cached_property
     def _gradients_read(self) -> list[cst.Attribute]:
         """Each ``.grad`` of a tensor."""
         module = self._module
-        return [node for node in module.tree.attributes if node.attr.value == "grad" and module.name_of(node) is None]
+        return [node for node in module.tree.attributes_named("grad") if module.name_of(node) is None]
 
     def _wants_gradients(self, call: cst.Call) -> bool:
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "requires_grad_":

@@ -159,9 +159,8 @@ class GradModes(ForestFact):
         """The ``torch.set_grad_enabled(...)`` statements of the file."""
         return [
             call
-            for call in self._tree.calls
-            if self._names.resolve(call.func) == knowledge.SET_GRAD_ENABLED
-            and isinstance(self._tree.parent(call), cst.Expr)
+            for call in self._names.calls_of(knowledge.SET_GRAD_ENABLED)
+            if isinstance(self._tree.parent(call), cst.Expr)
         ]
 
     def _function_mode(self, function: cst.FunctionDef) -> GradMode:

@@ -11,7 +11,7 @@ from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.training.data_flow import DataFlow
 from torchlint.model.training.library_steps import LibrarySteps
-from torchlint.model.training.loops import is_backward, is_step
+from torchlint.model.training.loops import BACKWARD, is_backward, is_step
 
 #: How many calls deep a backward pass is looked for.
 _CALL_DEPTH = 3
@@ -38,7 +38,10 @@ class Gradients(ForestFact):
     @cached_property
     def backwards(self) -> list[cst.Call]:
         """Every call that runs a backward pass, in order."""
-        return [call for call in self._tree.calls if self.is_backward(call)]
+        calls = self._tree.calls_where(lambda name: name in BACKWARD or name.endswith("scaler"))
+        named = [name for name in self._names.calls if _is_of_gradients(name)]
+        found = dict.fromkeys((*filter(self.is_backward, calls), *self._names.calls_of(*named)))
+        return sorted(found, key=self._tree.index)
 
     def is_backward(self, call: cst.Call) -> bool:
         """``loss.backward()``, ``torch.autograd.grad(...)``, a loss scaler that is called with the loss."""
@@ -46,7 +49,7 @@ class Gradients(ForestFact):
             return True
         name = self._names.resolve(call.func)
         if name is not None:
-            return name in _GRADIENT_FUNCTIONS or name.startswith(_GRADIENT_PREFIXES)
+            return _is_of_gradients(name)
         last = last_name(call.func)
         return last.endswith("scaler") and len(call.args) >= 2
 
@@ -122,3 +125,8 @@ class Gradients(ForestFact):
                 reached.add(part)
                 waiting.extend(self._flow.sources(part, outward))
         return reached
+
+
+def _is_of_gradients(name: str) -> bool:
+    """Whether a function of torch computes gradients, by its canonical name."""
+    return name in _GRADIENT_FUNCTIONS or name.startswith(_GRADIENT_PREFIXES)

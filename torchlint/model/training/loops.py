@@ -15,6 +15,10 @@ from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.syntax.exits import ends_with
 
+#: Methods that run a backward pass, and those of an optimizer that takes a step.
+BACKWARD = ("backward", "manual_backward", "fused_backward")
+STEP = ("step", "step_and_update_lr")
+
 
 class LoopKind(str, Enum):
     """How often a loop's body runs, as far as it matters."""
@@ -142,11 +146,7 @@ class Loops(ForestFact):
 
 def is_backward(call: cst.Call) -> bool:
     """``loss.backward()``, ``accelerator.backward(loss)``, ``self.manual_backward(loss)``."""
-    return type(call.func) is cst.Attribute and call.func.attr.value in (
-        "backward",
-        "manual_backward",
-        "fused_backward",
-    )
+    return type(call.func) is cst.Attribute and call.func.attr.value in BACKWARD
 
 
 _NO_OPTIMIZERS = (
@@ -167,7 +167,7 @@ _NO_OPTIMIZERS = (
 
 def is_step(call: cst.Call) -> bool:
     """``optimizer.step()``, ``scaler.step(optimizer)``; not a scheduler's, an environment's or a profiler's."""
-    if type(call.func) is not cst.Attribute or call.func.attr.value not in ("step", "step_and_update_lr"):
+    if type(call.func) is not cst.Attribute or call.func.attr.value not in STEP:
         return False
     owner = (dotted_name(call.func.value) or "").lower()
     if owner == "p" or any(word in owner for word in _NO_OPTIMIZERS):  # `with profile() as p`

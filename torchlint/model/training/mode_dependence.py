@@ -59,8 +59,8 @@ class ModeDependence(ForestFact):
 
     def _reads_training(self, definition: cst.ClassDef) -> bool:
         return any(
-            node.attr.value == "training" and self._tree.within(node, definition) and not self._only_selects(node)
-            for node in self._tree.attributes
+            self._tree.within(node, definition) and not self._only_selects(node)
+            for node in self._tree.attributes_named("training")
         )
 
     def _only_selects(self, training: cst.Attribute) -> bool:

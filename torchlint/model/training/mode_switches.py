@@ -35,9 +35,9 @@ class ModeSwitches(ForestFact):
     def all(self) -> list[ModeSwitch]:
         """All mode switches of the file, in order."""
         found: list[ModeSwitch] = []
-        for call in self._tree.calls:
+        for call in self._tree.calls_named("eval", "train"):
             func = call.func
-            if not isinstance(func, cst.Attribute) or func.attr.value not in ("eval", "train"):
+            if not isinstance(func, cst.Attribute):
                 continue
             if self._names.resolve(func) is not None or len(call.args) > 1:
                 continue

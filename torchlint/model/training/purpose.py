@@ -222,7 +222,7 @@ class Purposes(ForestFact):
             and function not in self._forest.links.aliases
         }
         names = frozenset(functions.values())
-        attributes = [node for node in self._tree.attributes if node.attr.value in names]
+        attributes = self._tree.attributes_named(*names)
         named = {node.attr.value for node in attributes if self._is_mention(node, root)}
         named.update(str(value_of(node)) for node in self._tree.inside(root, cst.SimpleString) if names)
         candidates = [function for function, name in functions.items() if name not in named]

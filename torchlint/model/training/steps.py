@@ -19,7 +19,7 @@ from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.library_steps import LibrarySteps
-from torchlint.model.training.loops import Loop, LoopKind, Loops, is_backward, is_batch, is_step
+from torchlint.model.training.loops import BACKWARD, STEP, Loop, LoopKind, Loops, is_backward, is_batch, is_step
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
 
@@ -69,7 +69,8 @@ class Steps(ForestFact):
         loops that call those.
         """
         found: dict[cst.CSTNode, None] = {}
-        for call in self._module.tree.calls:
+        tree = self._module.tree
+        for call in tree.calls_where(lambda name: name in BACKWARD or name in STEP or name.endswith("scaler")):
             if is_backward(call) or self._calls_scaler(call) or self._steps_optimizer(call):
                 found.update(dict.fromkeys(self._places_of(call)))
         return [*found, *(item for item in self._module.fact(LibrarySteps).methods if item not in found)]
@@ -217,7 +218,7 @@ class Steps(ForestFact):
     def loops(self) -> list[TrainingLoop]:
         """The training loops of the file, in order."""
         found: dict[cst.CSTNode, TrainingLoop] = {}
-        if not any(self._is_optimizer(call) for call in self._module.tree.calls):
+        if not any(map(self._is_optimizer, self._module.tree.calls_named(*STEP, "zero_grad"))):
             return []  # an attack, a saliency map
         if self._optimizes_inputs:
             return []
@@ -255,8 +256,8 @@ class Steps(ForestFact):
     @property
     def _calls_of_optim(self) -> list[cst.Call]:
         """The calls that name a class or a function of torch.optim."""
-        calls = self._module.tree.calls
-        return [call for call in calls if (self._module.name_of(call.func) or "").startswith("torch.optim.")]
+        names = self._module.names
+        return names.calls_of(*(name for name in names.calls if name.startswith("torch.optim.")))
 
     def _makes_optimizer(self, call: cst.Call) -> bool:
         value = self._module.value(call)
