@@ -8,7 +8,7 @@ import pytest
 from whole_program import DATA, ENGINE, MAIN, write
 
 from benchmarks.eager import differences, everything_loaded
-from torchlint.project.context import context_around
+from torchlint.project.context import project_file
 
 MAIN = MAIN.format(data="data", engine="engine")
 GLOBAL = """\
@@ -72,9 +72,9 @@ def test_everything_is_loaded(tmp_path: Path) -> None:
     path = folder / "engine.py"
 
     def loaded() -> str:
-        found = context_around(str(path), path.read_text(), concerns=lambda place, text: place == "engine.py")
+        found = project_file(str(path), path.read_text(), concerns=lambda place, text: place == "engine.py")
         assert found is not None
-        return found[0].code
+        return found.context.code
 
     assert "class Unused" not in loaded()
     with everything_loaded():

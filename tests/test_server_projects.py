@@ -16,7 +16,7 @@ from pygls.exceptions import JsonRpcRequestCancelled
 from server_client import Editor, editor, uri_of
 from whole_program import DATA, ENGINE, MAIN
 
-from torchlint.project.context import context_around, forget, use_texts
+from torchlint.project.context import forget, project_file, use_texts
 
 SCRIPT = MAIN.format(data="data", engine="engine")
 ON_CPU = SCRIPT.replace('"cuda"', '"cpu"')
@@ -210,9 +210,9 @@ async def test_a_client_that_asks_is_answered_for_the_newest_texts_of_all_files(
 
 def test_what_a_change_does_not_concern_is_not_chosen_again(project: Path, texts: None) -> None:
     def chosen(name: str, text: str) -> object:
-        found = context_around(str(project / f"{name}.py"), text)
+        found = project_file(str(project / f"{name}.py"), text)
         assert found is not None
-        return found[0]
+        return found.context
 
     data, alone = chosen("data", DATA), chosen("alone", (project / "alone.py").read_text())
     assert chosen("data", DATA) is data
@@ -222,7 +222,8 @@ def test_what_a_change_does_not_concern_is_not_chosen_again(project: Path, texts
     assert chosen("main", ON_CPU) is changed
     assert chosen("alone", (project / "alone.py").read_text()) is alone
     use_texts({str(project / "main.py"): ""})
-    assert context_around(str(project / "data.py"), DATA) is None  # no script imports it any more
+    file = project_file(str(project / "data.py"), DATA)
+    assert file is not None and not file.is_in_program  # no script imports it any more
     use_texts({})
     assert chosen("data", DATA) is data
 

@@ -13,7 +13,7 @@ import torchlint
 from torchlint import check_paths, check_text
 from torchlint.engine.checker import context_digest
 from torchlint.project import store
-from torchlint.project.context import context_around, forget
+from torchlint.project.context import forget, project_file
 from torchlint.source.source import Source
 
 
@@ -119,7 +119,8 @@ def test_a_library_without_a_script_is_analysed_file_by_file(tmp_path: Path) -> 
     main = MAIN.format(data="data", engine="engine").partition("if __name__")[0]
     folder = write(tmp_path, data=DATA, engine=ENGINE, main=main)
     assert codes(folder / "data.py") == []
-    assert context_around(str(folder / "data.py"), DATA) is None
+    file = project_file(str(folder / "data.py"), DATA)
+    assert file is not None and not file.is_in_program
 
 
 def test_precision_that_another_file_chooses_counts(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from torchlint.engine.results import Basis, digest_of
-from torchlint.engine.screens import concerned, imports_torch, screen
+from torchlint.engine.screens import concerned, imports_torch, screen, sketched
 from torchlint.findings.baseline import BaselineError, load, unknown
 from torchlint.findings.causes import joined
 from torchlint.findings.codes import INVALID_SYNTAX, UNUSED_SUPPRESSION
@@ -21,7 +21,7 @@ from torchlint.rule.rule import Rule
 from torchlint.settings.settings import Settings
 from torchlint.source import deadline
 from torchlint.source.lexemes import code_of, comments_in
-from torchlint.source.parsing import TOO_DEEP, ParseError, check_syntax, garbage_collection_paused, python_tree
+from torchlint.source.parsing import TOO_DEEP, ParseError, check_syntax, garbage_collection_paused
 from torchlint.source.paths import in_project, is_in_package, is_vendored
 from torchlint.source.source import Source, SourceError
 from torchlint.source.stack import StackError, with_large_stack
@@ -30,6 +30,7 @@ from torchlint.source.timing import phase
 if TYPE_CHECKING:
     from torchlint.model.module import Module
     from torchlint.model.syntax.context import Context
+    from torchlint.project.context import ProjectFile
 
 
 #: So many characters that are analysed together give an analysis as much time again.
@@ -127,36 +128,52 @@ def texts_around(source: Source, settings: Settings) -> Mapping[str, str]:
 
     Of configuration files those count that a check has read.
     """
-    place = in_project(source.path)
-    rules = concerned(source, place, settings.rules(source.path, source.text), settings)
-    around = _context(source, settings) if rules and not is_vendored(place) else None
-    return {**around[0].texts, **around[0].read_configs()} if around is not None else {}
+    file = _project_file(source, settings)
+    if file is None or not _needs_context(source, settings, file):
+        return {}
+    with _crashes(source, "the project"):
+        return {**file.context.texts, **file.context.read_configs()}
 
 
 def basis(source: Source, settings: Settings, found: Sequence[Diagnostic]) -> Basis:
     """What the diagnostics of a file depend on. It asks again what `check` has asked, whose results are kept."""
-    from torchlint.project.context import dependencies, shape_of
+    from torchlint.project.context import shape_of
     from torchlint.project.roots import in_root
+    from torchlint.project.state import Dependencies
 
-    place = in_project(source.path)
-    rules = concerned(source, place, settings.rules(source.path, source.text), settings)
-    concerns = screen(settings.screened_rules())
     around = None
-    if rules and not is_vendored(place) and not settings.isolated_files:
-        fixes = any(one.fix is not None for one in found)
-        around = dependencies(source.path, source.code, settings.src, concerns, with_takers=fixes)
+    if _concerned(source, settings) and not settings.isolated_files:
+        file = _project_file(source, settings)
+        around = Dependencies(frozenset(), frozenset(), "", frozenset())
+        if file is not None:
+            fixes = any(one.fix is not None for one in found)
+            around = file.dependencies(with_context=_needs_context(source, settings, file), with_takers=fixes)
     return Basis(
         digest=digest_of(source),
         shape=shape_of(source.path, source.code, settings.src),
-        concerned=concerns(in_root(source.path), source.code),
+        concerned=screen(settings.screened_rules())(in_root(source.path), source.code),
         dependencies=around,
     )
 
 
 def context_digest(source: Source, settings: Settings) -> str:
     """A short name of what a file is analysed with; empty if by itself."""
-    around = _context(source, settings)
-    return around[0].digest if around is not None else ""
+    file = _project_file(source, settings)
+    with _crashes(source, "the project"):
+        return file.context.digest if file is not None and file.is_in_program else ""
+
+
+def _needs_context(source: Source, settings: Settings, file: ProjectFile) -> bool:
+    """Whether a file is analysed with others: a rule may report something in it, by its own text."""
+    rules = _concerned(source, settings)
+    with _crashes(source, "the project"):
+        return bool(rules) and file.is_in_program and bool(sketched(source, rules, alone=False))
+
+
+def _concerned(source: Source, settings: Settings) -> Sequence[Rule]:
+    """The enabled rules that may report something in a file; none in vendored code."""
+    place = in_project(source.path)
+    return [] if is_vendored(place) else concerned(source, place, settings.rules(source.path, source.text), settings)
 
 
 def unreadable(path: str, error: SourceError, settings: Settings) -> list[Diagnostic]:
@@ -208,18 +225,28 @@ def _run_all(
     source: Source, settings: Settings, rules: Sequence[Rule], is_cancelled: Callable[[], bool]
 ) -> _RuleResults:
     """The same. Raises RecursionError too."""
-    with phase("project"):
-        around = _context(source, settings)
-    known = around[0].code if around else code_of(source.text)
-    rules = [rule for rule in rules if rule.may_apply(known)]
+    context = None
+    known = code_of(source.text)
+    with phase("project"), _crashes(source, "the project"):
+        file = _project_file(source, settings)
+        alone = file is None or not file.is_in_program
+    if alone:
+        rules = [rule for rule in rules if rule.may_apply(known)]
     results = _RuleResults(bool(rules))
-    rules = _sketched(source, rules, around)
+    with _crashes(source, "the sketch"):
+        rules = sketched(source, rules, alone=alone)
+    if rules and file is not None and not alone:
+        with phase("project"), _crashes(source, "the project"):
+            context = file.context
+            known = context.code
+        rules = [rule for rule in rules if rule.may_apply(known)]
+        results.parsed = bool(rules)
     if not rules:
         return results
     if is_cancelled():
         raise AbandonedError
     limit = settings.timeout * (1 + len(known) / _CHARACTERS) if settings.timeout else float("inf")
-    with deadline.deadline(limit), _model(source, settings, rules, around) as module:
+    with deadline.deadline(limit), _model(source, settings, rules, file, context) as module:
         for rule in rules:
             deadline.keep()
             if is_cancelled():
@@ -231,75 +258,41 @@ def _run_all(
     return results
 
 
-def _sketched(source: Source, rules: Sequence[Rule], around: tuple[Context, str] | None) -> Sequence[Rule]:
-    """Those of some rules that may report something in a file, by Python's syntax tree; all if the file has none."""
-    if not rules:
-        return rules
-    from torchlint.rule.sketch import Sketch, SketchError  # not needed, so not imported, for most files
-
-    try:
-        with phase("sketch"):
-            sketch = Sketch(source.code, python_tree(source.code), alone=around is None or len(around[0].files) == 1)
-            return [rule for rule in rules if rule.may_find(sketch)]
-    except (ParseError, SketchError):
-        return rules
-    except (RecursionError, deadline.DeadlineError):
-        raise
-    except Exception as error:
-        raise _internal_error(source, "the sketch", error) from error
-
-
-def _context(source: Source, settings: Settings) -> tuple[Context, str] | None:
-    """What a file is analysed with, and its path in that."""
+def _project_file(source: Source, settings: Settings) -> ProjectFile | None:
+    """A file in its project, if other files count."""
     if settings.isolated_files:
         return None
-    from torchlint.project.context import context_around  # not needed, so not imported, for most files
+    from torchlint.project.context import project_file  # not needed, so not imported, for most files
 
-    try:
-        return context_around(source.path, source.code, settings.src, screen(settings.screened_rules()))
-    except (RecursionError, deadline.DeadlineError):
-        raise
-    except Exception as error:
-        raise _internal_error(source, "the project", error) from error
-
-
-def _is_taken(source: Source, settings: Settings, name: str) -> bool:
-    """Whether another file of the project may take a name from the top level of a file."""
-    from torchlint.project.context import is_taken
-
-    return is_taken(source.path, source.code, name, settings.src)
+    with _crashes(source, "the project"):
+        return project_file(source.path, source.code, settings.src, screen(settings.screened_rules()))
 
 
 @contextmanager
 def _model(
-    source: Source, settings: Settings, rules: Sequence[Rule], around: tuple[Context, str] | None
+    source: Source, settings: Settings, rules: Sequence[Rule], file: ProjectFile | None, context: Context | None
 ) -> Iterator[Module]:
     """The model of a file, within its forest if there is one."""
     from torchlint.model import forests  # not needed, so not imported, for most files
     from torchlint.model.module import Module
 
     options = settings.options_of(rules)
-    try:
-        with phase("model"):
-            forest = forests.of_context(around[0]) if around is not None else None
-            if forest is None or around is None or not forest.has(around[1]):
-                module = Module.parse(
-                    source.code,
-                    path=source.path,
-                    place=in_project(source.path),
-                    options=options,
-                    target_torch=settings.target_for(source.path, source.text),
-                    in_package=is_in_package(source.path),
-                )
-                forest = module.forest
-            else:
-                module = Module(forest, around[1], options, settings.target_for(source.path, source.text))
-    except (ParseError, RecursionError, deadline.DeadlineError):
-        raise
-    except Exception as error:
-        raise _internal_error(source, "the analysis", error) from error
-    if not settings.isolated_files:
-        module.is_taken = partial(_is_taken, source, settings)
+    with phase("model"), _crashes(source, "the analysis"):
+        forest = forests.of_context(context) if context is not None else None
+        if forest is None or file is None or not forest.has(file.path):
+            module = Module.parse(
+                source.code,
+                path=source.path,
+                place=in_project(source.path),
+                options=options,
+                target_torch=settings.target_for(source.path, source.text),
+                in_package=is_in_package(source.path),
+            )
+            forest = module.forest
+        else:
+            module = Module(forest, file.path, options, settings.target_for(source.path, source.text))
+    if file is not None:
+        module.is_taken = file.is_taken
     try:
         yield module
     finally:
@@ -312,17 +305,12 @@ def _run_rule(rule: Rule, module: Module, source: Source) -> list[Diagnostic]:
     from torchlint.model.training.purpose import Purposes
 
     fixes: dict[int, Fix | None] = {}  # many findings may share one fix of many edits
-    try:
-        with phase(f"{rule.code} {rule.name}"):
-            found = [
-                _within(item, module, fixes)
-                for item in dict.fromkeys(rule.check(module))
-                if module.begin <= item.start <= module.end and not module.fact(Purposes).is_dead_at(item.start)
-            ]
-    except (ParseError, RecursionError, deadline.DeadlineError):
-        raise
-    except Exception as error:
-        raise _internal_error(source, rule.code, error) from error
+    with phase(f"{rule.code} {rule.name}"), _crashes(source, rule.code):
+        found = [
+            _within(item, module, fixes)
+            for item in dict.fromkeys(rule.check(module))
+            if module.begin <= item.start <= module.end and not module.fact(Purposes).is_dead_at(item.start)
+        ]
     return [one if one.rows[0] else replace(one, rows=_rows(source, one)) for one in found]
 
 
@@ -369,10 +357,18 @@ def _fitted(source: Source, diagnostic: Diagnostic) -> Diagnostic:
     return replace(diagnostic, fix=replace(fix, edits=tuple(edits)) if edits else None)
 
 
-def _internal_error(source: Source, what: str, error: Exception) -> InternalError:
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    reason = " ".join(f"{type(error).__name__}: {error}".split())
-    return InternalError(f"{source.path}: {what} crashed: {reason} ({place.filename}:{place.lineno}); please report it")
+@contextmanager
+def _crashes(source: Source, what: str) -> Iterator[None]:
+    """Raise InternalError for what is raised in the block, unless it ends the analysis for another reason."""
+    try:
+        yield
+    except (ParseError, RecursionError, deadline.DeadlineError):
+        raise
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        at = f"{place.filename}:{place.lineno}"
+        raise InternalError(f"{source.path}: {what} crashed: {reason} ({at}); please report it") from error
 
 
 def _rows(source: Source, diagnostic: Diagnostic) -> tuple[int, int]:

@@ -1,18 +1,20 @@
-"""Which rules may report something in a file, by its text alone."""
+"""Which rules may report something in a file, by its text alone: by its words, then by its syntax tree."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 from torchlint.cache.folder import digest
 from torchlint.rule.rule import Default, Rule
 from torchlint.settings.settings import Settings
 from torchlint.source.lexemes import code_of
+from torchlint.source.parsing import ParseError, python_tree
 from torchlint.source.paths import is_vendored
 from torchlint.source.source import Source
 from torchlint.source.testing import is_test
+from torchlint.source.timing import phase
 
 #: A line that imports torch, or a package with torch in its name. A docstring may contain one, too.
 _IMPORT_OF_TORCH = re.compile(r"^[ \t]*(?:from|import)[ \t][^\r\n#]*torch", re.MULTILINE)
@@ -55,6 +57,26 @@ def _screened(text: str, place: str, rules: tuple[Rule, ...]) -> Sequence[Rule]:
 #: By the digest of a text and the rules that were asked for, those that may report something in the text.
 _answers_of_screens: dict[tuple[str, tuple[Rule, ...]], list[Rule]] = {}
 _MAX_ANSWERS = 50_000
+
+
+def sketched(source: Source, rules: Sequence[Rule], *, alone: bool) -> Sequence[Rule]:
+    """Those of some rules that may report something in a file, by its syntax tree; all if that does not tell.
+
+    ``alone`` tells that it is analysed without any other file.
+    """
+    return _sketched(source.code, tuple(rules), alone) if rules else ()
+
+
+@lru_cache(maxsize=2)  # asked by a check, and again for what its result depends on
+def _sketched(text: str, rules: tuple[Rule, ...], alone: bool) -> Sequence[Rule]:
+    from torchlint.rule.sketch import Sketch, SketchError  # not needed, so not imported, for most files
+
+    with phase("sketch"):
+        try:
+            sketch = Sketch(text, python_tree(text), alone=alone)
+            return [rule for rule in rules if rule.may_find(sketch)]
+        except (ParseError, SketchError, RecursionError):
+            return rules
 
 
 @cache

@@ -29,10 +29,10 @@ GROUP = 200_000
 Screen = Callable[[str, str], bool]
 
 
-def context_around(
+def project_file(
     path: str, text: str, sources: Sequence[str] = (), concerns: Screen = lambda place, text: True
-) -> tuple[Context, str] | None:
-    """What the file at `path`, with this text, is analysed with, and its path in that; None outside of a program.
+) -> ProjectFile | None:
+    """The file at `path`, with this text, in its project; None if it belongs to none.
 
     `sources` are further folders of ``sys.path``, absolute. `concerns` tells whether anything may be reported in a
     file; the same function is asked once for each. What was read of a project is kept until `forget`. Of other
@@ -41,30 +41,7 @@ def context_around(
     if not os.path.isfile(path):
         return None  # no file imports what is not saved yet
     found = _known_of(path, text, sources)
-    if found is None:
-        return None
-    known, file = found
-    if not known.project.is_in_program(file):
-        return None  # the callers of a library are unknown
-    return known.context(file, concerns), file
-
-
-def dependencies(path: str, text: str, sources: Sequence[str], concerns: Screen, *, with_takers: bool) -> Dependencies:
-    """What the analysis of a file depends on that was made by `context_around` with the same arguments.
-
-    ``with_takers`` asks for what `is_taken` depends on, too.
-    """
-    found = _known_of(path, text, sources) if os.path.isfile(path) else None
-    if found is None:
-        return Dependencies(frozenset(), frozenset(), "", frozenset())
-    known, file = found
-    takers = known.project.takers(file) if with_takers else frozenset()
-    keys = known.project.configs.keys
-    if not known.project.is_in_program(file):
-        return Dependencies(frozenset(), takers, "", keys)
-    context = known.context(file, concerns)
-    looked_at = known.choices[known.groups[file, concerns]].looked_at
-    return Dependencies(frozenset(looked_at - {file}), takers, context.digest, keys)
+    return ProjectFile(*found, concerns) if found is not None else None
 
 
 def shape_of(path: str, text: str, sources: Sequence[str]) -> str:
@@ -76,12 +53,6 @@ def shape_of(path: str, text: str, sources: Sequence[str]) -> str:
     if known is not None and file is not None and known.project.text_of(file) == text:
         return known.project.shape_of(file)
     return Entry(absolute, root, text).shape
-
-
-def is_taken(path: str, text: str, name: str, sources: Sequence[str] = ()) -> bool:
-    """Whether another file of the project may take a name from the top level of the file at `path`."""
-    found = _known_of(path, text, sources) if os.path.isfile(path) else None
-    return found is not None and found[0].project.is_taken(found[1], name)
 
 
 def _known_of(path: str, text: str, sources: Sequence[str]) -> tuple[_Known, str] | None:
@@ -230,6 +201,39 @@ class _Known:
         if known is None:
             known = self.concerned[file, concerns] = concerns(file, text)
         return known
+
+
+@dataclass(frozen=True)
+class ProjectFile:
+    """A file in its project."""
+
+    _known: _Known
+    path: str  #: relative to the root of the project
+    _concerns: Screen
+
+    @property
+    def is_in_program(self) -> bool:
+        """Whether it is analysed with other files: the callers of a library are unknown."""
+        return self._known.project.is_in_program(self.path)
+
+    @property
+    def context(self) -> Context:
+        """What it is analysed with, if it is in a program."""
+        return self._known.context(self.path, self._concerns)
+
+    def dependencies(self, *, with_context: bool, with_takers: bool) -> Dependencies:
+        """What its analysis depends on: on its context, and on what `is_taken` depends on, if so given."""
+        project = self._known.project
+        takers = project.takers(self.path) if with_takers else frozenset()
+        if not with_context:
+            return Dependencies(frozenset(), takers, "", project.configs.keys)
+        digest = self.context.digest
+        looked_at = self._known.choices[self._known.groups[self.path, self._concerns]].looked_at
+        return Dependencies(frozenset(looked_at - {self.path}), takers, digest, project.configs.keys)
+
+    def is_taken(self, name: str) -> bool:
+        """Whether another file of the project may take a name from its top level."""
+        return self._known.project.is_taken(self.path, name)
 
 
 _projects: dict[tuple[str, tuple[str, ...], bool | str], _Known] = {}
