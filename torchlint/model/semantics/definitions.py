@@ -104,9 +104,7 @@ class Definitions(Classes):
     def _find_reachable(self, func: cst.CSTNode, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
         if isinstance(func, cst.Name):
             return self.named(func) or self._registries.picked(func) or self._handed(func, values)
-        if isinstance(func, cst.Call):
-            return self._registries.picked(func)  # `getattr(models, name)()`
-        if isinstance(func, cst.Subscript):
+        if isinstance(func, (cst.Call, cst.Subscript)):  # `getattr(models, name)()`, `get_trainer(name)(model)`
             return self._registries.picked(func) or self._kept(values.of(func), (cst.FunctionDef, cst.ClassDef))
         if isinstance(func, cst.Attribute):
             if self._names.members(func):

@@ -167,6 +167,13 @@ class Names:
                     self._uses[name].setdefault(home, []).append(use)
         return self._uses[name].get(scope, [])
 
+    def uses_of(self, scope: Scope, name: str) -> list[cst.Name | cst.Attribute]:
+        """The places where ``name`` is what ``scope`` binds, also as ``module.name`` in other files."""
+        bound = scope.bindings.get(name, ())
+        attributes = self._tree.attributes_named(name) if self._links.has_context else []
+        taken = (node for node in attributes if any(item in bound for item in self.members(node) or ()))
+        return [*self.uses_in(scope, name), *taken]
+
     def imports_of(self, node: cst.CSTNode) -> list[Binding] | None:
         """The imports that bind the first name of the dotted expression ``node``; None if anything else may.
 

@@ -51,7 +51,7 @@ class PassedFunctions:
         ``return step``, ``launch(step)``, ``run = step`` and ``def fit(run=step)`` hand it on; what ``launch`` then
         calls is looked for.
         """
-        uses = [use for scope, name in homes for use in self._names.uses_in(scope, name)]
+        uses = [use for scope, name in homes for use in self._names.uses_of(scope, name)]
         handed = [use for use in uses if not self._tree.is_called(use)]
         if len(handed) > _MAX_USES:
             return []
