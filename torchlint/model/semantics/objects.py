@@ -33,6 +33,8 @@ _FOLLOWED = frozenset(
     }
 )
 _MAX_DEPTH = 60
+#: A part that is deeper inside a value than this is unknown: `a, b = b, a` in a loop would give ever deeper ones.
+_MAX_PATH = 6
 
 #: Methods that give the object itself, or a container of the same things.
 _SAME = frozenset(
@@ -93,7 +95,7 @@ class ObjectFlow(ForestFact):
 
     def of(self, node: cst.CSTNode | None, path: tuple[int, ...] = ()) -> Objects:
         """The objects that ``node`` may be or contain; with ``path``, its part that unpacking gives."""
-        if node is None or type(node) not in _FOLLOWED:
+        if node is None or type(node) not in _FOLLOWED or len(path) > _MAX_PATH:
             return _NOTHING
         return self._memo.get((node, path), self._find)
 
