@@ -91,11 +91,8 @@ class Pinning:
 
     def options_of(self, loader: Call, name: str) -> list[cst.BaseExpression]:
         """The values that ``loader`` may get for ``name``: by keyword, by position or in an unpacked dict."""
-        argument = loader.argument(name)
-        if argument.value is not None:
-            return [argument.value]
-        found = self._module.keywords.passed(loader.node, name)
-        return list(found.values) if found.known else []
+        found = loader.entries(name)
+        return list(found.values) if found.known or (found.usual and found.certain) else []
 
     def _is_true_with_cuda(self, node: cst.CSTNode, depth: int = _DEPTH) -> bool:
         """Whether ``node`` is True if the program uses a GPU."""

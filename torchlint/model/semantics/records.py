@@ -23,7 +23,7 @@ _LEAST = 2
 _COPIES = frozenset({"copy.copy", "copy.deepcopy"})
 _COPYING = frozenset({"clone", "copy"})
 #: Classes whose objects have what they are given by keyword as attributes.
-_RECORDS = frozenset("Munch EasyDict edict AttrDict SimpleNamespace Namespace Bunch Box DotMap ConfigDict".split())
+RECORDS = frozenset("Munch EasyDict edict AttrDict SimpleNamespace Namespace Bunch Box DotMap ConfigDict".split())
 
 #: The call that makes an object, and the attributes that lead from it to a part of it.
 _Place = tuple[cst.CSTNode, tuple[str, ...]]
@@ -48,16 +48,24 @@ class Records:
 
         Empty if the object is unknown, or nothing is seen to be stored there.
         """
+        return self._stored_values(node, ())
+
+    def stored_under(self, node: cst.BaseExpression, name: str) -> list[cst.BaseExpression | None]:
+        """What the attribute ``name`` of the object ``node`` may be set to, as `stored_values`."""
+        return self._stored_values(node, (name,))
+
+    def _stored_values(self, node: cst.BaseExpression, names: tuple[str, ...]) -> list[cst.BaseExpression | None]:
         outer, self._is_asked = self._is_asked, True
         try:
-            return self._stored_values(node)
+            places = frozenset((origin, (*path, *names)) for origin, path in self._places(node, _DEPTH))
+            return self._stored_at(places, node)
         finally:
             self._is_asked = outer
             if not outer:
                 self._provisional.clear()
 
-    def _stored_values(self, node: cst.Attribute) -> list[cst.BaseExpression | None]:
-        places = self._places(node, _DEPTH)
+    def _stored_at(self, places: frozenset[_Place], node: cst.BaseExpression) -> list[cst.BaseExpression | None]:
+        """What is stored at one of ``places``, except for what ``node`` is part of."""
         found: list[cst.BaseExpression | None] = []
         for origin, path in places:
             if isinstance(origin, cst.Call):
@@ -101,7 +109,7 @@ class Records:
     @cached_property
     def names(self) -> frozenset[str]:
         """The attributes that the program sets from outside, or gives to a record: ``Munch(train=loader)``."""
-        made = [call for call in self._tree.calls if called_name(call) in _RECORDS]
+        made = [call for call in self._tree.calls if called_name(call) in RECORDS]
         given = {item.keyword.value for call in made for item in call.args if item.keyword is not None}
         return frozenset(self.stores) | given
 
