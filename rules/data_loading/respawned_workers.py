@@ -90,6 +90,8 @@ class RespawnedWorkers(Rule):
             known = passed(module, call)
             if known is Workers.UNKNOWN or not (is_off or self._is_absent(module, call)):
                 continue
+            if not module.fact(Loaders).restarts_workers(call):
+                continue
             again = module.fact(Epochs).repetition(call)
             if again is None or module.fact(Epochs).change(call) is not None:
                 continue

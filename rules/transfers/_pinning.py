@@ -29,6 +29,7 @@ _CUDA_FLAGS = re.compile(r"^_?((is|on|use|using|with|has|enable)_?)?(cuda|gpu)(_
 _CPU_FLAGS = re.compile(
     r"^_?((is|on|use|using|force)_?)?cpu(_only)?$|^(no|disable|without)_?(cuda|gpu)$", re.IGNORECASE
 )
+_ENVIRONMENT = frozenset({"os.getenv", "os.environ.get"})
 _HANDING_OVER = ("prepare", "prepare_data_loader", "setup_dataloaders")
 
 
@@ -111,9 +112,18 @@ class Pinning:
         if isinstance(node, cst.IfExp):
             return self._is_true_with_cuda(node.body, depth) and self._is_true_with_cuda(node.test, depth)
         if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:  # `device.type == "cuda"`
+            if self._is_true_by_default(node.left, node.comparisons[0]):
+                return True
             named = "cpu" if isinstance(node.comparisons[0].operator, cst.NotEqual) else "cuda"
             return self._module.value(node.comparisons[0].comparator).constant == named
         return False
+
+    def _is_true_by_default(self, node: cst.BaseExpression, compared: cst.ComparisonTarget) -> bool:
+        """Whether ``str(os.getenv("PIN_MEMORY", True)).lower() == "true"`` holds without the environment variable."""
+        wanted = self._module.value(compared.comparator).constant
+        read = [call for call in self._module.tree.calls_in(node) if self._module.name_of(call.func) in _ENVIRONMENT]
+        default = self._module.value(read[0].args[1].value).constant if read and len(read[0].args) > 1 else None
+        return isinstance(compared.operator, cst.Equal) and default is not None and str(default).lower() == wanted
 
     def _is_true_flag(self, node: cst.Name | cst.Attribute | cst.Subscript, depth: int) -> bool:
         """Whether a variable, parameter or option is True if the program uses a GPU.

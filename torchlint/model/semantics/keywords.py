@@ -17,6 +17,7 @@ from torchlint.model.semantics.values import Values
 from torchlint.model.semantics.written import Written
 from torchlint.model.syntax.calls import Entries
 from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.syntax.tree import Tree
 
@@ -76,10 +77,21 @@ class Keywords:
         found = _NOTHING
         for argument in call.args:
             if argument.star == "*":
-                return _UNKNOWN
-            if argument.star == "**":
+                found = _updated(found, self._positional(argument.value))
+            elif argument.star == "**":
                 found = _updated(found, self.entries(argument.value, name))
         return found
+
+    def _positional(self, node: cst.BaseExpression) -> Entries:
+        """What ``*args`` may pass for a parameter: nothing if no call of the function around adds anything to it."""
+        bindings = self._names.bindings(node) if isinstance(node, cst.Name) else []
+        function = owner_of(self._tree, bindings[0].node) if len(bindings) == 1 and bindings[0].kind == "star" else None
+        if function is None or function.params.star_arg is not bindings[0].node:
+            return _UNKNOWN
+        calls, complete = self._written.calls_of(function)
+        is_open = any(item.star == "*" for call in calls for item in call.args)
+        is_empty = bool(calls) and not is_open and not self._definitions.extra_arguments(function, self._values)
+        return Entries(known=complete) if is_empty else _UNKNOWN
 
     def entries(self, node: cst.BaseExpression | None, key: str | int, depth: int = _DEPTH) -> Entries:
         """What the dictionary ``node`` may hold under ``key``."""
