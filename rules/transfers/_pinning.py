@@ -54,7 +54,7 @@ class Pinning:
         for move in self._module.fact(Placement).moves:
             if move.device is Device.CPU or move.may_not_block:
                 continue
-            origins = self._origins(move.source)
+            origins = [node for node in self._origins(move.source) if not self._is_passed_elsewhere(node, move)]
             made = [self._module.fact(Loaders).of(node) if isinstance(node, cst.Call) else None for node in origins]
             loaders = tuple(loader for loader in made if loader is not None)
             if len(loaders) < len(made):
@@ -64,6 +64,11 @@ class Pinning:
                     is_tensor_by_use(move.source) or all(yields_only_tensors(self._module, item) for item in loaders)
                 )
                 yield BlockingCopy(move, loaders, plain, host_write(self._module, move))
+
+    def _is_passed_elsewhere(self, node: cst.CSTNode, move: Move) -> bool:
+        """Whether ``node`` makes a tensor that another caller passes: a sample for a test, not a batch."""
+        is_tensor = self._module.value(node).kind is Kind.TENSOR
+        return is_tensor and self._module.function_of(node) is not self._module.function_of(move.call)
 
     def is_pinned(self, loader: Call) -> bool:
         """Whether ``loader`` pins its batches if there is a GPU: ``pin_memory=True``, ``=use_cuda``."""
