@@ -125,6 +125,28 @@ def test_what_reads_a_setting(read: str, expected: bool, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
+    ("unpacked", "config", "expected"),
+    [
+        ('config["loader"]', "loader:\n  num_workers: 4\n", True),
+        ('config["data"]["loader"]', "data:\n  loader:\n    num_workers: 4\n", True),
+        ("config.loader", "loader:\n  num_workers: 4\n", True),
+        ("options", "loader:\n  num_workers: 4\n", True),
+        ('config["loader"]', "loader:\n  num_workers: 4\n  persistent_workers: true\n", False),
+        ('config["loader"]', "loader:\n  num_workers: 0\n", False),
+        ('config["loader"]', "loader:\n  batch_size: 8\n", False),
+        ('{**config["loader"], "num_workers": 0}', "loader:\n  num_workers: 4\n", False),
+    ],
+)
+def test_a_call_unpacks_settings(unpacked: str, config: str, expected: bool, tmp_path: Path) -> None:
+    given = "num_workers={workers}, pin_memory={pinned}"
+    train = TRAIN.replace(given, f"**{unpacked}").replace(
+        "    loader =", '    options = config["loader"]\n    loader ='
+    )
+    write(tmp_path, {"train.py": train, "conf/base.yaml": config})
+    assert ("TL103" in codes(tmp_path)) is expected
+
+
+@pytest.mark.parametrize(
     ("files", "expected"),
     [
         ({"conf/a.yaml": "num_workers: 4\n", "conf/b.yml": "num_workers: 2\n"}, True),

@@ -141,7 +141,7 @@ def build_loader(dataset, **options):
         ("shuffle=True", ["TL101", "TL102"]),
         ("**OPTIONS", ["TL102", "TL103"]),
         ("**unknown", []),
-        ("**(OPTIONS if len(__file__) else {})", ["TL102"]),
+        ("**(OPTIONS if len(__file__) else {})", ["TL102", "TL103"]),
     ],
 )
 def test_keyword_arguments_are_followed_from_the_caller(passed: str, expected: list[str], tmp_path: Path) -> None:

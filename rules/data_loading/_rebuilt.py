@@ -22,7 +22,7 @@ from torchlint.model.training.loops import Loop, LoopKind, Loops
 from torchlint.model.training.purpose import Purposes
 
 from ._epochs import GETTERS
-from ._workers import Workers, count
+from ._workers import Workers, passed
 
 #: Loops over whole experiments: each iteration has its own data or model.
 _EXPERIMENTS = re.compile(
@@ -59,8 +59,7 @@ class RebuiltLoaders:
     def all(self) -> Iterator[RebuiltLoader]:
         """The loaders of the file that are created again and again, in order."""
         for loader in self._module.fact(Loaders).within(self._module.root):
-            workers = loader.argument("num_workers").value
-            if workers is None or count(self._module, workers) is Workers.UNKNOWN:
+            if passed(self._module, loader) is Workers.UNKNOWN:
                 continue
             found = self._rebuilt(loader)
             if found is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 
 import libcst as cst
@@ -42,6 +43,15 @@ def can_have_workers(module: Module, loader: Call) -> bool:
     if runs_on_import(module, loader.node) and not module.has_main_guard:
         return False
     return can_be_sent(module, loader)
+
+
+def passed(module: Module, loader: Call) -> Workers:
+    """Whether the number of workers that ``loader`` is given, directly or in a dictionary, is at least 1."""
+    found = loader.entries("num_workers")
+    if found.values and found.usual:
+        return _one_of(module, found.values, found.certain and found.known) or Workers.UNKNOWN
+    files = module.fact(ConfigFiles)
+    return Workers.BY_DEFAULT if files.are_counts(files.passed(loader.node, "num_workers")) else Workers.UNKNOWN
 
 
 def may_be_iterable(module: Module, loader: Call) -> bool:
@@ -125,13 +135,22 @@ def _held(module: Module, node: cst.Name | cst.Attribute | cst.Subscript, depth:
     written = module.fact(Configuration).step(node)
     if written is None:
         return _usual(module, node)
-    found = [(value, Workers.UNKNOWN if value is node else count(module, value, depth - 1)) for value in written.values]
+    values = [value for value in written.values if value is not node]
+    found = _one_of(module, values, written.complete, depth) if len(values) == len(written.values) else Workers.UNKNOWN
+    return _usual(module, node) if found is None else found
+
+
+def _one_of(
+    module: Module, values: Sequence[cst.BaseExpression], is_complete: bool, depth: int = _DEPTH
+) -> Workers | None:
+    """A number that is one of several; None if each of them is for special runs."""
+    found = [(value, count(module, value, depth - 1)) for value in values]
     usual = {known for value, known in found if known is not Workers.UNKNOWN or not _is_unusual(module, value)}
     if not usual:
-        return _usual(module, node)
+        return None
     if Workers.UNKNOWN in usual:
         return Workers.UNKNOWN
-    is_sure = written.complete and all(known is Workers.SOME for _, known in found)
+    is_sure = is_complete and all(known is Workers.SOME for _, known in found)
     return Workers.SOME if is_sure else Workers.BY_DEFAULT
 
 

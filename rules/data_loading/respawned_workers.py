@@ -26,9 +26,11 @@ class RespawnedWorkers(Rule):
     over the loader may be in the `__iter__` of a class.
 
     `num_workers` must be known to be at least 1. The default of an option or of a parameter is enough, and so is an
-    attribute of a configuration object. A condition that sets it to 0 (`if args.debug: args.workers = 0`) is ignored.
-    If the program reads the number by a key (`config["num_workers"]`, `cfg.data.workers`), torchlint looks the key up
-    in the YAML and JSON files of the project. At least nine of ten values of that key must be 1 or more.
+    attribute of a configuration object or an entry of `**options`, also if only some paths set it
+    (`{"num_workers": 4} if use_cuda else {}`). A condition that sets it to 0 (`if args.debug: args.workers = 0`) is
+    ignored. If the program reads the number by a key (`config["num_workers"]`, `cfg.data.workers`,
+    `**config["loader"]`), torchlint looks the key up in the YAML and JSON files of the project. At least nine of ten
+    values of that key must be 1 or more.
 
     ## Why it is slow
     At the end of an iteration over the loader, its worker processes exit. The next iteration starts new ones, sends
@@ -72,46 +74,61 @@ class RespawnedWorkers(Rule):
     name = "respawned-workers"
     default = Default.INFO
     words = ("DataLoader",)
-    project_words = ("num_workers",)
+    project_words = (("num_workers", "**"),)
     since = (1, 7)
     demo = ("CPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.data.loaders import Loaders
-        from torchlint.model.semantics.config_files import ConfigFiles
 
         from ._epochs import Epochs
-        from ._workers import Workers, count
+        from ._workers import Workers, passed
 
         for call in module.fact(Loaders).within(module.root):
             persistent = call.argument("persistent_workers")
-            if not (persistent.absent or persistent.literal() == "False"):
+            is_off = persistent.literal() == "False"
+            known = passed(module, call)
+            if known is Workers.UNKNOWN or not (is_off or self._is_absent(module, call)):
                 continue
-            passed = call.argument("num_workers")
-            workers = passed.value
-            known = count(module, workers)
-            if workers is None or known is Workers.UNKNOWN:
+            if not module.fact(Loaders).restarts_workers(call):
                 continue
             again = module.fact(Epochs).repetition(call)
             if again is None or module.fact(Epochs).change(call) is not None:
                 continue
             deliberate = persistent.node is not None and module.comment_on(persistent.node)
-            value = self._value(module, workers, known is Workers.SOME)
-            can_copy = passed.node is not None or value == "True"  # else the names may not be known here
-            files = module.fact(ConfigFiles)
-            origin = "" if known is Workers.SOME else files.behind(workers, files.count)
+            origin = "" if known is Workers.SOME else self._origin(module, call)
             is_hook = again in module.tree.functions
             text = "Lightning iterates over the loader" if is_hook else "this loader is iterated over repeatedly"
             notes = (Note.at(module, again, text),)
             yield self.diagnostic(
                 module,
                 call.node,
-                f"`DataLoader` with{'out `persistent_workers`' if persistent.absent else ' `persistent_workers=False`'}"
+                f"`DataLoader` with{' `persistent_workers=False`' if is_off else 'out `persistent_workers`'}"
                 " restarts its worker processes at every epoch",
-                label=f"`persistent_workers` {'defaults to' if persistent.absent else 'is'} False",
+                label=f"`persistent_workers` {'is' if is_off else 'defaults to'} False",
                 notes=(*notes, Note(origin)) if origin else notes,
-                fix=None if deliberate or not can_copy else self._fix(module, call, persistent, value),
+                fix=None if deliberate else self._fix(module, call, persistent, known is Workers.SOME),
             )
+
+    def _is_absent(self, module: Module, call: Call) -> bool:
+        """Whether nothing passes `persistent_workers`, as far as the dictionary with `num_workers` can be seen."""
+        from torchlint.model.semantics.config_files import ConfigFiles
+
+        found = call.entries("persistent_workers")
+        if found.values or module.fact(ConfigFiles).passed(call.node, "persistent_workers"):
+            return False
+        workers = call.entries("num_workers")
+        return found.known or not workers.values or (found.usual and call.argument("num_workers").node is None)
+
+    def _origin(self, module: Module, call: Call) -> str:
+        """The configuration file that sets the number of workers, as a text for a note; empty if none does."""
+        from torchlint.model.semantics.config_files import ConfigFiles
+
+        files = module.fact(ConfigFiles)
+        workers = call.entries("num_workers").values
+        if not workers:
+            return files.text("num_workers", files.passed(call.node, "num_workers"))
+        return next(filter(None, (files.behind(item, files.count) for item in workers)), "")
 
     def _value(self, module: Module, workers: cst.BaseExpression, sure: bool) -> str:
         """The value of `persistent_workers`, valid for 0 workers too: there, True raises an error."""
@@ -122,9 +139,13 @@ class RespawnedWorkers(Rule):
         simple = isinstance(workers, (cst.Name, cst.Attribute, cst.Subscript, cst.Call, cst.Integer))
         return f"{module.code(workers)} > 0" if simple else f"({module.code(workers)}) > 0"
 
-    def _fix(self, module: Module, call: Call, persistent: Argument, value: str) -> Fix | None:
+    def _fix(self, module: Module, call: Call, persistent: Argument, sure: bool) -> Fix | None:
+        workers = call.argument("num_workers")
+        value = self._value(module, workers.value, sure) if workers.value is not None else ""
+        if not value or "\n" in value or (workers.node is None and value != "True"):
+            return None  # the names in a dictionary may not be known here
         passed = edits.set_argument(module, call.node, "persistent_workers", persistent, value)
-        if passed is None or "\n" in value:
+        if passed is None:
             return None
         caution = "changes random augmentation, and the order of items from the second epoch on"
         message = f"{'add' if persistent.absent else 'set'} `persistent_workers={value}`"

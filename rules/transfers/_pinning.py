@@ -29,6 +29,7 @@ _CUDA_FLAGS = re.compile(r"^_?((is|on|use|using|with|has|enable)_?)?(cuda|gpu)(_
 _CPU_FLAGS = re.compile(
     r"^_?((is|on|use|using|force)_?)?cpu(_only)?$|^(no|disable|without)_?(cuda|gpu)$", re.IGNORECASE
 )
+_ENVIRONMENT = frozenset({"os.getenv", "os.environ.get"})
 _HANDING_OVER = ("prepare", "prepare_data_loader", "setup_dataloaders")
 
 
@@ -53,7 +54,7 @@ class Pinning:
         for move in self._module.fact(Placement).moves:
             if move.device is Device.CPU or move.may_not_block:
                 continue
-            origins = self._origins(move.source)
+            origins = [node for node in self._origins(move.source) if not self._is_passed_elsewhere(node, move)]
             made = [self._module.fact(Loaders).of(node) if isinstance(node, cst.Call) else None for node in origins]
             loaders = tuple(loader for loader in made if loader is not None)
             if len(loaders) < len(made):
@@ -63,6 +64,11 @@ class Pinning:
                     is_tensor_by_use(move.source) or all(yields_only_tensors(self._module, item) for item in loaders)
                 )
                 yield BlockingCopy(move, loaders, plain, host_write(self._module, move))
+
+    def _is_passed_elsewhere(self, node: cst.CSTNode, move: Move) -> bool:
+        """Whether ``node`` makes a tensor that another caller passes: a sample for a test, not a batch."""
+        is_tensor = self._module.value(node).kind is Kind.TENSOR
+        return is_tensor and self._module.function_of(node) is not self._module.function_of(move.call)
 
     def is_pinned(self, loader: Call) -> bool:
         """Whether ``loader`` pins its batches if there is a GPU: ``pin_memory=True``, ``=use_cuda``."""
@@ -91,11 +97,8 @@ class Pinning:
 
     def options_of(self, loader: Call, name: str) -> list[cst.BaseExpression]:
         """The values that ``loader`` may get for ``name``: by keyword, by position or in an unpacked dict."""
-        argument = loader.argument(name)
-        if argument.value is not None:
-            return [argument.value]
-        found = self._module.keywords.passed(loader.node, name)
-        return list(found.values) if found.known else []
+        found = loader.entries(name)
+        return list(found.values) if found.known or (found.usual and found.certain) else []
 
     def _is_true_with_cuda(self, node: cst.CSTNode, depth: int = _DEPTH) -> bool:
         """Whether ``node`` is True if the program uses a GPU."""
@@ -114,9 +117,18 @@ class Pinning:
         if isinstance(node, cst.IfExp):
             return self._is_true_with_cuda(node.body, depth) and self._is_true_with_cuda(node.test, depth)
         if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:  # `device.type == "cuda"`
+            if self._is_true_by_default(node.left, node.comparisons[0]):
+                return True
             named = "cpu" if isinstance(node.comparisons[0].operator, cst.NotEqual) else "cuda"
             return self._module.value(node.comparisons[0].comparator).constant == named
         return False
+
+    def _is_true_by_default(self, node: cst.BaseExpression, compared: cst.ComparisonTarget) -> bool:
+        """Whether ``str(os.getenv("PIN_MEMORY", True)).lower() == "true"`` holds without the environment variable."""
+        wanted = self._module.value(compared.comparator).constant
+        read = [call for call in self._module.tree.calls_in(node) if self._module.name_of(call.func) in _ENVIRONMENT]
+        default = self._module.value(read[0].args[1].value).constant if read and len(read[0].args) > 1 else None
+        return isinstance(compared.operator, cst.Equal) and default is not None and str(default).lower() == wanted
 
     def _is_true_flag(self, node: cst.Name | cst.Attribute | cst.Subscript, depth: int) -> bool:
         """Whether a variable, parameter or option is True if the program uses a GPU.

@@ -116,6 +116,7 @@ class Forest:
         packaged = [root for root, file in self.file_of_root.items() if file.in_package]
         self.written = Written(self.tree, self.names, self.definitions, self.values, packaged)
         self.keywords = Keywords(self.tree, self.names, self.definitions, self.values, self.written)
+        self.definitions.arguments.unpacking = self.keywords
         self.tables = Tables(self.files, self.bases, self.tree, self.names, self.keywords)
         self._facts: dict[object, Any] = {}
 

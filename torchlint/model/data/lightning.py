@@ -7,12 +7,15 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
 
 _HOOKS = frozenset(f"{phase}_dataloader" for phase in ("train", "val", "test", "predict"))
 #: Methods of a trainer that iterate over loaders.
 FITS = frozenset({"fit", "validate", "test", "predict"})
 _TRAINER = "pytorch_lightning.Trainer"
+#: What ``accelerator`` was in old versions: how to train on several GPUs.
+_STRATEGIES = frozenset("dp ddp ddp2 ddp_spawn ddp_sharded ddp_sharded_spawn horovod".split())
 #: Calls whose results count GPUs, or list them.
 _COUNTS = frozenset({"builtins.len", "builtins.list", "torch.cuda.device_count"})
 
@@ -85,10 +88,16 @@ class Lightning(ForestFact):
         """Whether a trainer runs on a GPU, if there is one."""
         given = {argument.keyword.value: argument.value for argument in trainer.args if argument.keyword is not None}
         accelerator = self._module.value(given.get("accelerator")).constant
+        gpus = given.get("gpus")
+        if accelerator in _STRATEGIES:
+            return gpus is not None and (self._names_gpus(gpus) or self._is_setting(gpus))
         if accelerator is not None:
             return accelerator in ("gpu", "cuda", "auto")
-        gpus = given.get("gpus")
         return gpus is not None and self._names_gpus(gpus)
+
+    def _is_setting(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is a setting of which no value is seen: ``config["gpus"]``."""
+        return isinstance(node, (cst.Attribute, cst.Subscript)) and self._module.fact(Configuration).step(node) is None
 
     def _names_gpus(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is a number of GPUs or a list of them, on one of its paths."""
@@ -99,6 +108,9 @@ class Lightning(ForestFact):
             return self._module.name_of(node.func) in _COUNTS
         if isinstance(node, cst.IfExp):
             return self._names_gpus(node.body) or self._names_gpus(node.orelse)
+        if isinstance(node, (cst.Attribute, cst.Subscript)):  # `args.gpus`, which is 1 by default
+            given = self._module.fact(Configuration).sources(node)
+            return given is not None and all(item is not node and self._names_gpus(item) for item in given.values)
         bound = self._module.values.reaching.of(node) if isinstance(node, cst.Name) else ()
         return any(
             item.kind == "assign"

@@ -32,6 +32,8 @@ class Loaders(ForestFact):
             if derived is not None and derived.is_of_derived_class:
                 found.append(derived)
         found += self.made_by
+        chosen = (node for node in self._tree.calls if isinstance(node.func, cst.Name))
+        found += filter(None, (self.of(node) for node in chosen if self._is_chosen(node)))
         return sorted(found, key=lambda call: self._tree.index(call.node))
 
     @cached_property
@@ -62,13 +64,33 @@ class Loaders(ForestFact):
         """
         if self._module.name_of(node.func) == DATA_LOADER:
             return self._module.call(node, DATA_LOADER)
-        made = self._module.definitions.called(node, self._module.values)
-        classes = [item for item in made if isinstance(item, cst.ClassDef)]
-        if not classes or len(classes) < len(made):
-            return None
+        classes = self._classes_of(node)
+        if not classes:
+            return self._module.call(node, DATA_LOADER) if self._is_chosen(node) else None
         if all(map(self._is_transparent, classes)):
             return Call(node, DATA_LOADER, self._module.keywords, is_of_derived_class=True)
         return self._base_call(classes[0]) if len(classes) == 1 else None
+
+    def restarts_workers(self, loader: Call) -> bool:
+        """Whether the workers of a loader exit after each pass, as the class of the loader does not keep them."""
+        return all(
+            self._iterates_alike(item)
+            for made in self._classes_of(loader.node)
+            for item in self._module.definitions.lineage(made)
+        )
+
+    def _is_chosen(self, node: cst.Call) -> bool:
+        """Whether ``node`` calls a variable that holds one of several classes of loaders."""
+        return self._module.name_of(node.func) is None and self._module.definitions.makes_loader(node)
+
+    def _classes_of(self, node: cst.Call) -> list[cst.ClassDef]:
+        """The classes of the program that ``node`` makes an object of; empty if it may do anything else."""
+        definitions = self._module.definitions
+        made = definitions.called(node, self._module.values)
+        if self._is_chosen(node):
+            made = [found for item in definitions.choices(node.func) for found in definitions.named(item)]
+        classes = [item for item in made if isinstance(item, cst.ClassDef)]
+        return classes if len(classes) == len(made) else []
 
     def _base_call(self, definition: cst.ClassDef) -> Call | None:
         """The call in a class, or in one that it derives from, by which ``DataLoader`` gets its arguments."""
@@ -104,7 +126,7 @@ class Loaders(ForestFact):
         known = self._passes_on.get(definition)
         if known is None:
             known = self._passes_on[definition] = definition in self._derived and all(
-                self._passes_arguments_on(item) and self._iterates_alike(item)
+                self._passes_arguments_on(item) and (self._iterates_alike(item) or self._yields_batches(item))
                 for item in self._module.definitions.lineage(definition)
             )
         return known
@@ -138,6 +160,14 @@ class Loaders(ForestFact):
             isinstance(returned[0], cst.Call) and is_super_call(call, "__iter__")
             for call in self._tree.calls_in(method.body)
             if self._tree.parent(self._tree.parent(call) or call) is returned[0]
+        )
+
+    def _yields_batches(self, definition: cst.ClassDef) -> bool:
+        """Whether a class yields the batches of an iterator that it keeps: ``yield next(self.iterator)``."""
+        method = self._own_method(definition, "__iter__")
+        yielded = self._module.definitions.yields(method) if method is not None else []
+        return bool(yielded) and all(
+            isinstance(item, cst.Call) and self._module.name_of(item.func) == "builtins.next" for item in yielded
         )
 
     def _own_method(self, definition: cst.ClassDef, name: str) -> cst.FunctionDef | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.model.semantics.names import Names
+from torchlint.model.syntax.calls import Entries, Unpacking
 from torchlint.model.syntax.parameters import is_static
 from torchlint.model.syntax.tree import Tree
 
@@ -17,6 +18,7 @@ class Arguments:
     def __init__(self, tree: Tree, names: Names) -> None:
         self._tree = tree
         self._names = names
+        self.unpacking: Unpacking | None = None  #: what looks into any dictionary; set once it exists
         self._places: dict[cst.CSTNode, dict[cst.CSTNode, int]] = {}
         self._passed: dict[cst.CSTNode, tuple[list[cst.BaseExpression], dict[str, cst.BaseExpression]]] = {}
 
@@ -27,6 +29,12 @@ class Arguments:
         if position is not None and 0 <= position < len(positional):
             return positional[position]
         return by_keyword.get(param.name.value)
+
+    def unpacked(self, call: cst.Call, param: cst.Param) -> Entries | None:
+        """What ``**options`` of ``call`` may pass for ``param``; None if the call unpacks no dictionary."""
+        if self.unpacking is None or not any(item.star == "**" for item in call.args):
+            return None
+        return self.unpacking.passed(call, param.name.value)
 
     def places(self, function: cst.FunctionDef) -> dict[cst.CSTNode, int]:
         """The place among the positional arguments of a call that each parameter takes; -1: that of ``self``."""

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import libcst as cst
 
+from torchlint.model.semantics.knowledge import DATA_LOADER
 from torchlint.model.semantics.names import Names
 from torchlint.model.syntax.abstract import is_abstract
 from torchlint.model.syntax.parameters import class_parameter
@@ -59,6 +60,42 @@ class Classes:
             alone = len(bindings) == 1 and not found
             self._referred[key] = found, class_parameter(self._tree, bindings[0].node) if alone else None
         return self._referred[key]
+
+    def makes_loader(self, call: cst.Call) -> bool:
+        """Whether ``call`` makes a loader by a variable: ``make = DataLoader if cached else InfiniteLoader``.
+
+        The default of a parameter counts, too: ``def load(dataset, klass=DataLoader)``.
+        """
+        choices = self.choices(call.func)
+        return any(self._names.resolve(item) == DATA_LOADER for item in choices) and all(map(self._is_loader, choices))
+
+    def _is_loader(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is ``DataLoader``, or a class that derives from it."""
+        if self._names.resolve(node) == DATA_LOADER:
+            return True
+        found = self.named(node)
+        return bool(found) and all(
+            isinstance(item, cst.ClassDef) and DATA_LOADER in self.base_names(item) for item in found
+        )
+
+    def choices(self, func: cst.BaseExpression) -> list[cst.BaseExpression]:
+        """The classes or functions of which a variable holds one, or a parameter by default; empty if unknown."""
+        found: list[cst.BaseExpression] = []
+        waiting: list[cst.BaseExpression | None] = []
+        for binding in self._names.bindings(func) if isinstance(func, cst.Name) else ():
+            if binding.kind == "param" and isinstance(binding.node, cst.Param):
+                waiting.append(binding.node.default)
+            else:
+                waiting.append(binding.value if binding.kind == "assign" and not binding.path else None)
+        while waiting:
+            item = waiting.pop()
+            if isinstance(item, cst.IfExp):
+                waiting += [item.orelse, item.body]
+            elif isinstance(item, (cst.Name, cst.Attribute)):
+                found.append(item)
+            else:
+                return []
+        return found
 
     def derived(self, definition: cst.ClassDef) -> list[cst.ClassDef]:
         """The classes that derive from a class, directly or not, in order."""

@@ -40,11 +40,15 @@ class ConfigFiles(ForestFact):
 
     def count(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is a setting that nearly all files of the project set to 1 or more."""
-        return self._nearly_all([_COUNT.fullmatch(value.text) is not None for value in self.values(node)])
+        return self.are_counts(self.values(node))
 
     def true(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is a switch that nearly all files of the project set to True."""
         return self._nearly_all([value.text in _TRUE for value in self.values(node)])
+
+    def are_counts(self, values: Sequence[ConfigValue]) -> bool:
+        """Whether nearly all of ``values`` are 1 or more."""
+        return self._nearly_all([_COUNT.fullmatch(value.text) is not None for value in values])
 
     def default(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """``4`` of ``config.get("workers", 4)``: what counts where the file lacks the key."""
@@ -61,7 +65,7 @@ class ConfigFiles(ForestFact):
             if not isinstance(item, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)):
                 continue
             if fits(item):
-                return self._text(item, self.values(item))
+                return self.text(self._key(item) or "", self.values(item))
             written = self._module.fact(Configuration).step(item) if not isinstance(item, cst.Call) else None
             for value in written.values if written is not None and depth > 0 else ():
                 found = self.behind(value, fits, depth - 1) if value is not item else ""
@@ -72,7 +76,23 @@ class ConfigFiles(ForestFact):
     def values(self, node: cst.BaseExpression) -> Sequence[ConfigValue]:
         """What the files of the project set the key to by which ``node`` reads a setting; empty if it reads none."""
         key = self._key(node)
-        if key is None or not self._endings or self._is_set(key, node):
+        return () if key is None else self._set_to(key, node)
+
+    def passed(self, call: cst.Call, name: str) -> Sequence[ConfigValue]:
+        """What the files set a parameter to that ``call`` may get by ``**config["loader"]``, settings out of sight."""
+        unpacked = next((item.value for item in call.args if item.star == "**" and self._is_loaded(item.value)), None)
+        return () if unpacked is None else self._set_to(name, unpacked)
+
+    def _is_loaded(self, node: cst.BaseExpression, depth: int = _DEPTH) -> bool:
+        """Whether ``node`` is a part of settings that come from out of sight."""
+        if not isinstance(node, cst.Name):
+            return self._key(node) is not None
+        written = self._module.fact(Configuration).step(node) if depth > 0 else None
+        return written is not None and all(self._is_loaded(value, depth - 1) for value in written.values)
+
+    def _set_to(self, key: str, node: cst.BaseExpression) -> Sequence[ConfigValue]:
+        """What the files set a key to that ``node`` reads; empty if the program has another source for it."""
+        if not self._endings or self._is_set(key, node):
             return ()
         place = self._module.file_of_root[self._module.tree.root_of(node)].place
         return [value for value in self._module.configured(key, place) if value.file.endswith(self._endings)]
@@ -80,11 +100,12 @@ class ConfigFiles(ForestFact):
     def _nearly_all(self, answers: Sequence[bool]) -> bool:
         return bool(answers) and answers.count(False) * _ONE_IN <= len(answers)
 
-    def _text(self, node: cst.BaseExpression, values: Sequence[ConfigValue]) -> str:
+    def text(self, key: str, values: Sequence[ConfigValue]) -> str:
+        """Where a key is set, as a text for a note."""
         usual = next((value for value in values if _COUNT.fullmatch(value.text) or value.text in _TRUE), values[0])
         others = len({value.file for value in values}) - 1
         also = f" and set in {others} other file{'s' * (others > 1)}" if others else ""
-        return f"`{self._key(node)}` is {usual.text} in {usual.file}{also}"
+        return f"`{key}` is {usual.text} in {usual.file}{also}"
 
     @cached_property
     def _endings(self) -> tuple[str, ...]:

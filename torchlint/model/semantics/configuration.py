@@ -7,6 +7,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.options import Options
 from torchlint.model.semantics.written import Sources
+from torchlint.model.syntax.literals import is_constant_name
 
 #: How many names and attributes a setting is followed through.
 _DEPTH = 8
@@ -20,7 +21,7 @@ class Configuration(ForestFact):
 
     def sources(self, node: cst.BaseExpression, depth: int = _DEPTH) -> Sources | None:
         """The expressions, no longer names of something else, that ``node`` takes its value from; None if unknown."""
-        if not isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)) or _is_constant(node):
+        if not isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)) or is_constant_name(node):
             return Sources((node,), True)
         found = self.step(node) if depth > 0 else None
         if found is None:
@@ -65,7 +66,3 @@ class Configuration(ForestFact):
             return None
         found = self._module.keywords.entries(node.value, key)
         return Sources(found.values, found.known) if found.values else None
-
-
-def _is_constant(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Name) and node.value in ("True", "False", "None")

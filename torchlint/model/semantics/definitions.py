@@ -51,7 +51,7 @@ class Definitions(Classes):
     def __init__(self, tree: Tree, names: Names, links: Links) -> None:
         super().__init__(tree, names)
         self._links = links
-        self._arguments = Arguments(tree, names)
+        self.arguments = Arguments(tree, names)
         self.items = Items(tree, names)
         self._passed_functions = PassedFunctions(tree, names, self.items, self)
         self._families = Families(tree, names, self)
@@ -312,21 +312,21 @@ class Definitions(Classes):
 
     def extra_arguments(self, function: cst.FunctionDef, values: Evaluator) -> list[cst.BaseExpression]:
         """What the calls in the file pass for ``*args``; unpacked arguments are left out."""
-        places = self._arguments.places(function)
+        places = self.arguments.places(function)
         first = max(places.values(), default=-1) + 1
         return [
             given
             for call in self.callers(function, values).calls
-            for given in self._arguments.passed(call)[0][max(first, 0) :]
+            for given in self.arguments.passed(call)[0][max(first, 0) :]
         ]
 
     def argument_of(self, call: cst.Call, function: cst.FunctionDef, param: cst.Param) -> cst.BaseExpression | None:
         """What ``call``, a call of ``function``, passes for ``param``; None if nothing, or if it is unpacked."""
-        return self._arguments.of(call, function, param)
+        return self.arguments.of(call, function, param)
 
     def place_of(self, function: cst.FunctionDef, param: cst.Param) -> int | None:
         """The place among the positional arguments of a call that a parameter takes; None if it has none."""
-        return self._arguments.places(function).get(param)
+        return self.arguments.places(function).get(param)
 
     def is_spawned(self, function: cst.FunctionDef) -> bool:
         """Whether `mp.spawn` starts processes that run ``function``, with their rank as its first argument."""

@@ -3,43 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
 from torchlint.model.semantics.definitions import Definitions
+from torchlint.model.semantics.dict_reads import COPIES, MAKERS, READING_METHODS, READING_NODES, DictReads
+from torchlint.model.semantics.members import RECORDS
 from torchlint.model.semantics.names import Names
+from torchlint.model.semantics.object_items import ObjectItems
 from torchlint.model.semantics.values import Values
 from torchlint.model.semantics.written import Written
+from torchlint.model.syntax.calls import Entries
+from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.syntax.tree import Tree
 
 #: How many names, calls and copies a dictionary is followed through.
 _DEPTH = 6
-_MAKERS = frozenset({"builtins.dict", "collections.OrderedDict"})
-_COPIES = frozenset({"copy.copy", "copy.deepcopy"})
-#: Functions and methods that do not change a dictionary they are given, or called on.
-_READERS = frozenset(f"builtins.{name}" for name in "print len str repr isinstance sorted list tuple set bool".split())
-_READING = frozenset("get items keys values copy".split())
-#: Nodes that only read the dictionary they hold.
-_READ = (
-    cst.ComparisonTarget, cst.Comparison, cst.FormattedStringExpression, cst.StarredDictElement, cst.Return, cst.Expr,
-    cst.If, cst.For, cst.UnaryOperation, cst.BinaryOperation, cst.CompFor,
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Entries:
-    """What a dictionary may hold under one key."""
-
-    values: tuple[cst.BaseExpression, ...] = ()
-    certain: bool = False  #: the key is there on all paths
-    known: bool = True  #: False: there may be other values, or the key although no value is seen
 
 
 _NOTHING = Entries()
-_UNKNOWN = Entries(known=False)
+_UNKNOWN = Entries(known=False, usual=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,21 +45,61 @@ class Keywords:
         self._definitions = definitions
         self._values = values
         self._written = written
+        self._reads = DictReads(tree, names, definitions, values)
+        self._objects = ObjectItems(names, values, written)
+        self._passed: dict[tuple[cst.Call, str], Entries] = {}
+        #: answers that a cycle cut short, and those being looked for, until the outermost question is answered
+        self._provisional: dict[tuple[cst.Call, str], Entries] = {}
 
     def passed(self, call: cst.Call, name: str) -> Entries:
         """What the dictionaries that ``call`` unpacks give for the parameter ``name``."""
+        key = (call, name)
+        known = self._passed.get(key)
+        if known is not None:
+            return known
+        if key in self._provisional:
+            self._definitions.cuts += 1
+            return self._provisional[key]
+        is_outermost = not self._provisional
+        self._provisional[key] = _UNKNOWN
+        try:
+            found, is_final = self._values.attempt(lambda: self._find_passed(call, name))
+            (self._passed if is_final else self._provisional)[key] = found
+            if is_final:
+                del self._provisional[key]
+        finally:
+            if is_outermost:
+                self._provisional.clear()
+        return found
+
+    def _find_passed(self, call: cst.Call, name: str) -> Entries:
         found = _NOTHING
         for argument in call.args:
             if argument.star == "*":
-                return _UNKNOWN
-            if argument.star == "**":
+                found = _updated(found, self._positional(argument.value))
+            elif argument.star == "**":
                 found = _updated(found, self.entries(argument.value, name))
         return found
+
+    def _positional(self, node: cst.BaseExpression) -> Entries:
+        """What ``*args`` may pass for a parameter: nothing if no call of the function around adds anything to it."""
+        bindings = self._names.bindings(node) if isinstance(node, cst.Name) else []
+        function = owner_of(self._tree, bindings[0].node) if len(bindings) == 1 and bindings[0].kind == "star" else None
+        if function is None or function.params.star_arg is not bindings[0].node:
+            return _UNKNOWN
+        calls, complete = self._written.calls_of(function)
+        is_open = any(item.star == "*" for call in calls for item in call.args)
+        is_empty = bool(calls) and not is_open and not self._definitions.extra_arguments(function, self._values)
+        return Entries(known=complete) if is_empty else _UNKNOWN
 
     def entries(self, node: cst.BaseExpression | None, key: str | int, depth: int = _DEPTH) -> Entries:
         """What the dictionary ``node`` may hold under ``key``."""
         if depth <= 0 or node is None:
             return _UNKNOWN
+        found = self._entries(node, key, depth)
+        return found if found.known or found.values else self._objects.entries(node, key) or found
+
+    def _entries(self, node: cst.BaseExpression, key: str | int, depth: int) -> Entries:
         if isinstance(node, cst.Dict):
             return self._display(node, key, depth)
         if isinstance(node, cst.Call):
@@ -93,18 +119,33 @@ class Keywords:
         if not held.values:
             return _UNKNOWN
         found = _joined(self.entries(value, key, depth - 1) for value in held.values)
-        is_whole = held.certain and held.known and not self._may_change_inside(node, outer)
-        return found if is_whole else Entries(found.values, found.certain, False)
+        changes = self._may_change_inside(node)
+        is_whole = held.certain and held.known and not changes
+        return found if is_whole else replace(found, known=False, usual=found.usual and held.usual and not changes)
 
-    def _may_change_inside(self, node: cst.Subscript, outer: object) -> bool:
-        """Whether other code may change the dictionary ``node``, the value of a key in a dictionary with a name."""
+    def _may_change_inside(self, node: cst.Subscript) -> bool:
+        """Whether other code may change the dictionary ``node``, which is in a dictionary with a name."""
+        keys = [self._key(node)]
         base = node.value
+        while isinstance(base, cst.Subscript):
+            keys.insert(0, self._key(base))
+            base = base.value
         if not isinstance(base, (cst.Name, cst.Attribute)):
             return True
         bindings = self._values.reaching.of(base) if isinstance(base, cst.Name) else self._names.members(base) or []
-        held = [self._tree.parent(use) for use in self._uses(base, bindings)]
-        others = [item for item in held if isinstance(item, cst.Subscript) and item is not node]
-        return any(self._key(item) in (None, outer) and not self._is_read(item, _DEPTH) for item in others)
+        parts = [self._part(use, keys) for use in self._uses(base, bindings)]
+        return any(part is not node and not self._reads.is_read(part, _DEPTH) for part in parts if part is not None)
+
+    def _part(self, use: cst.BaseExpression, keys: list[object]) -> cst.Subscript | None:
+        """What of a dictionary the code around ``use`` takes, if that may be what is under ``keys`` or around it."""
+        item, inner = use, self._tree.parent(use)
+        for key in keys:
+            if not isinstance(inner, cst.Subscript):
+                break
+            if self._key(inner) not in (None, key):
+                return None
+            item, inner = inner, self._tree.parent(inner)
+        return item if isinstance(item, cst.Subscript) else None
 
     def _key(self, node: cst.Subscript) -> object:
         """The constant that ``node`` is indexed with; None if it is unknown."""
@@ -127,12 +168,14 @@ class Keywords:
     def _call(self, node: cst.Call, key: str | int, depth: int) -> Entries:
         name = self._names.resolve(node.func)
         first = node.args[0] if node.args else None
-        if name in _COPIES and first is not None:
+        if name in COPIES and first is not None:
             return self.entries(first.value, key, depth - 1)
         if isinstance(node.func, cst.Attribute) and node.func.attr.value == "copy" and not node.args:
             return self.entries(node.func.value, key, depth - 1)
-        if name in _MAKERS:
+        if name in MAKERS:
             return self._arguments(node, key, depth)
+        if called_name(node) in RECORDS:
+            return replace(self._arguments(node, key, depth), known=False)
         if any(argument.star for argument in node.args):
             return _UNKNOWN
         definitions = self._definitions.called(node, self._values)
@@ -168,14 +211,20 @@ class Keywords:
             if sources is None:
                 return _UNKNOWN
             found = _joined(self.entries(value, key, depth - 1) for value in sources.values)
-            is_display = len(sources.values) == 1 and isinstance(sources.values[0], cst.Dict)
+            is_display = len(sources.values) == 1 and self._is_display(sources.values[0])
             if not (sources.complete or (is_display and isinstance(node, cst.Attribute))) or (
                 _differs(found) and any(item.kind == "param" for item in bindings)
             ):
-                found = Entries(found.values, found.certain, False)
+                found = replace(found, known=False)
         for change in self._changes(node, bindings, key, depth):
             found = self._changed(found, change, node, bindings)
         return found
+
+    def _is_display(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is ``{...}`` or ``dict(...)``."""
+        return isinstance(node, cst.Dict) or (
+            isinstance(node, cst.Call) and self._names.resolve(node.func) == "builtins.dict"
+        )
 
     def _of_caller(self, binding: Binding, key: str | int, depth: int) -> Entries:
         """What the callers of a function pass for its ``**options``."""
@@ -190,7 +239,7 @@ class Keywords:
             by_keyword = [item.value for item in call.args if item.keyword is not None and item.keyword.value == key]
             given.append(Entries(tuple(by_keyword), True) if by_keyword else self._unpacked(call, key, depth))
         found = _joined(given) if given else _NOTHING
-        return found if complete and not _differs(found) else Entries(found.values, found.certain, False)
+        return found if complete and not _differs(found) else replace(found, known=False)
 
     def _unpacked(self, call: cst.Call, key: str | int, depth: int) -> Entries:
         found = _NOTHING
@@ -217,7 +266,7 @@ class Keywords:
                 return found
             if is_local and tree.index(change.node) > tree.index(at) and not self._share_loop(change.node, at):
                 return found
-        return Entries(found.values + change.entries.values, found.certain, found.known and change.entries.known)
+        return _updated(found, replace(change.entries, certain=False))
 
     def _share_loop(self, one: cst.CSTNode, other: cst.CSTNode) -> bool:
         return any(
@@ -272,14 +321,14 @@ class Keywords:
         if isinstance(above, cst.Return) and isinstance(use, cst.Name):
             home = self._names.home_of(use)  # who calls the function may change what others see, too
             return None if home is not None and home.node is self._tree.function_of(use) else _UNKNOWN
-        if isinstance(above, _READ):
+        if isinstance(above, READING_NODES):
             return None
         if isinstance(above, cst.Attribute):
             return self._method(above, key, depth)
         if isinstance(above, cst.Subscript) and above.value is use:
             return self._item(above, key)
         if isinstance(above, cst.Arg):
-            return None if above.star or self._only_reads(above, depth) else _UNKNOWN
+            return None if above.star or self._reads.only_reads(above, depth) else _UNKNOWN
         return _UNKNOWN
 
     def _method(self, method: cst.Attribute, key: str | int, depth: int) -> Entries | None:
@@ -287,7 +336,7 @@ class Keywords:
         if not isinstance(call, cst.Call) or call.func is not method:
             return None
         name = method.attr.value
-        if name in _READING:
+        if name in READING_METHODS:
             return None
         if name == "update":
             given = self._arguments(call, key, depth)
@@ -298,7 +347,7 @@ class Keywords:
         return _UNKNOWN
 
     def _item(self, node: cst.Subscript, key: str | int) -> Entries | None:
-        stored = self._stored.get(node)
+        stored = self._reads.stored.get(node)
         if stored is None:
             return None
         constant = self._key(node)
@@ -306,48 +355,6 @@ class Keywords:
             return None
         value = stored[0]
         return Entries((value,), True) if constant == key and value is not None else _UNKNOWN
-
-    @cached_property
-    def _stored(self) -> dict[cst.CSTNode, tuple[cst.BaseExpression | None]]:
-        return {target: (value,) for target, value, _ in self._tree.stores if isinstance(target, cst.Subscript)}
-
-    def _only_reads(self, argument: cst.Arg, depth: int) -> bool:
-        """Whether what a call is given as ``argument`` stays as it is."""
-        call = self._tree.parent(argument)
-        if not isinstance(call, cst.Call) or depth <= 0:
-            return False
-        name = self._names.resolve(call.func)
-        if name in _READERS or name in _COPIES or name in _MAKERS:
-            return True
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "update":
-            return True
-        definitions = self._definitions.called(call, self._values)
-        return bool(definitions) and all(self._keeps(item, call, argument, depth) for item in definitions)
-
-    def _keeps(self, definition: cst.FunctionDef | cst.ClassDef, call: cst.Call, argument: cst.Arg, depth: int) -> bool:
-        """Whether a function only reads the parameter that a call passes ``argument`` for."""
-        if not isinstance(definition, cst.FunctionDef):
-            return False
-        params = definition.params
-        for param in (*params.posonly_params, *params.params, *params.kwonly_params):
-            if self._definitions.argument_of(call, definition, param) is argument.value:
-                uses = [
-                    use
-                    for use in self._tree.names.get(param.name.value, ())
-                    if any(binding.node is param for binding in self._names.bindings(use))
-                ]
-                return all(self._is_read(use, depth - 1) for use in uses)
-        return False
-
-    def _is_read(self, use: cst.Name | cst.Subscript, depth: int) -> bool:
-        above = self._tree.parent(use)
-        if isinstance(above, cst.Attribute):
-            return above.attr.value in _READING
-        if isinstance(above, cst.Subscript):
-            return above not in self._stored
-        if isinstance(above, cst.Arg):
-            return bool(above.star) or self._only_reads(above, depth)
-        return isinstance(above, _READ) and not isinstance(above, cst.Return)
 
 
 def _differs(found: Entries) -> bool:
@@ -359,11 +366,18 @@ def _updated(found: Entries, update: Entries) -> Entries:
     """What is there once a dictionary is updated with another one."""
     if update.certain:
         return update
-    return Entries(found.values + update.values, found.certain, found.known and update.known)
+    return Entries(
+        found.values + update.values, found.certain, found.known and update.known, found.usual and update.usual
+    )
 
 
 def _joined(alternatives: Iterable[Entries]) -> Entries:
     """What one of several dictionaries may hold."""
     found = list(alternatives)
     values = tuple(dict.fromkeys(value for item in found for value in item.values))
-    return Entries(values, all(item.certain for item in found), all(item.known for item in found))
+    return Entries(
+        values,
+        all(item.certain for item in found),
+        all(item.known for item in found),
+        all(item.usual for item in found),
+    )

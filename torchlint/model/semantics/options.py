@@ -44,13 +44,17 @@ class Options(ForestFact):
         return self._parsers.defaults(name, node)
 
     def declared(self, node: cst.CSTNode) -> list[cst.BaseExpression | None]:
-        """The defaults of the options, of any parser, that ``node`` may read, whatever the program sets it to."""
+        """The defaults of the options, of any parser, that ``node`` may read, whatever the program sets it to.
+
+        Without such an option, those of the fields of this name in classes of settings.
+        """
         name = self._option_of(node)
         if name is None or self._module.names.members(node):
             return []  # `config.workers` of a module
         if isinstance(node, cst.Attribute) and self._is_of_class(node.value):
             return []
-        return self._parsers.defaults(name, node)
+        found = self._parsers.defaults(name, node)
+        return found or (self._parsers.field_defaults(name) if isinstance(node, cst.Attribute) else [])
 
     def is_declared(self, name: str) -> bool:
         """Whether a parser has an option of this name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -13,6 +14,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.value import UNKNOWN, Role, Value, iterated, join, unpacked
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.dotted import called_name
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.tree import Tree
 
@@ -28,6 +30,10 @@ _KINDS = {
     "torch.Tensor": (Kind.TENSOR, Kind.BATCH),
     "torch.nn.Module": (Kind.MODULE, Kind.LOSS),
 }
+#: Names of functions that apply a function to each tensor in nested lists and dicts.
+_MAPS_NESTED = re.compile(
+    r"(tree|nested|structure|recursive(ly)?)_?map|map_(tree|nest|structure|tensor)|apply_(to_(collection|tensor|nested)|recursive)",
+)
 
 
 class ParameterValues:
@@ -48,6 +54,9 @@ class ParameterValues:
                 found.append(self._values.of(given))
             elif any(item.star == "*" for item in call.args):
                 found += self._unpacked(call, function, param)
+            else:
+                entries = self._definitions.arguments.unpacked(call, param)
+                found += [self._values.of(value) for value in entries.values] if entries is not None else []
         return found
 
     def _unpacked(self, call: cst.Call, function: cst.FunctionDef, param: cst.Param) -> Iterator[Value]:
@@ -125,14 +134,21 @@ def _alternatives(node: cst.BaseExpression) -> list[cst.BaseExpression]:
 
 
 def mapped(tree: Tree, names: Names, param: cst.Param) -> cst.BaseExpression | None:
-    """What a lambda takes the items of, one by one, as ``param``: ``map(lambda t: t.cuda(), (text, images))``."""
+    """What a lambda takes the items of, one by one, as ``param``: ``map(lambda t: t.cuda(), (text, images))``.
+
+    Functions with such a name that map nested items are taken for what they are called: ``tree_map``.
+    """
     params = tree.parent(param)
     function = tree.parent(params) if params is not None else None
     argument = tree.parent(function) if isinstance(function, cst.Lambda) else None
     call = tree.parent(argument) if isinstance(argument, cst.Arg) else None
-    if not isinstance(call, cst.Call) or not isinstance(function, cst.Lambda) or call.args[0] is not argument:
+    if not isinstance(call, cst.Call) or not isinstance(function, cst.Lambda):
         return None
-    if names.resolve(call.func) != "builtins.map" or any(item.star for item in call.args):
+    if any(item.star for item in call.args):
+        return None
+    if _MAPS_NESTED.search(called_name(call)) and len(function.params.params) == 1:
+        return next((item.value for item in call.args if item.keyword is None and item is not argument), None)
+    if call.args[0] is not argument or names.resolve(call.func) != "builtins.map":
         return None
     place = next((i for i, item in enumerate(function.params.params, 1) if item is param), len(call.args))
     return call.args[place].value if place < len(call.args) else None

@@ -1,7 +1,8 @@
-"""What a program's parsers declare: the options of argparse and the flags of absl, with their defaults."""
+"""What a program declares as options, with their defaults: argparse, flags of absl, fields of its settings' classes."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,13 +18,17 @@ from torchlint.model.syntax.tree import Tree
 
 #: What defines a flag of absl by its name and its default.
 _FLAGS = frozenset(f"DEFINE_{kind}" for kind in ("bool", "boolean", "enum", "float", "integer", "string"))
+#: How the names of classes end whose fields are settings.
+_OF_SETTINGS = re.compile(r"(Args|Arguments?|Config(uration)?|Options?|Params|Parameters|Settings|[Hh]params|CFG|Cfg)$")
+#: Calls that make a field of a dataclass or the like, and the place of the default among their arguments.
+_FIELDS = {"dataclasses.field": None, "attr.ib": 0, "attr.field": None, "attrs.field": None, "pydantic.Field": 0}
 
 
 @dataclass(frozen=True, eq=False)
 class _Option:
     """An option of a parser."""
 
-    call: cst.Call  #: that declares it
+    node: cst.Call | cst.AnnAssign  #: that declares it
     default: cst.BaseExpression | None
 
 
@@ -39,13 +44,32 @@ class Parsers:
         """Whether a parser has an option of this name."""
         return name in self._options
 
+    def field_defaults(self, name: str) -> list[cst.BaseExpression | None]:
+        """The defaults of the fields called ``name`` in classes of settings; None where one has none.
+
+        None for a default that is made for each object, too.
+        """
+        return [default_of_field(self._names, item.value) for item in self._fields.get(name, ())]
+
+    @cached_property
+    def _fields(self) -> dict[str, list[cst.AnnAssign]]:
+        """By name the annotated fields in classes of settings: ``class DataArguments: num_workers: int = 4``."""
+        found: dict[str, list[cst.AnnAssign]] = {}
+        for definition in self._tree.classes:
+            if _OF_SETTINGS.search(definition.name.value):
+                for name, bindings in self._tree.scopes[definition].bindings.items():
+                    found.setdefault(name, []).extend(
+                        item.node for item in bindings if isinstance(item.node, cst.AnnAssign)
+                    )
+        return found
+
     def defaults(self, name: str, node: cst.CSTNode) -> list[cst.BaseExpression | None]:
         """The defaults of the options called ``name`` that ``node`` may read; None where one declares none.
 
         They are those of the parsers in the file of ``node`` if it has some, else those of all parsers.
         """
         found = self._options.get(name, [])
-        near = [option for option in found if self._tree.root_of(option.call) is self._tree.root_of(node)]
+        near = [option for option in found if self._tree.root_of(option.node) is self._tree.root_of(node)]
         return [option.default for option in near or found]
 
     @cached_property
@@ -94,3 +118,14 @@ class Parsers:
         words = [str(name) for name in names]
         chosen = next((word for word in words if word.startswith("--")), words[0])
         return chosen.lstrip("-").replace("-", "_")
+
+
+def default_of_field(names: Names, value: cst.BaseExpression | None) -> cst.BaseExpression | None:
+    """``4`` of ``dataclasses.field(default=4)``; None if it is made for each object."""
+    called = names.resolve(value.func) if isinstance(value, cst.Call) else None
+    if not isinstance(value, cst.Call) or called not in _FIELDS:
+        return value
+    place = _FIELDS[called]
+    positional = [item.value for item in value.args if item.keyword is None and not item.star]
+    by_keyword = (item.value for item in value.args if item.keyword is not None and item.keyword.value == "default")
+    return next(by_keyword, positional[place] if place is not None and place < len(positional) else None)

@@ -47,16 +47,24 @@ class Records:
 
         Empty if the object is unknown, or nothing is seen to be stored there.
         """
+        return self._stored_values(node, ())
+
+    def stored_under(self, node: cst.BaseExpression, name: str) -> list[cst.BaseExpression | None]:
+        """What the attribute ``name`` of the object ``node`` may be set to, as `stored_values`."""
+        return self._stored_values(node, (name,))
+
+    def _stored_values(self, node: cst.BaseExpression, names: tuple[str, ...]) -> list[cst.BaseExpression | None]:
         outer, self._is_asked = self._is_asked, True
         try:
-            return self._stored_values(node)
+            places = frozenset((origin, (*path, *names)) for origin, path in self._places(node, _DEPTH))
+            return self._stored_at(places, node)
         finally:
             self._is_asked = outer
             if not outer:
                 self._provisional.clear()
 
-    def _stored_values(self, node: cst.Attribute) -> list[cst.BaseExpression | None]:
-        places = self._places(node, _DEPTH)
+    def _stored_at(self, places: frozenset[_Place], node: cst.BaseExpression) -> list[cst.BaseExpression | None]:
+        """What is stored at one of ``places``, except for what ``node`` is part of."""
         found: list[cst.BaseExpression | None] = []
         for origin, path in places:
             if isinstance(origin, cst.Call):

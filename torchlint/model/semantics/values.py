@@ -303,6 +303,8 @@ class Values:
             found = self._library.method(node, node.func)
             if found is not None:
                 return found
+        elif name is None and self._definitions.makes_loader(node):
+            return Value(Kind.LOADER, frozenset({node}), name=knowledge.DATA_LOADER)
         elif name is None or not name.startswith("torch."):
             callee = self.of(node.func)
             if callee.kind is Kind.CLASS or (callee.kind is Kind.MODULE and not callee.sure):

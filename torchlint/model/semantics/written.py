@@ -11,11 +11,13 @@ import libcst as cst
 from torchlint.model.semantics.definitions import Definitions
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.names import Names
+from torchlint.model.semantics.parsers import default_of_field
 from torchlint.model.semantics.value import Value
 from torchlint.model.semantics.values import Values
 from torchlint.model.syntax.calls import is_super_call
 from torchlint.model.syntax.dotted import dotted_name
-from torchlint.model.syntax.parameters import first_parameter, owner_of
+from torchlint.model.syntax.literals import is_constant_name
+from torchlint.model.syntax.parameters import first_parameter, owner_of, parameters_of
 from torchlint.model.syntax.scopes import Binding, unpacked
 from torchlint.model.syntax.tree import Tree
 
@@ -96,7 +98,13 @@ class Written:
             if given is None:
                 if any(argument.star == "*" for argument in call.args):
                     return None
-                complete = complete and not any(argument.star for argument in call.args)
+                entries = self._definitions.arguments.unpacked(call, param)
+                if entries is not None:
+                    seen = [value for value in entries.values if self._is_traced(value)]
+                    found += seen
+                    complete = complete and entries.known and len(seen) == len(entries.values)
+                    if entries.certain and seen:
+                        continue
                 given = param.default
             if given is None:
                 return None
@@ -104,6 +112,13 @@ class Written:
         if not found and param.default is not None:
             found.append(param.default)
         return Sources(tuple(dict.fromkeys(found)), complete) if found else None
+
+    def _is_traced(self, value: cst.BaseExpression) -> bool:
+        """Whether anything is known of a value in a dictionary: where it is set, or which option it reads."""
+        if not isinstance(value, (cst.Name, cst.Attribute)) or is_constant_name(value):
+            return True
+        is_option = isinstance(value, cst.Attribute) and self._values.parsers.is_declared(value.attr.value)
+        return is_option or self.sources(value) is not None
 
     def calls_of(self, function: cst.FunctionDef) -> tuple[list[cst.Call], bool]:
         """The calls of ``function``, and whether there are no others."""
@@ -135,9 +150,11 @@ class Written:
         if isinstance(base.definition, cst.ClassDef) and base.kind is not Kind.FUNCTION:
             if not base.sure and not self._is_self(node.value):
                 return None  # a caller passes an object of the class, and another one something unknown
-            owners = self._owners(base, base.definition, name)
-            if owners:
-                return self._of_class(base, base.definition, owners, name)
+            if self._owners(base, base.definition, name):
+                return self.attribute_of(base, name)
+        saved = self._saved(node)
+        if saved is not None:
+            return self._of_parameter(saved)
         stored = self._records.stored_values(node)
         text = dotted_name(node)
         if not stored and text is not None:
@@ -146,6 +163,22 @@ class Written:
             stored = [*self._records.alike(node)]
         known = [value for value in stored if value is not None]
         return Sources(tuple(known), False) if known and len(known) == len(stored) else None
+
+    def _saved(self, node: cst.Attribute) -> cst.Param | None:
+        """The parameter of a constructor that Lightning saves as ``self.hparams.workers``."""
+        if not isinstance(node.value, cst.Attribute) or node.value.attr.value != "hparams":
+            return None
+        definition = self._values.of(node.value.value).definition
+        constructor = self._definitions.method(definition, "__init__") if definition is not None else None
+        params = parameters_of(constructor) if constructor is not None else ()
+        return next((param for param in params if param.name.value == node.attr.value), None)
+
+    def attribute_of(self, base: Value, name: str) -> Sources | None:
+        """What an attribute of the object ``base`` may be set to; None if unknown, or if its class sets none."""
+        if not isinstance(base.definition, cst.ClassDef) or base.kind is Kind.FUNCTION:
+            return None
+        owners = self._owners(base, base.definition, name)
+        return self._of_class(base, base.definition, owners, name) if owners else None
 
     def _is_self(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is the first parameter of the method around."""
@@ -187,7 +220,7 @@ class Written:
         if not always:
             if inherited is None:
                 return None
-            defaults = [_default_of_field(self._names, value) for value in inherited.values]
+            defaults = [default_of_field(self._names, value) for value in inherited.values]
             values += [value for value in defaults if value is not None]
             if None in defaults:
                 return None
@@ -274,10 +307,3 @@ class Written:
             not (len(call.args) == 3 and isinstance(call.args[1].value, cst.SimpleString))
             for call in self._names.calls_of("builtins.setattr")
         )
-
-
-def _default_of_field(names: Names, value: cst.BaseExpression) -> cst.BaseExpression | None:
-    """``4`` of ``dataclasses.field(default=4)``."""
-    if isinstance(value, cst.Call) and names.resolve(value.func) in ("dataclasses.field", "pydantic.Field"):
-        return next((item.value for item in value.args if item.keyword and item.keyword.value == "default"), None)
-    return value

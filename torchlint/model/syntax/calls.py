@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -21,20 +20,14 @@ class Presence(Enum):
     UNKNOWN = "unknown"  #: the call has ``*args`` or ``**kwargs`` that may hold it
 
 
-class Entries(Protocol):
-    """What a dictionary may hold under one key."""
+@dataclass(frozen=True)
+class Entries:
+    """What a dictionary may hold under one key, or a call pass for one parameter."""
 
-    @property
-    def values(self) -> Sequence[cst.BaseExpression]:
-        """The values that are seen."""
-
-    @property
-    def certain(self) -> bool:
-        """Whether the key is there on all paths."""
-
-    @property
-    def known(self) -> bool:
-        """Whether there are no other values, and no key if there are none."""
+    values: tuple[cst.BaseExpression, ...] = ()
+    certain: bool = False  #: the key is there on all paths
+    known: bool = True  #: False: there may be other values, or the key although no value is seen
+    usual: bool = True  #: False: and not only because of who starts the program or calls it from out of sight
 
 
 class Unpacking(Protocol):
@@ -127,6 +120,11 @@ class Call:
                     return Argument(Presence.PRESENT, argument)
                 seen += 1
         return self._unpacked(name) if hidden else Argument(Presence.ABSENT)
+
+    def entries(self, name: str) -> Entries:
+        """What the call may pass for parameter ``name``, directly or in a dictionary."""
+        passed = self.argument(name).node
+        return self.unpacking.passed(self.node, name) if passed is None else Entries((passed.value,), certain=True)
 
     def _unpacked(self, name: str) -> Argument:
         """The argument for parameter ``name`` where only an unpacked dictionary may hold it."""

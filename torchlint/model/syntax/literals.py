@@ -17,3 +17,8 @@ def value_of(node: cst.SimpleString | cst.Integer | cst.Float) -> Any:
 @lru_cache(maxsize=10_000)
 def _evaluated(text: str) -> object:
     return literal_eval(text)
+
+
+def is_constant_name(node: cst.BaseExpression) -> bool:
+    """Whether ``node`` is ``True``, ``False`` or ``None``."""
+    return isinstance(node, cst.Name) and node.value in ("True", "False", "None")
