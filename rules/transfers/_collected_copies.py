@@ -17,6 +17,7 @@ from torchlint.model.training.step_places import StepPlaces
 
 from ._host_reads import HostRead, HostReads, WaitingStep
 from ._kept_tensors import is_overwritten
+from ._step_tensors import StepTensors
 
 #: Functions of NumPy that join arrays, with those of torch that join tensors along the same dimension.
 _OF_NUMPY = {"numpy.concatenate": "cat", "numpy.stack": "stack", "numpy.vstack": "vstack"}
@@ -43,6 +44,7 @@ class CollectedCopies:
         self._module = module
         self._tree = module.tree
         self._reads = module.fact(HostReads)
+        self._tensors = module.fact(StepTensors)
 
     def all(self) -> Iterator[CollectedCopy]:
         """The copies of the file, in order, of loops that do not wait for the GPU otherwise."""
@@ -102,7 +104,7 @@ class CollectedCopies:
         if not joined or not isinstance(copy.func, cst.Attribute):
             return None
         tensor = copy.func.value
-        if self._module.value(tensor).device is Device.CPU or not self._reads.is_tensor_of_step(tensor):
+        if self._module.value(tensor).device is Device.CPU or not self._tensors.is_tensor_of_step(tensor):
             return None
         return CollectedCopy(appended, copy, tensor, joined, place.step)
 

@@ -20,8 +20,12 @@ _SIZED = frozenset(
     "topk kthvalue multinomial zeros ones empty arange linspace rand randn randint randperm eye new_zeros new_ones "
     "view reshape expand repeat tile split chunk narrow unfold pad interpolate".split()
 )
-#: What is between a number and the answer to a question about it.
-_COMPARED = (cst.Comparison, cst.UnaryOperation)
+#: What is between a number and the answer to a question about it, or a list of such numbers.
+_COMPARED = (cst.Comparison, cst.UnaryOperation, cst.Arg, cst.ListComp)
+#: Functions that give one of the numbers that they are given.
+_CHOSEN = tuple(f"builtins.{name}" for name in ("int", "max", "min", "list", "sorted", "tuple"))
+#: How many names lie between a number and what it controls.
+_DEPTH = 2
 #: The action of an agent, which the environment takes on the CPU.
 _CHOICES = re.compile(r"action|^act$|^a$")
 _CHOOSING = frozenset({"sample", "argmax", "multinomial", "max", "topk"})
@@ -39,10 +43,7 @@ class Decisions:
         if self._is_asked(call) or (self._module.fact(Precision).plays_games and _is_choice(tensor)):
             return True
         statement = self._tree.statement_of(call)
-        whole = self._tree.parent(call)
-        while isinstance(whole, _COMPARED):  # `finished = flag.item() == 1`
-            whole = self._tree.parent(whole)
-        if whole is not statement:
+        if self._carrier(call) is not statement:
             return False
         if isinstance(statement, cst.AugAssign):  # a sum that is checked now and then can be read there
             asked = self._asked(statement.target, statement, step)
@@ -50,13 +51,39 @@ class Decisions:
         targets = [item.target for item in statement.targets] if isinstance(statement, cst.Assign) else []
         return any(self._asked(target, statement, step) for target in targets)
 
-    def _asked(self, target: cst.BaseExpression, statement: cst.CSTNode, step: cst.CSTNode) -> list[cst.Name]:
+    def _carrier(self, number: cst.CSTNode) -> cst.CSTNode | None:
+        """What contains a number as it is, or the answer to a question about it: ``finished = flag.item() == 1``."""
+        whole = self._tree.parent(number)
+        while isinstance(whole, _COMPARED) or (isinstance(whole, cst.Call) and self._is_chosen(whole)):
+            whole = self._tree.parent(whole)
+        return whole
+
+    def _is_chosen(self, call: cst.Call) -> bool:
+        return self._module.name_of(call.func) in _CHOSEN
+
+    def _asked(
+        self, target: cst.BaseExpression, statement: cst.CSTNode, step: cst.CSTNode, depth: int = _DEPTH
+    ) -> list[cst.Name]:
         """The uses in ``step`` of the name that ``statement`` binds, if they control the program."""
         return [
             use
             for use in (self._tree.names.get(target.value, ()) if isinstance(target, cst.Name) else ())
-            if self._tree.within(use, step) and self._sees(use, statement) and self._is_asked(use)
+            if self._is_in(use, step, statement)
+            and self._sees(use, statement)
+            and (self._is_asked(use) or (depth > 0 and self._is_passed_on(use, step, depth)))
         ]
+
+    def _is_passed_on(self, use: cst.Name, step: cst.CSTNode, depth: int) -> bool:
+        """Whether another name gets the number, and controls the program: ``longest = max(lengths)``."""
+        statement = self._tree.statement_of(use)
+        if not isinstance(statement, cst.Assign) or self._carrier(use) is not statement:
+            return False
+        return any(self._asked(item.target, statement, step, depth - 1) for item in statement.targets)
+
+    def _is_in(self, use: cst.Name, step: cst.CSTNode, statement: cst.CSTNode) -> bool:
+        """Whether a use is in ``step``, or in the function of ``statement``, which the step may call."""
+        function = self._module.function_of(statement)
+        return self._tree.within(use, step if self._tree.within(statement, step) or function is None else function)
 
     def _sees(self, use: cst.Name, statement: cst.CSTNode) -> bool:
         return any(binding.node is statement for binding in self._module.values.reaching.of(use))

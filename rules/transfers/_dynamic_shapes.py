@@ -14,6 +14,7 @@ from torchlint.model.syntax.dotted import called_name, last_part
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
 from ._host_reads import HostReads
+from ._step_tensors import StepTensors
 
 #: Functions and methods, with what avoids the wait, if it is known.
 _OPERATIONS = {
@@ -51,6 +52,7 @@ class DynamicShapes:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._reads = module.fact(HostReads)
+        self._tensors = module.fact(StepTensors)
 
     def all(self) -> Iterator[DynamicShape]:
         """The operations of the file that run once per batch on the GPU, in order."""
@@ -91,4 +93,4 @@ class DynamicShapes:
         value = self._module.value(operand)
         if value.device is Device.CPU or (value.sure and value.kind in (Kind.NUMBER, Kind.ARRAY)):
             return False
-        return value.device is Device.CUDA or self._reads.is_tensor_of_step(operand)
+        return value.device is Device.CUDA or self._tensors.is_tensor_of_step(operand)

@@ -14,32 +14,23 @@ from torchlint.model.data.placement import Placement
 from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.moves import device_of, keyword
-from torchlint.model.semantics.value import Device, Role, Value
-from torchlint.model.syntax.dotted import dotted_name
-from torchlint.model.training.data_flow import DataFlow
+from torchlint.model.semantics.moves import device_of
+from torchlint.model.semantics.value import Device, Role
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.iterations import Iterations
-from torchlint.model.training.loops import BACKWARD, is_backward
-from torchlint.model.training.outputs import Outputs
+from torchlint.model.training.loops import is_backward
+from torchlint.model.training.step_places import StepPlaces
 from torchlint.model.training.steps import Steps
 
 from ._decisions import Decisions
+from ._step_tensors import StepTensors
 
 #: The maximum number of calls that a step is followed into, and of callers that a value is followed through.
 _DEPTH = 2
-#: The maximum number of expressions that a value is followed through.
-_VALUE_DEPTH = 12
-#: Calls and attributes that take a value off the device: the result is a number, an array, or a CPU tensor.
-_EXITS = frozenset({"item", "tolist", "numpy", "cpu", "size", "dim", "numel", "nelement"})
-_SHAPES = frozenset({"shape", "dtype", "device", "ndim", "is_cuda"})
 #: Methods that copy a tensor to the CPU.
 _COPYING = frozenset({"cpu", "numpy", "tolist"})
 #: Methods and attributes between a tensor and its ``item()`` that are part of the read.
 _OF_THE_READ = frozenset({"detach", "cpu", "data", "clone"})
-_NUMBERS = frozenset(
-    f"builtins.{name}" for name in "float int len str bool round isinstance range type id getattr hasattr".split()
-)
 _MEASURING = re.compile(r"^(bench|profil)|_(bench|benchmark|profile|profiler)\.py$")
 #: Calls in scripts that also run on a CPU.
 _NO_EVIDENCE = frozenset(
@@ -76,8 +67,7 @@ class HostReads:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._tree = module.tree
-        #: by expression, the depth up to which it was followed without finding an output or a loss
-        self._no_tensors: dict[cst.CSTNode, int] = {}
+        self._tensors = module.fact(StepTensors)
         self._passes: dict[cst.FunctionDef, bool] = {}
 
     @cached_property
@@ -107,6 +97,14 @@ class HostReads:
                     continue
                 if self._is_of_step(call, tensor):
                     found[call] = HostRead(call, tensor, step, self._module.fact(Decisions).at(call, tensor, step))
+        for call in self._tree.calls_in(self._module.root):
+            tensor = self.read_by(call) if call not in found else None
+            if tensor is None or isinstance(tensor, cst.Subscript) or not self._is_of_step(call, tensor):
+                continue  # `x[i].item()` is often of TL209
+            place = self._module.fact(StepPlaces).in_training(call)
+            if place is not None:
+                decides = self._module.fact(Decisions).at(call, tensor, place.step)
+                found[call] = HostRead(call, tensor, place.step, decides)
         return sorted(found.values(), key=lambda read: self._tree.index(read.call))
 
     def waits_otherwise(self, step: WaitingStep) -> bool:
@@ -123,10 +121,10 @@ class HostReads:
         """Whether ``call`` copies a tensor of the step to the CPU, or reads a number that may be on the GPU."""
         method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
         if isinstance(call.func, cst.Attribute) and method in _COPYING:
-            return self.is_tensor_of_step(call.func.value)
+            return self._tensors.is_tensor_of_step(call.func.value)
         tensor = self.read_by(call)
         if tensor is None or method != "item":
-            return tensor is not None and self.is_tensor_of_step(tensor)
+            return tensor is not None and self._tensors.is_tensor_of_step(tensor)
         value = self._module.value(tensor)
         if value.role is Role.BATCH and value.device is None:
             return False  # it came from the CPU
@@ -173,7 +171,7 @@ class HostReads:
 
     def _feeds(self, call: cst.Call) -> bool:
         """Whether ``call`` passes on something of the step: a metric of outputs, not a pass over other data."""
-        return any(self.is_tensor_of_step(argument.value) for argument in call.args)
+        return any(self._tensors.is_tensor_of_step(argument.value) for argument in call.args)
 
     def _computes_loss(self, function: cst.FunctionDef, call: cst.Call) -> bool:
         """Whether ``function`` reads a number, and its result for ``call`` reaches a backward pass."""
@@ -200,7 +198,7 @@ class HostReads:
             return self._bare(func.value)
         if type(func) is cst.Attribute and func.attr.value in ("numpy", "tolist") and not call.args:
             bare = self._bare(func.value)
-            return bare if bare is not func.value and self._is_scalar(bare) else None
+            return bare if bare is not func.value and self._tensors.is_scalar(bare) else None
         if self._module.name_of(func) in ("builtins.float", "builtins.int") and len(call.args) == 1:
             given = call.args[0]
             if given.keyword is None and not given.star:
@@ -225,124 +223,11 @@ class HostReads:
     def _is_of_step(self, call: cst.Call, tensor: cst.BaseExpression) -> bool:
         value = self._module.value(tensor)
         if isinstance(call.func, cst.Attribute):  # a number has no `item()`, an array has
-            return self._is_term(tensor) or (value.kind is not Kind.ARRAY and self.is_tensor_of_step(tensor))
+            return self._tensors.is_term(tensor) or (
+                value.kind is not Kind.ARRAY and self._tensors.is_tensor_of_step(tensor)
+            )
         # `float(x)` may also read a text or a number: `x` must certainly be a tensor
-        is_part = self._is_term(tensor) and value.role in (Role.OUTPUT, Role.LOSS)
-        if not self.is_loss(tensor) and not (value.kind is Kind.TENSOR and (value.sure or is_part)):
+        is_part = self._tensors.is_term(tensor) and value.role in (Role.OUTPUT, Role.LOSS)
+        if not self._tensors.is_loss(tensor) and not (value.kind is Kind.TENSOR and (value.sure or is_part)):
             return False
-        return self.is_tensor_of_step(tensor)
-
-    def is_tensor_of_step(self, node: cst.CSTNode) -> bool:
-        """Whether ``node`` is computed on the device from an output of a network, a loss or a moved batch."""
-        return self._module.fact(DataFlow).comes_from(
-            node,
-            self._is_source,
-            self._leaves_device,
-            outward=True,
-            depth=_VALUE_DEPTH,
-            without=self._no_tensors,
-        )
-
-    def _leaves_device(self, part: cst.CSTNode) -> bool:
-        """Whether the value of ``part`` is on the CPU, or is part of a batch that no network has processed."""
-        if type(part) is cst.Call:
-            if isinstance(part.func, cst.Attribute) and part.func.attr.value in _EXITS:
-                return True
-            name = self._module.name_of(part.func) or ""
-            return (
-                name in _NUMBERS
-                or name.startswith(("numpy.", "math.", "sklearn."))
-                or self._is_on_host(self._module.value(part))
-            )
-        if type(part) is cst.Attribute:
-            return part.attr.value in _SHAPES
-        if type(part) is cst.Name:
-            value = self._module.value(part)
-            if value.kind is Kind.BATCH:
-                return True  # it came from the CPU
-            return self._is_on_host(value) or (value.sure and value.kind in (Kind.NUMBER, Kind.STRING, Kind.ARRAY))
-        return type(part) is cst.Lambda
-
-    def _is_on_host(self, value: Value) -> bool:
-        """Whether a value is a tensor on the CPU for certain: ``torch.zeros(10)`` that is filled there."""
-        if not value.sure or value.kind is not Kind.TENSOR or value.device is not Device.CPU:
-            return False
-        return bool(value.origins) and all(
-            isinstance(made, cst.Call) and keyword(made, "device") is None for made in value.origins
-        )
-
-    def _is_source(self, part: cst.CSTNode) -> bool:
-        if type(part) is cst.Call:
-            if self._module.fact(Outputs).runs(part):
-                return True
-            value = self._module.value(part)
-            if value.role is Role.BATCH:
-                return value.kind is Kind.TENSOR and value.device is Device.CUDA  # a part that was moved
-            return (
-                value.kind is Kind.TENSOR and value.role in (Role.OUTPUT, Role.LOSS) and value.device is not Device.CPU
-            )
-        return (type(part) is cst.Name or type(part) is cst.Attribute) and self._is_term(part)
-
-    def is_loss(self, node: cst.CSTNode) -> bool:
-        """Whether a backward pass of the function around ``node`` starts from the name ``node``."""
-        return (dotted_name(node), self._module.function_of(node)) in self._losses
-
-    def _is_scalar(self, node: cst.CSTNode) -> bool:
-        """Whether a backward pass starts from the name ``node`` itself, which is a single number then."""
-        return (dotted_name(node), self._module.function_of(node)) in self._scalars
-
-    @cached_property
-    def _scalars(self) -> set[tuple[str | None, cst.FunctionDef | None]]:
-        roots = [
-            call.func.value
-            for call in self._tree.calls_named(*BACKWARD)
-            if is_backward(call) and not call.args and isinstance(call.func, cst.Attribute)
-        ]
-        return {(dotted_name(root), self._module.function_of(root)) for root in roots if dotted_name(root)}
-
-    def _is_term(self, node: cst.CSTNode) -> bool:
-        """Whether ``node`` is a name that is added to such a loss."""
-        return (dotted_name(node), self._module.function_of(node)) in self._terms
-
-    @cached_property
-    def _backward_roots(self) -> list[cst.CSTNode]:
-        """The names that the backward passes of the file start from."""
-        return [
-            part
-            for call in self._tree.calls_named(*BACKWARD)
-            if is_backward(call) and isinstance(call.func, cst.Attribute)
-            for root in (call.func.value, *(item.value for item in call.args[:1] if item.keyword is None))
-            for part in self._added(root)
-        ]
-
-    @cached_property
-    def _losses(self) -> set[tuple[str | None, cst.FunctionDef | None]]:
-        return {(dotted_name(part), self._module.function_of(part)) for part in self._backward_roots}
-
-    @cached_property
-    def _terms(self) -> set[tuple[str | None, cst.FunctionDef | None]]:
-        waiting = list(self._backward_roots)
-        found: dict[cst.CSTNode, None] = {}
-        while waiting:
-            part = waiting.pop()
-            if part not in found:
-                found[part] = None
-                for source, _ in self._module.fact(DataFlow).sources(part):
-                    waiting.extend(self._added(source))
-        return {(dotted_name(part), self._module.function_of(part)) for part in found}
-
-    def _added(self, node: cst.CSTNode) -> list[cst.CSTNode]:
-        """The names that ``node`` adds up: ``a`` and ``b`` of ``(a + 2 * b) / n``, ``a`` of ``scaler.scale(a)``."""
-        if isinstance(node, (cst.Name, cst.Attribute)):
-            return [node] if dotted_name(node) is not None else []
-        if isinstance(node, cst.BinaryOperation):
-            left = self._added(node.left)
-            return left if isinstance(node.operator, cst.Divide) else left + self._added(node.right)
-        if isinstance(node, cst.UnaryOperation):
-            return self._added(node.expression)
-        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-            if node.func.attr.value in ("scale", "scale_loss") and node.args:
-                return self._added(node.args[0].value)
-            if node.func.attr.value in ("mean", "sum", "squeeze"):
-                return self._added(node.func.value)
-        return []
+        return self._tensors.is_tensor_of_step(tensor)

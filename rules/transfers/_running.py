@@ -15,7 +15,8 @@ from torchlint.model.syntax.scopes import Binding, Scope, unpacked
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import Loops
 
-from ._host_reads import HostRead, HostReads
+from ._host_reads import HostRead
+from ._step_tensors import StepTensors
 
 _COMPARING = frozenset({"eq", "ne", "lt", "gt", "le", "ge"})
 _RESHAPING = frozenset({"view_as", "view", "squeeze", "flatten", "reshape", "data", "detach", "cpu"})
@@ -168,7 +169,7 @@ def _number_kind(module: Module, read: HostRead) -> Literal["int", "float", ""]:
     if (
         name == "builtins.float"
         or module.value(read.tensor).role is Role.LOSS
-        or module.fact(HostReads).is_loss(read.tensor)
+        or module.fact(StepTensors).is_loss(read.tensor)
     ):
         return "float"
     node = read.tensor

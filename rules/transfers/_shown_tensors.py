@@ -17,6 +17,7 @@ from torchlint.model.training.step_places import StepPlace, StepPlaces
 
 from ._host_reads import HostReads
 from ._print_words import REDUCTIONS
+from ._step_tensors import StepTensors
 
 #: Methods of progress bars and writers of TensorBoard that read the tensors that they are given.
 _SHOWING = frozenset(
@@ -48,6 +49,7 @@ class ShownTensors:
         self._module = module
         self._tree = module.tree
         self._reads = module.fact(HostReads)
+        self._tensors = module.fact(StepTensors)
 
     def all(self) -> Iterator[ShownTensor]:
         """The tensors that the file shows at every training step, in order."""
@@ -137,8 +139,8 @@ class ShownTensors:
         if value.device is Device.CPU or (value.sure and value.kind in (Kind.NUMBER, Kind.ARRAY, Kind.STRING)):
             return False
         is_output = value.kind is Kind.TENSOR and value.sure and value.role in (Role.OUTPUT, Role.LOSS)
-        if self._reads.is_loss(bare) or is_output or is_reduced:
-            return self._reads.is_tensor_of_step(bare)
+        if self._tensors.is_loss(bare) or is_output or is_reduced:
+            return self._tensors.is_tensor_of_step(bare)
         return isinstance(bare, cst.Name) and self._is_reduced_before(bare, depth)
 
     def _is_reduced_before(self, name: cst.Name, depth: int) -> bool:

@@ -16,6 +16,7 @@ from torchlint.model.training.outputs import Outputs
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
 from ._host_reads import HostReads
+from ._step_tensors import StepTensors
 
 #: Functions that read tensors themselves to give a bool.
 _ASKING = frozenset({"torch.equal", "torch.allclose", "builtins.bool", "math.isnan", "math.isinf", "math.isfinite"})
@@ -37,6 +38,7 @@ class TruthTests:
         self._module = module
         self._tree = module.tree
         self._reads = module.fact(HostReads)
+        self._tensors = module.fact(StepTensors)
 
     def all(self) -> Iterator[TruthTest]:
         """The tests of the file that wait for the GPU at every training step, in order."""
@@ -47,7 +49,7 @@ class TruthTests:
             found = next((part for part in self._parts(statement.test) if self._asks_tensor(part)), None)
             if found is None or self._is_of_evaluation(statement):
                 continue
-            step = self._module.fact(StepPlaces).of(statement, trained=True)
+            step = self._module.fact(StepPlaces).in_training(statement)
             if step is not None and self._is_of_step(found):
                 yield TruthTest(found, statement, step)
 
@@ -96,7 +98,7 @@ class TruthTests:
     def _is_of_step(self, part: cst.BaseExpression) -> bool:
         """Whether a tensor that ``part`` asks for is computed on the GPU in the step."""
         return any(
-            self._is_tensor(side) and self._reads.is_tensor_of_step(side) and not self._is_on_host(side)
+            self._is_tensor(side) and self._tensors.is_tensor_of_step(side) and not self._is_on_host(side)
             for side in self._sides(part)
         )
 
@@ -129,14 +131,14 @@ class TruthTests:
 
     def _is_known(self, name: cst.Name) -> bool:
         """Whether ``name`` is a loss, an output of a network, or a parameter for which a step passes a tensor."""
-        if self._reads.is_loss(name):
+        if self._tensors.is_loss(name):
             return True
         reached = self._module.values.reaching.of(name)
         if not reached:
             return False
         if all(item.kind == "param" for item in reached):
             parent = self._tree.parent(name)
-            return isinstance(parent, cst.Attribute) and self._reads.is_tensor_of_step(name)
+            return isinstance(parent, cst.Attribute) and self._tensors.is_tensor_of_step(name)
         return all(item.kind == "assign" and not item.path and self._runs(item.value) for item in reached)
 
     def _runs(self, node: cst.CSTNode | None) -> bool:

@@ -22,7 +22,8 @@ class HostReadInLoop(Rule):
     Flags `x.item()`, `float(x)` and `int(x)` at every step of a training loop, where `x` is the loss or is computed
     from the output of the network, or from a part of the batch that was moved to the GPU. Also flags
     `loss.cpu().numpy()` of the loss itself. The read may be in the loop, or in a function or `forward` that the step
-    calls. It may also be in a function that is itself a training step, such as that of an ignite `Engine`.
+    calls. It may also be in a function that is itself a training step, such as that of an ignite `Engine`, or in a
+    `forward` that records gradients and whose callers are unknown.
 
     Not flagged are
 

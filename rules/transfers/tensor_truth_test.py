@@ -1,20 +1,16 @@
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint.rule import Cause, Diagnostic, Note, Rule
 
+from ._test_sketch import may_test_tensor
+from ._test_words import tests_tensor
+
 if TYPE_CHECKING:
     from torchlint.model.module import Module
-
-#: A test that may ask for the value of a tensor: it compares, or calls something.
-_TESTED = re.compile(
-    r"\.(?:any|all|sum|max|min|mean|norm|abs|item|nonzero|eq|ne|gt|lt|ge|le)\(|is(?:nan|inf|finite)|allclose|equal\(|loss"
-)
-_TEST = re.compile(r"\b(?:if|elif|while|assert|and|or|not)\b")
-_ROW = 200  #: characters between the word that begins a test and what it tests
+    from torchlint.rule.sketch import Sketch
 
 
 class TensorTruthTest(Rule):
@@ -23,7 +19,8 @@ class TensorTruthTest(Rule):
     ## What it does
     Flags `if`, `while`, `assert` and conditional expressions whose test is a tensor that the network or the loss of a
     training step gave: `if torch.isnan(loss):`, `if mask.sum() > 0:`, `assert (x >= 0).all()`. The test may be in the
-    training loop, or in a function or a `forward` that the step calls, also in another file.
+    training loop, or in a function or a `forward` that the step calls, also in another file. In a `forward` that
+    records gradients, its inputs count as well, and its callers may be unknown.
 
     Not reported: tests at some steps only, in evaluation mode, in validation loops and in exception handlers; tests of
     shapes, of `None` and of numbers that were already copied to the host (`loss.item() > limit`, see
@@ -74,7 +71,12 @@ class TensorTruthTest(Rule):
     @classmethod
     def may_concern(cls, code: str) -> bool:
         """Whether a row tests something that may be a tensor."""
-        return super().may_concern(code) and any(_is_tested(code, found.start()) for found in _TESTED.finditer(code))
+        return super().may_concern(code) and tests_tensor(code)
+
+    @classmethod
+    def may_find(cls, sketch: Sketch) -> bool:
+        """Whether a test may ask for the value of a tensor."""
+        return may_test_tensor(sketch)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._truth_tests import TruthTests
@@ -91,8 +93,3 @@ class TensorTruthTest(Rule):
                 notes=tuple(notes),
                 cause=Cause((module.tree.index(test.step.step), module.function_of(test.node)), "also tested"),
             )
-
-
-def _is_tested(code: str, at: int) -> bool:
-    row = code.rfind("\n", max(0, at - _ROW), at) + 1
-    return _TEST.search(code, row or max(0, at - _ROW), at) is not None

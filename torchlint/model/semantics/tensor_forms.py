@@ -24,8 +24,8 @@ _SEVERAL = frozenset({"topk", "max", "min", "sort", "kthvalue", "mode", "median"
 #: Functions of torch that give no tensor.
 _PLAIN = frozenset(
     "torch." + name
-    for name in "is_tensor numel typename is_floating_point is_grad_enabled load device equal allclose where nonzero "
-    "Size dtype Generator get_default_dtype initial_seed split chunk unbind meshgrid manual_seed".split()
+    for name in "numel typename load device equal allclose where nonzero finfo iinfo result_type can_cast Size dtype "
+    "promote_types Generator get_default_dtype initial_seed split chunk unbind meshgrid manual_seed".split()
 )
 #: Functions that make a tensor of one dimension.
 _LINES = frozenset({"torch.linspace", "torch.logspace", "torch.randperm", "torch.arange", "torch.bincount"})
@@ -67,7 +67,7 @@ class TensorForms(ForestFact):
         name = self._module.name_of(call.func)
         if name is not None:
             parts = name.split(".")
-            if parts[0] != "torch" or name in _PLAIN or not parts[-1].islower():
+            if parts[0] != "torch" or name in _PLAIN or not parts[-1].islower() or parts[-1].startswith("is_"):
                 return False
             several = (
                 len(parts) == 2 and parts[-1] in _SEVERAL and (len(call.args) > 1 or parts[-1] not in ("max", "min"))

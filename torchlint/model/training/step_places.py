@@ -15,6 +15,8 @@ from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.parameters import is_static
+from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.library_steps import LibrarySteps
 from torchlint.model.training.loops import Loop, LoopKind, Loops, is_batch
@@ -37,6 +39,8 @@ _COUNTERS = re.compile(
     r"counter|i|it|j|k|rank|local_rank)",
     re.IGNORECASE,
 )
+#: Names of functions and classes that run after the training.
+_INFERRING = re.compile(r"infer|(^|_)test(_|$)|(^|_)generat(e|ion)$|beam|greedy|decoding|post_?proc", re.IGNORECASE)
 
 #: Whether a node, given first, runs whenever the loop or function given second does.
 Passes = Callable[[cst.CSTNode, cst.CSTNode], bool]
@@ -72,6 +76,40 @@ class StepPlaces(ForestFact):
         """
         passes = passes or self._module.fact(Iterations).at_every_iteration
         return self._of(node, passes, trained, _CALL_DEPTH, set(), ())
+
+    def in_training(self, node: cst.CSTNode) -> StepPlace | None:
+        """The training step that runs ``node`` every time, or else the `forward` of a network that records gradients.
+
+        Who calls that `forward` need not be seen. Functions and classes whose names say that they infer do not count.
+        """
+        found = self.of(node, trained=True) or self._in_forward(node, _FORWARD_DEPTH)
+        if found is None or any(map(self._infers, (node, *found.calls))):
+            return None
+        return found
+
+    def _in_forward(self, node: cst.CSTNode, depth: int) -> StepPlace | None:
+        function = self._module.function_of(node)
+        if function is None or not self._module.fact(Iterations).at_every_iteration(node, function):
+            return None
+        if any(self._none_at(node, function)):
+            return None  # without targets, it runs for inference
+        if function.name.value == "forward" and self.is_forward(function):
+            is_off = is_static(function) or self._module.fact(GradModes).of(function.body).is_off
+            return None if is_off else StepPlace(function, (), trains=True)
+        calls = self._module.fact(Dispatch).callers(function)
+        if depth <= 0 or len(calls) > _MAX_CALLERS:
+            return None
+        for call in calls:
+            found = self._in_forward(call, depth - 1)
+            if found is not None:
+                return StepPlace(found.step, (*found.calls, call), found.trains)
+        return None
+
+    def _infers(self, node: cst.CSTNode) -> bool:
+        """Whether the name of the function around ``node``, or of its class, says that it does not train."""
+        function = self._module.function_of(node)
+        owner = self._module.tree.class_of(function) if function is not None else None
+        return any(item is not None and _INFERRING.search(item.name.value) for item in (function, owner))
 
     def usually(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
         """Whether ``node`` runs whenever ``outer`` does, or whenever that trains, if it is wanted at all.

@@ -1,0 +1,176 @@
+"""Tensors that a training step computes on the GPU: outputs, losses, moved data, and what is computed from them."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.moves import keyword
+from torchlint.model.semantics.value import Device, Role, Value
+from torchlint.model.syntax.dotted import called_name, dotted_name
+from torchlint.model.syntax.parameters import first_parameter, owner_of
+from torchlint.model.training.data_flow import DataFlow
+from torchlint.model.training.loops import BACKWARD, is_backward
+from torchlint.model.training.outputs import Outputs
+from torchlint.model.training.step_places import StepPlaces
+
+#: The maximum number of expressions that a value is followed through.
+_VALUE_DEPTH = 12
+#: Calls and attributes that take a value off the device: the result is a number, an array, or a CPU tensor.
+_EXITS = frozenset({"item", "tolist", "numpy", "cpu", "size", "dim", "numel", "nelement"})
+_SHAPES = frozenset({"shape", "dtype", "device", "ndim", "is_cuda"})
+_NUMBERS = frozenset(
+    f"builtins.{name}" for name in "float int len str bool round isinstance range type id getattr hasattr".split()
+)
+#: Parameters of a `forward` that are often on the host, such as those that `pack_padded_sequence` needs there.
+_LENGTHS = re.compile(r"len|size|num|shape|step|epoch|idx|index", re.IGNORECASE)
+
+
+class StepTensors(ForestFact):
+    """Answers for one forest."""
+
+    def __init__(self, module: Forest) -> None:
+        self._module = module
+        self._tree = module.tree
+        #: by expression, the depth up to which it was followed without finding an output or a loss
+        self._no_tensors: dict[cst.CSTNode, int] = {}
+
+    def is_tensor_of_step(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` is computed on the device from an output of a network, a loss or a moved batch."""
+        return self._module.fact(DataFlow).comes_from(
+            node,
+            self._is_source,
+            self._leaves_device,
+            outward=True,
+            depth=_VALUE_DEPTH,
+            without=self._no_tensors,
+        )
+
+    def _leaves_device(self, part: cst.CSTNode) -> bool:
+        """Whether the value of ``part`` is on the CPU, or is part of a batch that no network has processed."""
+        if type(part) is cst.Call:
+            if isinstance(part.func, cst.Attribute) and part.func.attr.value in _EXITS:
+                return True
+            name = self._module.name_of(part.func) or ""
+            return (
+                name in _NUMBERS
+                or name.startswith(("numpy.", "math.", "sklearn."))
+                or self._is_on_host(self._module.value(part))
+            )
+        if type(part) is cst.Attribute:
+            return part.attr.value in _SHAPES
+        if type(part) is cst.Name:
+            value = self._module.value(part)
+            if value.kind is Kind.BATCH:
+                return True  # it came from the CPU
+            return self._is_on_host(value) or (value.sure and value.kind in (Kind.NUMBER, Kind.STRING, Kind.ARRAY))
+        return type(part) is cst.Lambda
+
+    def _is_on_host(self, value: Value) -> bool:
+        """Whether a value is a tensor on the CPU for certain: ``torch.zeros(10)`` that is filled there."""
+        if not value.sure or value.kind is not Kind.TENSOR or value.device is not Device.CPU:
+            return False
+        return bool(value.origins) and all(
+            isinstance(made, cst.Call) and keyword(made, "device") is None for made in value.origins
+        )
+
+    def _is_source(self, part: cst.CSTNode) -> bool:
+        if type(part) is cst.Call:
+            if self._module.fact(Outputs).runs(part):
+                return True
+            value = self._module.value(part)
+            if value.kind is not Kind.TENSOR:
+                return False
+            if value.role in (Role.OUTPUT, Role.LOSS):
+                return value.device is not Device.CPU
+            is_moved = value.role is Role.BATCH or called_name(part) in ("to", "cuda")
+            return is_moved and value.device is Device.CUDA
+        if type(part) is cst.Name and self._is_input(part):
+            return True
+        return (type(part) is cst.Name or type(part) is cst.Attribute) and self.is_term(part)
+
+    def _is_input(self, name: cst.Name) -> bool:
+        """Whether ``name`` is what a network is given to compute on; lengths may be on the host."""
+        if _LENGTHS.search(name.value):
+            return False
+        reached = self._module.values.reaching.of(name)
+        return bool(reached) and all(
+            isinstance(item.node, cst.Param) and self._is_of_forward(item.node) for item in reached
+        )
+
+    def _is_of_forward(self, param: cst.Param) -> bool:
+        function = owner_of(self._tree, param)
+        if function is None or function.name.value != "forward" or param is first_parameter(function):
+            return False
+        if param.star == "**" or (param.annotation is not None and "Tensor" not in self._module.code(param.annotation)):
+            return False
+        is_optional = param.default is None or self._module.code(param.default) == "None"
+        return is_optional and self._module.fact(StepPlaces).is_forward(function)
+
+    def is_loss(self, node: cst.CSTNode) -> bool:
+        """Whether a backward pass of the function around ``node`` starts from the name ``node``."""
+        return (dotted_name(node), self._module.function_of(node)) in self._losses
+
+    def is_scalar(self, node: cst.CSTNode) -> bool:
+        """Whether a backward pass starts from the name ``node`` itself, which is a single number then."""
+        return (dotted_name(node), self._module.function_of(node)) in self._scalars
+
+    @cached_property
+    def _scalars(self) -> set[tuple[str | None, cst.FunctionDef | None]]:
+        roots = [
+            call.func.value
+            for call in self._tree.calls_named(*BACKWARD)
+            if is_backward(call) and not call.args and isinstance(call.func, cst.Attribute)
+        ]
+        return {(dotted_name(root), self._module.function_of(root)) for root in roots if dotted_name(root)}
+
+    def is_term(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` is a name that is added to such a loss."""
+        return (dotted_name(node), self._module.function_of(node)) in self._terms
+
+    @cached_property
+    def _backward_roots(self) -> list[cst.CSTNode]:
+        """The names that the backward passes of the file start from."""
+        return [
+            part
+            for call in self._tree.calls_named(*BACKWARD)
+            if is_backward(call) and isinstance(call.func, cst.Attribute)
+            for root in (call.func.value, *(item.value for item in call.args[:1] if item.keyword is None))
+            for part in self._added(root)
+        ]
+
+    @cached_property
+    def _losses(self) -> set[tuple[str | None, cst.FunctionDef | None]]:
+        return {(dotted_name(part), self._module.function_of(part)) for part in self._backward_roots}
+
+    @cached_property
+    def _terms(self) -> set[tuple[str | None, cst.FunctionDef | None]]:
+        waiting = list(self._backward_roots)
+        found: dict[cst.CSTNode, None] = {}
+        while waiting:
+            part = waiting.pop()
+            if part not in found:
+                found[part] = None
+                for source, _ in self._module.fact(DataFlow).sources(part):
+                    waiting.extend(self._added(source))
+        return {(dotted_name(part), self._module.function_of(part)) for part in found}
+
+    def _added(self, node: cst.CSTNode) -> list[cst.CSTNode]:
+        """The names that ``node`` adds up: ``a`` and ``b`` of ``(a + 2 * b) / n``, ``a`` of ``scaler.scale(a)``."""
+        if isinstance(node, (cst.Name, cst.Attribute)):
+            return [node] if dotted_name(node) is not None else []
+        if isinstance(node, cst.BinaryOperation):
+            left = self._added(node.left)
+            return left if isinstance(node.operator, cst.Divide) else left + self._added(node.right)
+        if isinstance(node, cst.UnaryOperation):
+            return self._added(node.expression)
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            if node.func.attr.value in ("scale", "scale_loss") and node.args:
+                return self._added(node.args[0].value)
+            if node.func.attr.value in ("mean", "sum", "squeeze"):
+                return self._added(node.func.value)
+        return []

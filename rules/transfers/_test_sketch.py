@@ -1,0 +1,97 @@
+"""Whether the sketch of a file shows a test whose truth may be the value of a tensor; no heavy imports."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterator
+
+from torchlint.rule.bindings import BindingKind
+from torchlint.rule.sketch import Sketch, called_name, root_of
+
+_ORDER = (ast.Eq, ast.NotEq, ast.Gt, ast.GtE, ast.Lt, ast.LtE)
+#: Functions that read the tensors that they are given.
+_ASKING = frozenset({"equal", "allclose", "bool", "isnan", "isinf", "isfinite"})
+#: Methods of tensors that give a tensor or several, and functions of torch by their last part.
+_METHODS = frozenset(
+    "all any sum max min mean norm prod amax amin isnan isinf isfinite std var count_nonzero abs argmax "
+    "argmin argsort bool clamp clone contiguous cpu cuda cumsum detach double eq exp flatten float gather ge "
+    "gt half int le log long lt ne permute pow reshape round sigmoid softmax square sqrt squeeze t to "
+    "transpose unsqueeze view topk sort kthvalue mode median cummax cummin".split()
+)
+_BUILTINS = frozenset(dir(builtins))
+_PROPERTIES = frozenset({"data", "T", "mT"})
+_DEPTH = 8
+
+
+def may_test_tensor(sketch: Sketch) -> bool:
+    """Whether a test in a function compares, or asks for, what may be a tensor."""
+    shown = set(sketch.containing(" if "))
+    for statement in sketch.statements:
+        if isinstance(statement, (ast.If, ast.While, ast.Assert)):
+            tests = [statement.test]
+        elif statement in shown:
+            tests = []
+        else:
+            continue
+        if statement in shown:
+            tests += [node.test for node in sketch.nodes(statement) if isinstance(node, ast.IfExp)]
+        if any(_may_be(sketch, side, statement, _DEPTH) for test in tests for side in _sides(test)):
+            return True
+    return False
+
+
+def _sides(test: ast.expr) -> Iterator[ast.expr]:
+    """The expressions whose values decide a test."""
+    if isinstance(test, ast.BoolOp):
+        for part in test.values:
+            yield from _sides(part)
+    elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        yield from _sides(test.operand)
+    elif isinstance(test, ast.Compare):
+        both = (test.left, *test.comparators)
+        if isinstance(test.ops[0], _ORDER) and not any(map(_is_text, both)):
+            yield from both
+    elif isinstance(test, ast.Call):
+        if called_name(test) in _METHODS | _ASKING:
+            yield from (test, *(test.args if called_name(test) in _ASKING else ()))
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and not isinstance(node.value, (int, float))
+
+
+def _may_be(sketch: Sketch, node: ast.expr | None, at: ast.stmt, depth: int) -> bool:
+    """Whether an expression may have the form of a tensor: no constant, size, attribute or parameter."""
+    if depth <= 0:
+        return True
+    if isinstance(node, ast.Name):
+        return "loss" in node.id or any(
+            item.kind is BindingKind.VALUE and _may_be(sketch, item.value, item.statement, depth - 1)
+            for item in sketch.bindings(node.id, at)
+        )
+    if isinstance(node, ast.Subscript):
+        return _may_be(sketch, node.value, at, depth - 1)
+    if isinstance(node, ast.Attribute):
+        return node.attr in _PROPERTIES and _may_be(sketch, node.value, at, depth - 1)
+    if isinstance(node, ast.UnaryOp):
+        return _may_be(sketch, node.operand, at, depth - 1)
+    if isinstance(node, ast.BinOp):
+        return any(_may_be(sketch, side, at, depth - 1) for side in (node.left, node.right))
+    if isinstance(node, ast.Compare):
+        return any(_may_be(sketch, side, at, depth - 1) for side in _sides(node))
+    if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
+        return _may_be(sketch, node.elt, at, depth - 1)
+    if not isinstance(node, ast.Call):
+        return False
+    return _may_give_tensor(sketch, node)
+
+
+def _may_give_tensor(sketch: Sketch, call: ast.Call) -> bool:
+    """Whether a call is of torch, a method of a tensor, or a function of the project."""
+    packages = sketch.packages(root_of(call.func))
+    if packages and "" not in packages:
+        return "torch" in packages
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr in _METHODS or root_of(call.func) == "self"
+    return isinstance(call.func, ast.Name) and call.func.id not in _BUILTINS

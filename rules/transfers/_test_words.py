@@ -1,0 +1,45 @@
+"""Words without which a text tests no tensor; no heavy imports."""
+
+from __future__ import annotations
+
+import re
+
+from torchlint.source.lexemes import behind, is_in_name
+
+_REACH = 200  #: characters between the word that begins a test and what it tests
+_TEST = re.compile(r"\b(?:if|elif|while|assert|and|or|not)\b")
+#: What only tensors and arrays are asked, and the names of losses.
+_ASKED = re.compile(
+    r"\.(?:any|all|sum|max|min|mean|norm|abs|item|nonzero|eq|ne|gt|lt|ge|le)\(|is(?:nan|inf|finite)|allclose|equal\(|loss"
+)
+#: An order, what is behind it, and before it: a name, or an item of one.
+_ORDER = re.compile(r"(?<![<>=!-])(?:[<>]=?|[=!]=)(?![<>=])\s*(?:(?:\w+\.)*(\w+)(\[[^\]\n]{1,60}\])?)?")
+_BEFORE = re.compile(r"(\w+)(\[[^\]\n]{1,60}\])?\s*$")
+#: What is assigned to a name, if it may be a tensor by the functions and methods that give it.
+_VALUE = re.compile(
+    r"\s{0,3}=(?!=)[^\n]{0,200}?(?:\btorch\.|\bF\.|\bth\.|\.(?:all|any|sum|max|min|mean|norm|prod|abs|float|masked_fill|"
+    r"clamp|sqrt|topk|sort|softmax|sigmoid|squeeze|view|reshape|gather|detach)\()"
+)
+
+
+def tests_tensor(text: str) -> bool:
+    """Whether a row tests what may be a tensor: by what it asks, or because a name that it compares is given one."""
+    if any(_is_tested(text, found.start()) for found in _ASKED.finditer(text)):
+        return True
+    seen: set[str] = set()
+    for found in _ORDER.finditer(text):
+        before = _BEFORE.search(text, max(0, found.start() - _REACH), found.start())
+        for name, index in (found.groups(), before.groups() if before is not None else (None, None)):
+            if name is None or name.isdigit() or name in seen or not _is_tested(text, found.start()):
+                continue
+            if index is not None and "," in index:
+                return True
+            seen.add(name)
+            if any(not is_in_name(text, at) for at, _ in behind(text, name, _VALUE)):
+                return True
+    return False
+
+
+def _is_tested(text: str, at: int) -> bool:
+    row = text.rfind("\n", max(0, at - _REACH), at) + 1
+    return _TEST.search(text, row or max(0, at - _REACH), at) is not None
