@@ -271,7 +271,7 @@ class Samples(ForestFact):
         )
 
     def _is_bound_in(self, node: cst.BaseExpression, body: cst.CSTNode) -> bool:
-        """Whether only the statements of ``body`` bind a name: ``row = rows[i]``, so that each iteration is separate."""
+        """Whether only the statements of ``body`` bind a name: ``row = rows[i]``, so that it is new."""
         bindings = self._module.names.bindings(node) if isinstance(node, cst.Name) else []
         return bool(bindings) and all(self._tree.within(binding.node, body) for binding in bindings)
 
