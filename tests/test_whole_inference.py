@@ -90,3 +90,60 @@ def test_a_file_without_torch_evaluates_the_network_of_another_file(
 ) -> None:
     files = {"evaluation": EVALUATION.replace("{run}", run), "main": TRAINING.replace("{test}", test)}
     assert rows_of(tmp_path, files, "evaluation", "TL402") == expected
+
+
+NETWORK = """\
+from torch import nn
+
+
+def build():
+    return nn.Sequential(nn.Conv2d(3, 64, 3), nn.ReLU(), nn.Conv2d(64, 8, 3))
+"""
+MIXED = """\
+import torch
+from network import build
+
+
+def train_epoch(model, loader, optimizer):
+    for images, goals in loader:
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = (model(images.cuda()) - goals.cuda()).abs().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@torch.no_grad()
+def validate(model, loader):
+    for images, goals in loader:
+        print((model(images.cuda()) - goals.cuda()).abs().mean())
+
+
+def main(loader, held_out):
+    model = build().cuda()
+    {prepared}
+    train_epoch(model, loader, torch.optim.AdamW(model.parameters()))
+    validate(model, held_out)
+
+
+if __name__ == "__main__":
+    main(torch.load("photos.pt"), torch.load("others.pt"))
+"""
+LIVE = """\
+import torch
+from network import build
+
+if __name__ == "__main__":
+    model = build().cuda().half()
+    with torch.no_grad():
+        for image in torch.load("camera.pt"):
+            print(model(image.cuda().half()).mean())
+"""
+
+
+@pytest.mark.parametrize(("prepared", "expected"), [("model.train()", [17]), ("model.half()", [])])
+def test_only_the_programs_of_an_evaluation_choose_its_precision(
+    tmp_path: Path, prepared: str, expected: list[int]
+) -> None:
+    files = {"network": NETWORK, "mixed": MIXED.replace("{prepared}", prepared), "live": LIVE}
+    assert rows_of(tmp_path, files, "mixed", "TL312") == expected

@@ -10,7 +10,10 @@ _SIGNS = (
 )
 #: ... and names that mean it in a script, and possibly in a library.
 _NAMES = (
-    re.compile(r"def (?:sample|generate|translate|caption|extract|embed|reconstruct|detect|transcribe|synthesize)"),
+    re.compile(
+        r"def (?:sample|generate|translate|caption|extract|embed|reconstruct|detect|transcribe|synthesize|decode|encode"
+        r"|recognize|segment|classify|beam_search)"
+    ),
     *("test(", "evaluate(", "validate(", "predict(", "infer("),
 )
 _SCRIPTS = ("load_state_dict(", "torch.load(", "save_image", "__main__")
@@ -19,7 +22,7 @@ INFERENCE_WORDS = ("torch", (*_SIGNS, *_NAMES), (*_SIGNS, *_SCRIPTS))
 #: What gives networks in evaluation mode.
 _GIVEN = ".from_pretrained("
 #: Code that detaches outputs from the graph. A file may get its network from one that imports torch.
-_DETACHED = (".detach().cpu()", ".detach().numpy()")
+_DETACHED = (".detach().cpu()", ".detach().numpy()", re.compile(r"return [^\n]{1,80}\.detach\(\)"))
 RECORDING_WORDS = (
     ("torch", ".cuda()", ".to(device", ".to(self.device", ".eval()", *_DETACHED),
     (*_SIGNS, *_NAMES, ".data.", ".detach()", _GIVEN),

@@ -29,6 +29,7 @@ class MissingNoGrad(Rule):
     - the network is in evaluation mode there (networks of transformers and diffusers are after `from_pretrained`), or
     - a function or loop only evaluates, or
     - the output is only read after it is detached, or
+    - its input is made with `volatile=True`, which turned gradients off before torch 0.4, or
     - a script loads weights, trains nothing and detaches the output.
 
     There must be no `no_grad()` or `inference_mode()` around the call, on its function or in its callers, and no output

@@ -11,7 +11,13 @@ from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.syntax.parameters import parameters_of
 
 #: Functions and methods that give every sample the same size.
-_RESIZERS = frozenset({"resize", "Resize", "CenterCrop", "center_crop", "RandomCrop", "RandomResizedCrop"})
+_RESIZERS = frozenset(
+    "resize imresize Resize CenterCrop center_crop RandomCrop RandomResizedCrop warpAffine warpPerspective".split()
+)
+#: Functions that return a network of CLIP with the transform of its images.
+_WITH_TRANSFORM = frozenset(
+    {"clip.load", "open_clip.create_model_and_transforms", "open_clip.create_model_from_pretrained"}
+)
 #: Functions that create an image or array, and the position of the size among their arguments.
 _BLANK = {"PIL.Image.new": 1, "numpy.zeros": 0, "numpy.ones": 0, "numpy.full": 0}
 _COPYING = frozenset({"numpy.array", "numpy.asarray", "numpy.ascontiguousarray"})
@@ -41,6 +47,8 @@ class SampleSizes(ForestFact):
         if isinstance(call.func, cst.Name):
             values = [item.value for item in self._module.names.bindings(call.func) if item.kind == "assign"]
         if len(values) == 1 and values[0] is not None:
+            if isinstance(values[0], cst.Call) and self._module.name_of(values[0].func) in _WITH_TRANSFORM:
+                yield values[0]
             yield from (inner for inner in self._tree.calls_in(values[0]) if self._resizes(inner, body))
 
     def _resizes(self, call: cst.Call, body: cst.CSTNode) -> bool:
@@ -60,8 +68,10 @@ class SampleSizes(ForestFact):
         others = [call.func, *(item.value for item in call.args if item.value is not size)]
         if names.keys() & {text for other in others for text in self._names_in(other)}:
             return False
+        above = self._tree.parent(body)
+        changing = above if isinstance(above, cst.For) else body  # the loop binds its variables too
         return not any(
-            self._tree.within(binding.node, body)
+            self._tree.within(binding.node, changing)
             for name in names.values()
             for binding in self._module.names.bindings(name)
         )

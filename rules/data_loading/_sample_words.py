@@ -22,7 +22,18 @@ _INSERTED = (
 _SINGLE = re.compile(r"\[(?:None\b|(\w{1,40}) ?: ?\1 ?\+ ?1\b|(?:(?<=stack\(\[)|(?<=array\(\[))\w{1,40}\])")
 #: Inference, and functions that give samples the same size.
 _INFERENCE = ("no_grad", "inference_mode", ".eval(")
-_SIZES = ("esize(", "Crop(", "crop(", "etterbox(", "Image.new(", "DataLoader")
+_SIZES = (
+    "esize(",
+    "Crop(",
+    "crop(",
+    "etterbox(",
+    "Image.new(",
+    "DataLoader",
+    "warpAffine(",
+    "warpPerspective(",
+    "clip",
+    "torch.randn(",
+)
 #: The number of rows of a tensor or array, and a loop before it in the same line.
 _ROWS = (".size(0)", ".shape[0]")
 _FOR = re.compile(r"\bfor ")

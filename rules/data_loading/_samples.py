@@ -263,10 +263,17 @@ class Samples(ForestFact):
             if owner in kept and last_name(inner.func) in _KEEPING:
                 return False
         return not any(
-            isinstance(target, cst.Subscript) and dotted_name(target.value) in kept
+            isinstance(target, cst.Subscript)
+            and dotted_name(target.value) in kept
+            and not self._is_bound_in(target.value, loop.body)
             for target, _, statement in self._tree.stores
             if self._tree.within(statement, loop.body)
         )
+
+    def _is_bound_in(self, node: cst.BaseExpression, body: cst.CSTNode) -> bool:
+        """Whether only the statements of ``body`` bind a name: ``row = rows[i]``, so that it is new."""
+        bindings = self._module.names.bindings(node) if isinstance(node, cst.Name) else []
+        return bool(bindings) and all(self._tree.within(binding.node, body) for binding in bindings)
 
     def _is_handful(self, loop: cst.For) -> bool:
         """Whether the file itself lists the samples, or the names in the loop show that the items are batches."""

@@ -24,7 +24,8 @@ _CALLS = {
 #: Words of programs whose steps leave out parameters: chosen experts, layers or tasks, two networks in turn.
 _LEAVES_OUT = re.compile(
     r"\bMoE|mixture.of.experts|[Ll]ayer_?[Dd]rop|supernet|sample_active|multi_?task|[Dd]iscriminator|\bnetD\b|"
-    r"adversarial|arch_code|arch_param|architecture.search|unet_number|(?i:\b_?(?:un)?freez)"
+    r"adversarial[ _](?:loss|net|weight|learn)|arch_code|arch_param|architecture.search|unet_number|"
+    r"(?i:\b_?(?:un)?freez)"
 )
 
 

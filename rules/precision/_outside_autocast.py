@@ -12,8 +12,9 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.numerics.autocasts import Autocasts
 from torchlint.model.numerics.precision import Precision
+from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device
-from torchlint.model.syntax.climbing import climb, nearest
+from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
@@ -26,7 +27,9 @@ _HELD = re.compile(r"amp|cast|ctx|context|precision|nullcontext|suppress", re.IG
 #: Words of a function that chooses the number format of its forward passes itself.
 _CHOOSES = re.compile(r"\.half\(|float16|bfloat16|\.double\(|float64|autocast|fp32|full_precision")
 #: Names of networks whose outputs a student learns from.
-_TEACHERS = re.compile(r"teacher|momentum|(^|_)ema(_|$)|target_(net|model|encoder)|_target$|encoder_[qk]$")
+_TEACHERS = re.compile(
+    r"teacher|momentum|(^|_)ema(_|$)|target_(net|model|encoder)|_target$|encoder_[qk]$|(^|_)ref(erence)?(_model|_policy|_net|$)"
+)
 #: Parts of names that the two sides of a program add to the name of one network.
 _SIDES = re.compile(r"_?(train|eval|val|test|ema|without_ddp|ddp|module|parallel)(_|$)")
 
@@ -57,14 +60,14 @@ class OutsideAutocast:
             if not self._module.is_own(call) or not self._is_candidate(call):
                 continue
             found = self._evaluation(call) or self._teacher(call)
-            place = self._module.fact(Loops).around(call)[0].node
+            place = self._module.function_of(call) if not self._module.fact(Loops).around(call) else self._loop(call)
             if found is not None and place not in seen:
                 seen.add(place)
                 yield found
 
     def _is_candidate(self, call: cst.Call) -> bool:
         """Whether a call runs a network without gradients and without autocast, repeatedly."""
-        if not self._networks.runs_network(call) or not self._module.fact(Loops).around(call):
+        if not self._networks.runs_network(call) or self._loop(call) is None:
             return False
         if not self._module.fact(GradModes).of(call).is_off:
             return False
@@ -76,10 +79,23 @@ class OutsideAutocast:
         function = self._module.function_of(call)
         return function is None or not _CHOOSES.search(self._own_code(call, function))
 
+    def _loop(self, call: cst.Call) -> cst.For | cst.While | None:
+        """The loop that repeats a call, in its function or in one that calls it."""
+        around, function = self._module.fact(Loops).around(call), self._module.function_of(call)
+        if around or function is None:
+            return around[0].node if around else None
+        owner = self._tree.class_of(function)
+        if owner is not None and self._module.values.instance(owner).kind is Kind.MODULE:
+            return None  # a part of a network
+        place = self._module.fact(StepPlaces).of(call)
+        if place is None or any(map(self._is_held, self._module.callers(function).calls)):
+            return None
+        return place.step if isinstance(place.step, (cst.For, cst.While)) else None
+
     def _own_code(self, call: cst.Call, function: cst.FunctionDef) -> str:
         """The statements around a call: its function, or the loop or statement of one that trains."""
-        loop = self._module.fact(Loops).around(call)[0].node
-        if not self._module.fact(Gradients).trains(function):
+        loop = self._loop(call)
+        if loop is None or not self._module.fact(Gradients).trains(function):
             return self._module.code(function)
         trains = self._module.fact(Gradients).trains(loop)
         return self._module.code(self._tree.statement_of(call) if trains else loop)
@@ -103,35 +119,41 @@ class OutsideAutocast:
     @cached_property
     def _trained(self) -> list[cst.Call]:
         """The forward passes under autocast whose outputs reach a backward pass."""
-        found = []
-        for autocast in self._autocasts.all:
-            if autocast.enabled is False or autocast.device not in (Device.CUDA, None):
-                continue
-            block = nearest(self._tree, autocast.call.node, cst.With)
-            if block is None or autocast.dtype == "torch.float32" or self._tree.within(autocast.call.node, block.body):
-                continue
-            for call in self._tree.calls_in(block.body):
-                if self._networks.runs_network(call) and self._module.fact(Gradients).reaches_backward(call):
-                    if not self._module.fact(GradModes).of(call).is_off:
-                        found.append(call)
-        return found
+        return [call for call in self._tree.calls if self._autocasts.all and self._is_trained(call)]
+
+    def _is_trained(self, call: cst.Call) -> bool:
+        if not self._module.fact(Gradients).reaches_backward(call):
+            return False
+        autocast = self._autocasts.around(call)
+        if autocast is None or autocast.enabled is False or autocast.device not in (Device.CUDA, None):
+            return False
+        if autocast.dtype == "torch.float32" or not self._networks.runs_network(call):
+            return False
+        return not self._module.fact(GradModes).of(call).is_off
 
     def _evaluation(self, call: cst.Call) -> OutsideForward | None:
         """A forward pass over the batches of an evaluation, of a network that training runs under autocast."""
-        network = self._networks.network_of(call)
-        loops = self._module.fact(Loops).around(call)
-        if not self._module.fact(StepPlaces).is_inference(loops[0]) or self._counts(loops[0].node):
+        network, loop = self._networks.network_of(call), self._loop(call)
+        if loop is None or not self._module.fact(StepPlaces).is_inference(self._module.fact(Loops).of(loop)):
             return None
-        if self._module.fact(Gradients).trains(loops[0].node):
+        if self._counts(loop) or self._module.fact(Gradients).trains(loop):
             return None
         training = next((item for item in self._trained if self._is_same(network, item, call)), None)
         return None if training is None else OutsideForward(call, network, training, is_teacher=False)
 
     def _counts(self, loop: cst.For | cst.While) -> bool:
-        """Whether a loop is over numbers, not data: a benchmark."""
-        return isinstance(loop, cst.While) or any(
-            self._module.name_of(call.func) == "builtins.range" for call in self._tree.calls_in(loop.iter)
-        )
+        """Whether a loop is over numbers, not data: a benchmark.
+
+        ``while batch is not None:`` is over data, and so is a loop over numbers that selects items by them.
+        """
+        if isinstance(loop, cst.While):
+            test = loop.test
+            return not isinstance(test, cst.Comparison) or last_name(test.comparisons[0].comparator) != "None"
+        if not any(self._module.name_of(call.func) == "builtins.range" for call in self._tree.calls_in(loop.iter)):
+            return False
+        counter = last_name(loop.target)
+        items = [part for node in self._tree.inside(loop.body, cst.Subscript) for part in node.slice]
+        return not any(node.value == counter for part in items for node in self._tree.inside(part, cst.Name))
 
     def _is_same(self, network: cst.BaseExpression, training: cst.Call, call: cst.Call) -> bool:
         trained = self._networks.network_of(training)
@@ -148,8 +170,9 @@ class OutsideAutocast:
         network = self._networks.network_of(call)
         if not _TEACHERS.search(last_name(network)) or not self._module.fact(Gradients).reaches_backward(call):
             return None
-        loop = self._module.fact(Loops).around(call)[0].node
-        training = next((item for item in self._trained if self._tree.within(item, loop)), None)
+        loop, function = self._loop(call), self._module.function_of(call)
+        step = function if function is not None and not self._module.fact(Loops).around(call) else loop
+        training = next((item for item in self._trained if step is not None and self._tree.within(item, step)), None)
         return None if training is None else OutsideForward(call, network, training, is_teacher=True)
 
 

@@ -13,9 +13,9 @@ class EvaluationOutsideAutocast(Rule):
     """A program trains a network under autocast, and evaluates it in float32.
 
     ## What it does
-    Flags a forward pass in an evaluation loop, under `no_grad` or `inference_mode`, that is outside of the autocast
-    under which the training loop runs the same network. Flags the forward pass of a teacher or momentum network of
-    such a training step as well, if it is outside of the autocast.
+    Flags a forward pass in an evaluation loop or in a function that it calls, under `no_grad` or `inference_mode`,
+    that is outside of the autocast under which the training loop runs the same network. Flags the forward pass of a
+    teacher, reference or momentum network of such a training step as well, if it is outside of the autocast.
 
     Not reported are networks that enter autocast in their own `forward`, networks and functions that choose a 16-bit
     or 64-bit format, and code in a `with` statement that may be an autocast.

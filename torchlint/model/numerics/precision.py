@@ -156,23 +156,29 @@ class Precision:
         return None
 
     def is_halved(self, network: cst.BaseExpression) -> bool:
-        """Whether the file puts ``network`` into 16 bits."""
-        names, origins = self._halved
-        return dotted_name(network) in names or not origins.isdisjoint(self._module.value(network).origins)
+        """Whether the file around ``network`` puts it into 16 bits, or a file that calls the function around it."""
+        module = self._module
+        root, function = module.tree.root_of(network), module.function_of(network)
+        calls = module.callers(function).calls if function is not None else ()
+        files = {root, *map(module.tree.root_of, calls)}
+        named, origins = dotted_name(network), module.value(network).origins
+        return any(
+            (module.tree.root_of(halved) is root and dotted_name(halved) == named)
+            or not origins.isdisjoint(module.value(halved).origins)
+            for halved in self._halved
+            if module.tree.root_of(halved) in files
+        )
 
     @cached_property
-    def _halved(self) -> tuple[set[str | None], set[cst.CSTNode]]:
-        """What the file puts into 16 bits: its dotted names (None for anything else), and the calls that made it."""
+    def _halved(self) -> list[cst.BaseExpression]:
+        """What is put into 16 bits."""
         module = self._module
-        names: set[str | None] = set()
-        origins: set[cst.CSTNode] = set()
+        found: list[cst.BaseExpression] = []
         for call in module.methods("half", "bfloat16", "to"):
             assert isinstance(call.func, cst.Attribute)
-            if call.func.attr.value == "to" and not any(module.name_of(item.value) in _HALVES for item in call.args):
-                continue
-            names.add(dotted_name(call.func.value))
-            origins |= module.value(call.func.value).origins
-        return names, origins
+            if call.func.attr.value != "to" or any(module.name_of(item.value) in _HALVES for item in call.args):
+                found.append(call.func.value)
+        return found
 
     @cached_property
     def is_double(self) -> bool:

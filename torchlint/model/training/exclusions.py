@@ -16,6 +16,7 @@ from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.mode_switches import ModeSwitches
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.output_uses import OutputUses
+from torchlint.model.training.volatile_inputs import VolatileInputs
 
 #: Words of code that wants gradients although it trains nothing.
 _GRADIENT_SEEKING = re.compile(
@@ -90,11 +91,7 @@ class Exclusions:
         callers = module.callers(method)
         if callers.complete and callers.calls and all(map(self._is_in_function, callers.calls)):
             return True
-        return any(
-            item.keyword is not None and item.keyword.value == "volatile" and dotted_name(item.value) == "True"
-            for call in module.tree.calls_in(method.body)
-            for item in call.args
-        )
+        return any(module.tree.within(call, method.body) for call in module.fact(VolatileInputs).all)
 
     def _only_detaches(self, method: cst.FunctionDef) -> bool:
         """Whether a method detaches all outputs of the networks that it runs, so that nobody needs their graph."""

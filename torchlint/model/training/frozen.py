@@ -69,6 +69,8 @@ class Frozen:
                 is_off = bool(call.args) and dotted_name(call.args[0].value) == "False"
                 (off if is_off else on).append(call.func.value)
         for target, value, statement in module.tree.stores:
+            if isinstance(target, cst.Attribute) and self._freezes_table(target, value):
+                off.append(target.value)
             if not (isinstance(target, cst.Attribute) and target.attr.value == "requires_grad") or value is None:
                 continue
             switched = off if dotted_name(value) == "False" else on
@@ -78,6 +80,16 @@ class Frozen:
                         if isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("parameters"):
                             switched.append(call.func.value)
         return off, on
+
+    def _freezes_table(self, target: cst.Attribute, value: cst.BaseExpression | None) -> bool:
+        """``embedding.weight = nn.Parameter(table, requires_grad=False)``: an embedding has no other parameters."""
+        if target.attr.value != "weight" or not isinstance(value, cst.Call):
+            return False
+        is_off = any(
+            item.keyword is not None and item.keyword.value == "requires_grad" and dotted_name(item.value) == "False"
+            for item in value.args
+        )
+        return is_off and self._module.value(target.value).name.endswith("Embedding")
 
     def _is_of_some(self, statement: cst.CSTNode, loop: cst.For) -> bool:
         """Whether a condition in a loop selects parameters: ``if "encoder" in name:``."""

@@ -23,7 +23,6 @@ from torchlint.model.training.frozen import Frozen, freezes
 from torchlint.model.training.function_words import (
     ACTING,
     CHECKING,
-    DESCRIBING,
     EVALUATING,
     TRAINING,
     USING,
@@ -40,10 +39,10 @@ from torchlint.model.training.phases import Member, Phase, Phases
 from torchlint.model.training.purpose import Purpose, Purposes
 from torchlint.model.training.sampling import Sampling
 from torchlint.model.training.shared_steps import SharedSteps
+from torchlint.model.training.trial_runs import TrialRuns
+from torchlint.model.training.volatile_inputs import VolatileInputs
 
 _GRADIENT_LIBRARIES = ("captum", "torchattacks", "foolbox", "pytorch_grad_cam", "functorch", "higher", "learn2learn")
-_BLANK = frozenset({"zeros", "ones", "empty", "zeros_like", "ones_like", "full"})
-_RANDOM = _BLANK | {"rand", "randn", "randint", "rand_like", "randn_like", "arange"}
 _HELD_OUT = re.compile(r"val|test|eval|dev|infer|predict", re.IGNORECASE)
 _BATCHES = re.compile(r"batch|data|set\b|iter", re.IGNORECASE)
 #: Words of a script that wants a gradient.
@@ -71,6 +70,7 @@ class Inference:
         self._module = module
         self._exclusions = module.fact(Exclusions)
         self._uses = module.fact(OutputUses)
+        self._trials = module.fact(TrialRuns)
 
     @cached_property
     def recording(self) -> list[InferenceSite]:
@@ -159,6 +159,7 @@ class Inference:
         if is_off or any(map(module.fact(Gradients).trains, run)):
             return None  # it switches gradients off itself, as a filter may do, or needs them, as MAML does
         model = self._indirect.get(call) or module.fact(Networks).network_of(call)
+        volatile = module.fact(VolatileInputs).of(call)
         phases = self._evaluating_phases(call, function)
         if phases and function is not None:
             pairs = ((phase, self._recording_phase(call, function, phase)) for phase in phases)
@@ -170,10 +171,10 @@ class Inference:
                 return InferenceSite(place, model, module.tree.statement_of(place), recording.evidence, recording)
             return InferenceSite(call, model, function, recording.evidence, recording)
         if (
-            module.fact(Gradients).carries_gradient(call)
+            (volatile is None and module.fact(Gradients).carries_gradient(call))
             or module.fact(Frozen).has(model)
-            or self._is_dry_run(call, function)
-            or self._only_describes(call, function)
+            or self._trials.is_dry_run(call, function)
+            or self._trials.only_describes(call, function)
         ):
             return None
         unguarded: cst.Call | None = None
@@ -181,16 +182,29 @@ class Inference:
             unguarded = module.fact(GradModes).unguarded_call(call)
             if unguarded is None or module.fact(Purposes).of(unguarded) not in (Purpose.WORK, Purpose.ONCE):
                 return None
-        site = self._recorded_forward(call, function, model)
+        site = self._recorded_forward(call, function, model, volatile)
+        if site is not None and site.node is function and self._is_called_again(call, function):
+            site = replace(site, node=module.tree.statement_of(call))
         return site if unguarded is None or site is None else replace(site, unguarded=unguarded)
 
+    def _is_called_again(self, call: cst.Call, function: cst.FunctionDef) -> bool:
+        """Whether ``function`` calls a step that it shares with the training more than once, maybe to train."""
+        definitions, values = self._module.definitions, self._module.values
+        step = set(definitions.called(call, values)) if call in self._indirect else set()
+        others = (other for other in self._module.tree.calls_in(function.body) if other is not call) if step else ()
+        return any(not step.isdisjoint(definitions.called(other, values)) for other in others)
+
     def _recorded_forward(
-        self, call: cst.Call, function: cst.FunctionDef | None, model: cst.BaseExpression
+        self,
+        call: cst.Call,
+        function: cst.FunctionDef | None,
+        model: cst.BaseExpression,
+        volatile: cst.Call | None,
     ) -> InferenceSite | None:
         """The inference around a forward that records gradients and takes part in no backward pass."""
         module = self._module
         trains = module.fact(Gradients).trains(function) if function is not None else False
-        evaluated = module.fact(Evaluation).of(call, model)
+        evaluated = module.fact(Evaluation).of(call, model) or volatile
         if evaluated is not None and freezes(module, evaluated):
             return None
         apart = None if function is None or trains or function.name.value == "main" else function
@@ -199,17 +213,17 @@ class Inference:
                 return None  # detached, but in training mode: maybe one side of a game
         if function is None or apart is None:
             return self._recorded_statement(call, model, evaluated)
-        if self._uses.converts_without_detach(call, function):
+        if volatile is None and self._uses.converts_without_detach(call, function):
             return None
         if isinstance(call.func, cst.Attribute) and model is call.func.value and evaluated is None:
             if call.func.attr.value != "forward" and not module.fact(Networks).is_seen_to_run(call):
                 return None  # only the class, which is not seen, knows under which mode it runs
-        if not self._uses.is_consumed(call, function):
+        if volatile is None and not self._uses.is_consumed(call, function):
             return None
         if evaluated is not None:
             return InferenceSite(call, model, function, (self._quoted(evaluated), evaluated))
         words = words_of(function.name.value)
-        if says_training(words) or self._is_smoke_test(function, model):
+        if says_training(words) or self._trials.makes_network(function, model):
             return None
         loop = self._batch_loop(call)
         if words & EVALUATING and (loop is not None or self._uses.reads(function)):
@@ -314,45 +328,6 @@ class Inference:
             found = loop.node
         return found
 
-    def _is_smoke_test(self, function: cst.FunctionDef, model: cst.BaseExpression) -> bool:
-        """Whether the network is made in the function itself and given random numbers."""
-        if not isinstance(model, cst.Name):
-            return False
-        scope = self._module.names.home_of(model)
-        if scope is None or scope.node is not function or any(b.kind == "param" for b in scope.bindings[model.value]):
-            return False
-        return not any(
-            isinstance(part, cst.Attribute) and part.attr.value in ("load_state_dict", "load", "load_from_checkpoint")
-            for part in self._module.tree.nodes_in(function)
-        )
-
-    def _is_dry_run(self, call: cst.Call, function: cst.FunctionDef | None) -> bool:
-        """Whether all the network is given are zeros or ones, or once in a script random numbers, without a use."""
-        made = self._given(call)
-        is_sample = made <= _RANDOM and function is None and not self._module.fact(Loops).around(call)
-        return made <= _BLANK or (is_sample and not self._uses.leaves_graph(call, self._module.root))
-
-    def _only_describes(self, call: cst.Call, function: cst.FunctionDef | None) -> bool:
-        """Whether nobody takes the output of a single forward: hooks count operations or make a table of layers."""
-        module = self._module
-        if function is None or not isinstance(module.tree.parent(call), cst.Expr) or module.fact(Loops).around(call):
-            return False
-        return bool(words_of(function.name.value) & DESCRIBING)
-
-    def _given(self, call: cst.Call) -> set[str]:
-        """The functions of torch that made the arguments of a forward; "" for anything else."""
-        values = [self._module.value(argument.value) for argument in call.args]
-        names = ["" if any(map(self._is_filled, item.origins)) else item.name for item in values]
-        return {name[6:] if name.startswith("torch.") else "" for name in names} or {""}
-
-    def _is_filled(self, origin: cst.CSTNode) -> bool:
-        """Whether data is put into a tensor that is made of zeros: ``rows[i] = torch.from_numpy(row)``."""
-        module = self._module
-        return any(
-            isinstance(target, cst.Subscript) and origin in module.value(target.value).origins
-            for target, _, _ in module.tree.stores
-        )
-
     def _in_training_mode(self, call: cst.Call, function: cst.FunctionDef | None) -> InferenceSite | None:
         module = self._module
         model = module.fact(Networks).network_of(call)
@@ -373,9 +348,9 @@ class Inference:
             node = function
         elif function is not None and not module.fact(Gradients).trains(function):
             words = words_of(function.name.value)
-            if says_training(words) or self._is_smoke_test(function, model):
+            if says_training(words) or self._trials.makes_network(function, model):
                 return None
-            if words & CHECKING and self._given(call) <= _RANDOM:
+            if words & CHECKING and self._trials.is_given_numbers(call):
                 return None
             if not disabled and not (words & EVALUATING and (loop is not None or self._uses.reads(function))):
                 return None

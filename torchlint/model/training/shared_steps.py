@@ -53,8 +53,7 @@ class SharedSteps(ForestFact):
         """What the place of a call names ``network``; None if it has no name there, or maybe another one."""
         text = dotted_name(network) or ""
         if text.startswith("self."):
-            func = call.func
-            return network if isinstance(func, cst.Attribute) and dotted_name(func.value) == "self" else None
+            return network if isinstance(call.func, cst.Attribute) else None
         if not isinstance(network, cst.Name):
             return None
         for param in parameters_of(function):

@@ -1,0 +1,63 @@
+"""Forwards that only try out or describe a network: with zeros or random numbers, or a new network."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.training.function_words import DESCRIBING, words_of
+from torchlint.model.training.loops import Loops
+from torchlint.model.training.output_uses import OutputUses
+
+_BLANK = frozenset({"zeros", "ones", "empty", "zeros_like", "ones_like", "full"})
+_RANDOM = _BLANK | {"rand", "randn", "randint", "rand_like", "randn_like", "arange"}
+
+
+class TrialRuns:
+    """Answers for one forest."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+
+    def makes_network(self, function: cst.FunctionDef, model: cst.BaseExpression) -> bool:
+        """Whether the network is made in the function itself and given random numbers."""
+        if not isinstance(model, cst.Name):
+            return False
+        scope = self._module.names.home_of(model)
+        if scope is None or scope.node is not function or any(b.kind == "param" for b in scope.bindings[model.value]):
+            return False
+        return not any(
+            isinstance(part, cst.Attribute) and part.attr.value in ("load_state_dict", "load", "load_from_checkpoint")
+            for part in self._module.tree.nodes_in(function)
+        )
+
+    def is_dry_run(self, call: cst.Call, function: cst.FunctionDef | None) -> bool:
+        """Whether all the network is given are zeros or ones, or once in a script random numbers, without a use."""
+        made = self._given(call)
+        is_sample = made <= _RANDOM and function is None and not self._module.fact(Loops).around(call)
+        return made <= _BLANK or (is_sample and not self._module.fact(OutputUses).leaves_graph(call, self._module.root))
+
+    def only_describes(self, call: cst.Call, function: cst.FunctionDef | None) -> bool:
+        """Whether nobody takes the output of a single forward: hooks count operations or make a table of layers."""
+        module = self._module
+        if function is None or not isinstance(module.tree.parent(call), cst.Expr) or module.fact(Loops).around(call):
+            return False
+        return bool(words_of(function.name.value) & DESCRIBING)
+
+    def is_given_numbers(self, call: cst.Call) -> bool:
+        """Whether a forward is given nothing but constants and random numbers."""
+        return self._given(call) <= _RANDOM
+
+    def _given(self, call: cst.Call) -> set[str]:
+        """The functions of torch that made the arguments of a forward; "" for anything else."""
+        values = [self._module.value(argument.value) for argument in call.args]
+        names = ["" if any(map(self._is_filled, item.origins)) else item.name for item in values]
+        return {name[6:] if name.startswith("torch.") else "" for name in names} or {""}
+
+    def _is_filled(self, origin: cst.CSTNode) -> bool:
+        """Whether data is put into a tensor that is made of zeros: ``rows[i] = torch.from_numpy(row)``."""
+        module = self._module
+        return any(
+            isinstance(target, cst.Subscript) and origin in module.value(target.value).origins
+            for target, _, _ in module.tree.stores
+        )
