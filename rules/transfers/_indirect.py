@@ -8,6 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.data.batch_parts import unwrapped
+from torchlint.model.data.new_tensors import NewTensors
 from torchlint.model.data.placement import Move, Placement
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
@@ -69,8 +70,7 @@ class IndirectMoves(ForestFact):
 
     def _takes_tensor(self, given: cst.BaseExpression, moved: cst.BaseExpression) -> bool:
         """Whether ``moved.to(given)`` gives a new tensor the dtype and device of another one."""
-        placement = self._module.fact(Placement)
-        if placement.is_device(given) or placement.new_on_host(moved) is None:
+        if self._module.fact(Placement).is_device(given) or self._module.fact(NewTensors).of(moved) is None:
             return False
         return self._module.fact(TensorTargets).is_tensor(given)
 

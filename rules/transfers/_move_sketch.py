@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.model.data.creation import COMPUTING, FACTORIES, FILLING, LEGACY, SAME_EVERYWHERE
+from torchlint.model.data.creation import COMPUTING, FACTORIES, FILLING, JOINING, LEGACY, SAME_EVERYWHERE
 from torchlint.rule.sketch import Sketch, root_of
 
 #: Keywords with which a factory makes a tensor elsewhere, or one that must be on the host.
 _OPTIONS = frozenset({"device", "generator", "out", "pin_memory", "requires_grad"})
 _MOVING = frozenset({"to", "cuda", "type", "type_as"})
 #: Methods and functions whose result is another form of the same tensor.
-_FORMS = SAME_EVERYWHERE | COMPUTING | FILLING | {"scatter_", "type", "Variable"}
+_FORMS = SAME_EVERYWHERE | COMPUTING | FILLING | JOINING | {"scatter_", "to", "type", "Variable"}
 
 
 def may_move_created(sketch: Sketch) -> bool:
@@ -70,20 +70,28 @@ def _may_be_created(sketch: Sketch, statement: ast.stmt, moved: ast.expr) -> boo
             if node.id not in seen:
                 waiting += [(value, filled) for value in _values(sketch, statement, node.id, is_first=not seen)]
                 seen.add(node.id)
-        elif isinstance(node, ast.UnaryOp):
-            waiting.append((node.operand, filled))
-        elif isinstance(node, ast.BinOp):
-            waiting += [(node.left, filled), (node.right, filled)]
-        elif isinstance(node, ast.Call):
-            if sketch.may_be(node.func, FACTORIES) or (filled and sketch.may_be(node.func, LEGACY)):
-                if not any(item.arg is None or item.arg in _OPTIONS for item in node.keywords):
-                    return True
-            elif sketch.may_be(node.func, _FORMS):
-                filled = filled or sketch.may_be(node.func, FILLING)
-                waiting += [(item, filled) for item in node.args[:1]]
-                if isinstance(node.func, ast.Attribute):
-                    waiting.append((node.func.value, filled))
+        elif not isinstance(node, ast.Call):
+            waiting += [(item, filled) for item in _operands(node)]
+        elif sketch.may_be(node.func, FACTORIES) or (filled and sketch.may_be(node.func, LEGACY)):
+            if not any(item.arg is None or item.arg in _OPTIONS for item in node.keywords):
+                return True
+        elif sketch.may_be(node.func, _FORMS):
+            filled = filled or sketch.may_be(node.func, FILLING)
+            waiting += [(item, filled) for item in node.args[:1]]
+            if isinstance(node.func, ast.Attribute):
+                waiting.append((node.func.value, filled))
     return False
+
+
+def _operands(node: ast.expr) -> list[ast.expr]:
+    """What an expression other than a call computes from, selects from or contains."""
+    if isinstance(node, ast.UnaryOp):
+        return [node.operand]
+    if isinstance(node, ast.BinOp):
+        return [node.left, node.right]
+    if isinstance(node, ast.Subscript):
+        return [node.value]
+    return node.elts if isinstance(node, (ast.List, ast.Tuple)) else []
 
 
 def _values(sketch: Sketch, statement: ast.stmt, name: str, *, is_first: bool) -> list[ast.expr]:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from functools import lru_cache
+from operator import itemgetter
+
+from torchlint.model.data.creation import FACTORIES, WINDOWS
+from torchlint.source.lexemes import places
 
 _FACTORY = (
-    r"\b(?:zeros|ones|empty|full|eye|arange|linspace|logspace|rand|randn|randint|randperm|"
+    r"\b(?:zeros|ones|empty|full|eye|arange|linspace|logspace|rand|randn|randint|randperm|\w+_window|tri[lu]_indices|"
     r"(?:Bool|Byte|Char|Double|Float|Half|Int|Long|Short)?Tensor)\("
 )
 _MADE = re.compile(_FACTORY)
-#: A line that binds the result of a factory function.
-_BOUND = re.compile(r"^(?P<name>[^=\n]*)=(?!=)[^\n]*?" + _FACTORY, re.MULTILINE)
+_CREATING = (*(f"{name}(" for name in FACTORIES - WINDOWS), "_window(", "Tensor(", ".scatter_(")
+_NAME = re.compile(r"\w+")
 _METHODS = (".cuda(", ".to(", ".type(", ".type_as(")
 #: A method that moves, but not ``.to(torch.float16)``, ``.to(dtype=x.dtype)`` or ``.type(torch.FloatTensor)``
 _MOVE = re.compile(
     r"\.(?:cuda|type_as|to(?!\(\s*(?:dtype=[^(),]{0,80}|torch\.\w{1,80}|[\w.]{0,80}dtype)\))"
     r"|type(?!\(\s*(?:torch\.(?!cuda\b)|[\"'])))\("
 )
-_REBINDS = re.compile(r"\b(?P<name>\w+) *= *(?P=name)$")
 #: Functions that move their argument, by their names.
 _MOVERS = r"\w*(?:cuda|gpu|device|to_|_to)\w*"
 _GIVEN = re.compile(rf"\b{_MOVERS}\(\s*$", re.IGNORECASE)
@@ -38,7 +43,7 @@ def moves_created_tensors(text: str) -> bool:
 def _is_moved_by(method: str, text: str) -> bool:
     at = text.find(method)
     while at >= 0:
-        if _MOVE.match(text, at) and (_is_chained(text, at) or _is_rebound(text, at)):
+        if _MOVE.match(text, at) and (_is_chained(text, at) or _is_named(text, at)):
             return True
         at = text.find(method, at + 1)
     return False
@@ -47,21 +52,29 @@ def _is_moved_by(method: str, text: str) -> bool:
 def _is_chained(text: str, at: int) -> bool:
     """Whether the expression before a method begins with a factory call without a device."""
     before = text[max(0, at - _CHAIN) : at].rstrip(" \t\r\n\\")
-    if not before.endswith(")"):
+    if not before.endswith((")", "]")):
         return False
     begin = max(before.rfind("device="), before.rfind("\n\n")) + 1
     return _MADE.search(before, begin) is not None
 
 
-def _is_rebound(text: str, at: int) -> bool:
-    """Whether a statement ``x = x.to(...)`` follows ``x = torch.zeros(...)`` or ``x = zeros.scatter_(...)`` closely."""
-    found = _REBINDS.search(text, max(0, at - _WORD), at)
-    if found is None:
-        return False
-    before = text[max(0, at - _NEAR) : at]
-    if ".scatter_(" in before:
-        return _MADE.search(before) is not None
-    return any(made["name"].strip() == found["name"] for made in _BOUND.finditer(before))
+def _is_named(text: str, at: int) -> bool:
+    """Whether the line of a method contains a name that a line shortly before gives the result of a factory."""
+    line = text.rfind("\n", 0, at) + 1
+    bound = _bound(text)
+    near = bound[bisect_left(bound, at - _NEAR, key=itemgetter(0)) : bisect_left(bound, line, key=itemgetter(0))]
+    names = {name for _, name in near}
+    return bool(names) and not names.isdisjoint(_NAME.findall(text, max(line, at - _CHAIN), at))
+
+
+@lru_cache(maxsize=1)  # several moves of one text are asked for
+def _bound(text: str) -> list[tuple[int, str]]:
+    """The names that lines give the result of a factory, or what follows from one, each with its place, in order."""
+    found = []
+    for at in places(text, *_CREATING):
+        targets, equals, _ = text[max(text.rfind("\n", 0, at) + 1, at - _CHAIN) : at].partition("=")
+        found += [(at, name) for name in _NAME.findall(targets) if equals]
+    return sorted(found)
 
 
 def _is_passed(text: str) -> bool:

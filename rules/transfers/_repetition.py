@@ -62,24 +62,28 @@ def is_of_step(module: Module, constructor: cst.FunctionDef) -> bool:
         return False
     for call in module.callers(constructor).calls:
         repeated = module.fact(StepPlaces).repeating(call)
-        if repeated is not None and not any(any(_stored(module, item)) for item in (call, *repeated.calls)):
+        if repeated is not None and not any(
+            any(_stored(module.tree.statement_of(item))) for item in (call, *repeated.calls)
+        ):
             return True
     return False
 
 
 def _is_cached(module: Module, call: cst.Call, function: cst.FunctionDef) -> bool:
     """Whether the tensor is stored where a condition around it asks for it, for good: ``if "mask" not in cache:``."""
-    stored = set(_stored(module, call))
+    stored = set(_stored(module.tree.statement_of(call)))
     return _is_asked_for(module, stored, call, function) and not _is_reset(module, stored)
 
 
 def _is_asked_for(module: Module, stored: set[object], node: cst.CSTNode, function: cst.FunctionDef) -> bool:
-    """Whether ``node`` only runs while one of these attributes does not exist."""
-    return any(
-        not stored.isdisjoint(_missing(module, above.test))
-        for above, child in climb(module.tree, node, function)
-        if isinstance(above, cst.If) and child is above.body
-    )
+    """Whether ``node`` only runs while one of these attributes, or one that is stored with it, does not exist."""
+    for above, child in climb(module.tree, node, function):
+        if stored and isinstance(above, cst.If) and child is above.body:
+            missing = set(_missing(module, above.test))
+            here = (name for part in module.tree.nodes_in(above.body) for name in _stored(part)) if missing else ()
+            if not missing.isdisjoint(stored) or not missing.isdisjoint(here):
+                return True
+    return False
 
 
 def _missing(module: Module, test: cst.BaseExpression) -> Iterator[object]:
@@ -106,9 +110,8 @@ def _is_reset(module: Module, stored: set[object]) -> bool:
     )
 
 
-def _stored(module: Module, call: cst.Call) -> Iterator[object]:
-    """The names of the attributes, buffers and containers that the statement of ``call`` stores something in."""
-    statement = module.tree.statement_of(call)
+def _stored(statement: cst.CSTNode) -> Iterator[object]:
+    """The names of the attributes, buffers and containers that a statement stores something in."""
     if isinstance(statement, cst.Assign):
         for item in statement.targets:
             if isinstance(item.target, (cst.Attribute, cst.Subscript)):

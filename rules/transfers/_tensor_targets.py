@@ -91,16 +91,18 @@ class TensorTargets(ForestFact):
         return owner is not None and self._module.values.instance(owner).kind is Kind.DATASET
 
     def is_on_cuda(self, tensor: cst.BaseExpression, place: cst.Call, depth: int = _DEPTH) -> bool:
-        """Whether a tensor is on a CUDA device: it was moved there, or a network of a program for CUDA processes it.
+        """Whether a tensor is on a CUDA device: it was moved there, or a network processes it, wherever that runs.
 
         ``place`` is a call in the function that uses the tensor. A caller of that may pass the tensor.
         """
         value = self._module.value(tensor)
-        if value.device is not None or not self._module.fact(Devices).uses_cuda:
+        if value.device is not None:
             return value.device is Device.CUDA
+        owner = self._module.tree.class_of(self._module.function_of(place) or place)
+        if owner is None and not self._module.fact(Devices).uses_cuda:
+            return False
         if value.role in (Role.OUTPUT, Role.LOSS) or self._was_moved(tensor):
             return True
-        owner = self._module.tree.class_of(self._module.function_of(place) or place)
         if owner is None:
             return depth > 0 and any(self.is_on_cuda(given, call, depth - 1) for given, call in self._passed(tensor))
         if self._module.values.instance(owner).kind not in (Kind.MODULE, Kind.LOSS):

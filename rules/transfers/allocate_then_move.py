@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.edits import Edits
-    from torchlint.model.data.placement import Move, NewTensor
+    from torchlint.model.data.new_tensors import NewTensor
+    from torchlint.model.data.placement import Move
     from torchlint.model.module import Module
     from torchlint.rule.sketch import Sketch
 
@@ -24,16 +25,17 @@ class AllocateThenMove(Rule):
 
     ## What it does
     Flags `torch.zeros(...)`, `ones`, `empty`, `full`, `eye`, `arange`, `linspace`, `logspace`, `rand`, `randn`,
-    `randint` and `randperm` without a device, if the result is moved by `.to(device)` or `.cuda()`
+    `randint`, `randperm`, `tril_indices`, `triu_indices` and windows such as `hann_window` without a device, if the
+    result is moved by `.to(device)` or `.cuda()`
 
-    - in the same expression, also after a cast, a change of shape, `torch.triu`, `torch.tril`, arithmetic with numbers
-      or `.scatter_(...)`;
+    - in the same expression, also after a cast, a change of shape, a slice, `torch.triu`, `torch.tril`, arithmetic
+      with numbers or `.scatter_(...)`, or joined with others by `torch.cat`, `torch.stack` or `torch.meshgrid`;
     - in a later statement of the same block, `x = x.to(device)`, if nothing else uses the tensor before.
 
     Also flags `torch.FloatTensor(rows, columns)` that the same expression fills by `.zero_()`, `.fill_(...)`,
     `.normal_()` or similar methods. A cast to a CUDA type counts as a move: `.type(torch.cuda.FloatTensor)`, or
-    `.type_as(x)` if `x` is a tensor on a CUDA device. So do `.to(x)` if `x` is a tensor that is not known to be on the
-    CPU, and a call of a function of the program that returns its first argument moved.
+    `.type_as(x)` if `x` is a tensor on a CUDA device, or any in a network. So do `.to(x)` if `x` is a tensor that is
+    not known to be on the CPU, and a call of a function of the program that returns its first argument moved.
 
     Not flagged are
 
@@ -67,7 +69,7 @@ class AllocateThenMove(Rule):
     Safe or unsafe: safe for constants, and for `arange` with integer steps. It is unsafe
 
     - for random numbers: the generator of the device gives different numbers for the same seed;
-    - for `linspace`, `logspace` and fractional `arange`: the last digits may differ;
+    - for `linspace`, `logspace`, windows and fractional `arange`: the last digits may differ;
     - if only the name of a variable suggests that it is a device: `.to(x)` also accepts a dtype or a tensor;
     - after `expand`: the copy gives every element its own memory. Without it, the elements share memory.
 
@@ -76,6 +78,7 @@ class AllocateThenMove(Rule):
     - for `.cuda(index)` if the index may be None;
     - for `torch.FloatTensor` and similar constructors;
     - with `.scatter_(...)`, whose indices must be moved first, and casts such as `.type(torch.ByteTensor)`;
+    - if several new tensors are joined, or an attribute of `self` may be one;
     - if the move is a separate statement, a call of a function of the program, or a cast to a CUDA type.
 
     For `.to(x)` and `.type_as(x)`, the fix passes `device=x.device` and keeps the cast. It is not offered for
@@ -106,6 +109,7 @@ class AllocateThenMove(Rule):
         return may_move_created(sketch)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
+        from torchlint.model.data.new_tensors import NewTensors
         from torchlint.model.data.placement import Placement
         from torchlint.model.semantics.value import Device
         from torchlint.model.training.purpose import Purposes
@@ -119,7 +123,7 @@ class AllocateThenMove(Rule):
         for move in (*placement.moves, *module.fact(IndirectMoves).all):
             if move.device is Device.CPU or is_kept(module, move.call):
                 continue
-            created = placement.new_on_host(move.source)
+            created = module.fact(NewTensors).of(move.source)
             if created is None or purposes.is_self_test(move.call):
                 continue
             function, once = module.function_of(move.call), is_once(module, move.call)

@@ -1,22 +1,28 @@
-"""The functions of torch that create tensors, and the methods whose result is another form of the same tensor."""
+"""The functions of torch that create tensors, and the methods that give another form of one."""
 
 #: ``torch.<name>(...)`` that makes a tensor of a size, out of nothing that lies on the host.
-EXACT = frozenset({"empty", "eye", "full", "ones", "zeros"})
-ROUNDED = frozenset({"arange", "linspace", "logspace"})
+EXACT = frozenset({"empty", "eye", "full", "ones", "zeros", "tril_indices", "triu_indices"})
+WINDOWS = frozenset(f"{name}_window" for name in ("bartlett", "blackman", "hamming", "hann", "kaiser"))
+ROUNDED = frozenset({"arange", "linspace", "logspace"}) | WINDOWS
 DRAWN = frozenset({"rand", "randint", "randn", "randperm"})
 FACTORIES = EXACT | ROUNDED | DRAWN
 #: Methods that give the same values on any device.
 SAME_EVERYWHERE = frozenset(
-    "long int float double half bfloat16 bool byte short view reshape unsqueeze squeeze expand repeat t transpose "
-    "permute contiguous flatten fill_ zero_ triu tril".split()
+    "long int float double half bfloat16 bool byte short view view_as reshape reshape_as unsqueeze unsqueeze_ squeeze "
+    "squeeze_ expand expand_as repeat repeat_interleave tile t t_ transpose transpose_ swapaxes permute movedim narrow "
+    "unfold flip roll contiguous flatten clone detach fill_ zero_ triu tril diag".split()
 )
 #: ... and methods whose last digits may differ, called without arguments or with numbers.
 COMPUTING = frozenset(
-    "mul mul_ add add_ sub sub_ div div_ pow exp exp_ log sqrt rsqrt square neg neg_ abs clamp clamp_ sigmoid tanh "
-    "round floor sin cos".split()
+    "mul mul_ add add_ sub sub_ div div_ pow pow_ exp exp_ log log2 log10 log1p sqrt rsqrt reciprocal square neg neg_ "
+    "abs sign clamp clamp_ sigmoid tanh round floor ceil sin cos cumsum eq ne gt ge lt le logical_not".split()
 )
+#: ``torch.<name>(...)`` that computes from tensors alone, all of which may be new.
+JOINING = frozenset({"cat", "concat", "stack", "hstack", "vstack", "meshgrid", "outer", "ger", "pow"})
 #: ... and methods whose result shares no memory among its elements.
-COPYING = frozenset({"repeat", "triu", "tril"}) | {name for name in COMPUTING if name[-1] != "_"}
+COPYING = frozenset({"repeat", "repeat_interleave", "tile", "clone", "flip", "roll", "triu", "tril"}) | {
+    name for name in COMPUTING if name[-1] != "_"
+}
 DRAWING = frozenset({"uniform_", "normal_", "random_", "bernoulli_", "exponential_"})
 #: Methods that give all elements a value.
 FILLING = DRAWING | {"fill_", "zero_"}

@@ -8,6 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.data.devices import Devices
+from torchlint.model.data.new_tensors import NewTensors
 from torchlint.model.data.placement import Placement
 from torchlint.model.module import Module
 from torchlint.model.numerics.autocasts import Autocasts
@@ -120,9 +121,8 @@ class Precision:
 
     def _runs_on_host(self, step: TrainingLoop) -> bool:
         """Whether the network gets a new host tensor, ``net(torch.randn(2, 3))``: on CUDA, it would raise an error."""
-        placement = self._module.fact(Placement)
-        created = any(placement.new_on_host(argument.value) is not None for argument in step.forward.args)
-        return created and not placement.is_gpu_default
+        created = any(self._module.fact(NewTensors).of(argument.value) is not None for argument in step.forward.args)
+        return created and not self._module.fact(Placement).is_gpu_default
 
     @cached_property
     def float32_product(self) -> tuple[cst.Call, Call] | None:
