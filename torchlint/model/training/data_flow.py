@@ -44,8 +44,8 @@ class DataFlow(ForestFact):
         position = 0
         while position < len(nodes):
             part = nodes[position]
-            parent = tree.parent(part) if position else None
-            is_callee = type(parent) is cst.Call and parent.func is part and self._is_callee(part)
+            may_be_callee = position and (type(part) is cst.Name or type(part) is cst.Attribute)
+            is_callee = may_be_callee and tree.is_called(part) and self._is_callee(part)
             if is_callee or (type(part) is cst.CompFor and position):
                 position = tree.last(part) - offset + 1
                 continue
