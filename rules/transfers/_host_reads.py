@@ -17,7 +17,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of, keyword
 from torchlint.model.semantics.value import Device, Role, Value
 from torchlint.model.syntax.dotted import dotted_name
-from torchlint.model.training.data_flow import DataFlow
+from torchlint.model.training.data_flow import DataFlow, Search
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import BACKWARD, is_backward
@@ -76,8 +76,6 @@ class HostReads:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._tree = module.tree
-        #: by expression, the depth up to which it was followed without finding an output or a loss
-        self._no_tensors: dict[cst.CSTNode, int] = {}
         self._passes: dict[cst.FunctionDef, bool] = {}
 
     @cached_property
@@ -234,14 +232,12 @@ class HostReads:
 
     def is_tensor_of_step(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is computed on the device from an output of a network, a loss or a moved batch."""
-        return self._module.fact(DataFlow).comes_from(
-            node,
-            self._is_source,
-            self._leaves_device,
-            outward=True,
-            depth=_VALUE_DEPTH,
-            without=self._no_tensors,
-        )
+        return self._search.finds(node)
+
+    @cached_property
+    def _search(self) -> Search:
+        flow = self._module.fact(DataFlow)
+        return flow.search(self._is_source, self._leaves_device, outward=True, depth=_VALUE_DEPTH)
 
     def _leaves_device(self, part: cst.CSTNode) -> bool:
         """Whether the value of ``part`` is on the CPU, or is part of a batch that no network has processed."""
