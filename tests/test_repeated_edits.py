@@ -26,6 +26,7 @@ from torchlint.project import context
 from torchlint.project.choice import Choice
 from torchlint.project.project import Project
 from torchlint.settings.resolver import Resolver
+from torchlint.source.reparsing import edited_tree
 from torchlint.source.source import Source
 
 #: Two scripts, and modules that they import, of which one takes names from others by a star and by a dict.
@@ -187,6 +188,40 @@ def test_the_tables_of_files_that_change_are_those_of_a_new_tree() -> None:
         wanted = [*before[:first], *random.sample(others, min(len(others), random.randrange(3))), *before[stop:]]
         tree.change_to(wanted)
         assert contents(tree) == contents(Tree(wanted))
+
+
+def test_the_tree_of_an_edited_text_is_that_of_a_fresh_parse() -> None:
+    random = Random(2)
+    reused = 0
+    rows = [
+        "x = 1; y = 2",
+        "z = 3; \\",
+        "@property",
+        "# é",
+        "'é' + x",
+        "  # deep",
+        "'''",
+        "else: (",
+        "",
+        "if x:",
+        "  y",
+    ]
+    for _ in range(3000):
+        before = random.choice([*FILES.values(), "\n".join(random.choices(rows, k=8)) + "\n"])
+        text = edited(before, random) if random.random() < 0.5 and before in FILES.values() else before
+        lines = text.split("\n")
+        for _ in range(random.randrange(3)):
+            lines[random.randrange(len(lines))] = random.choice([*rows, *lines])
+        text = "\n".join(lines)
+        try:
+            tree = ast.parse(before)
+        except SyntaxError:
+            continue
+        found = edited_tree(text, before, tree)
+        if found is not None:
+            assert ast.dump(found, include_attributes=True) == ast.dump(ast.parse(text), include_attributes=True)
+            reused += not {*found.body}.isdisjoint(tree.body)
+    assert reused > 200
 
 
 def contents(tree: Tree) -> object:

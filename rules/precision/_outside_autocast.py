@@ -56,9 +56,11 @@ class OutsideAutocast:
     def all(self) -> Iterator[OutsideForward]:
         """The forward passes of the file that belong under autocast, in order: the first of each function."""
         seen: set[cst.CSTNode | None] = set()
-        for call in self._tree.calls if self._trained else ():
-            if not self._module.is_own(call) or not self._is_candidate(call):
+        for call in self._tree.calls_in(self._module.root):
+            if not self._is_candidate(call):
                 continue
+            if not self._trained:
+                return
             found = self._evaluation(call) or self._teacher(call)
             place = self._module.function_of(call) if not self._module.fact(Loops).around(call) else self._loop(call)
             if found is not None and place not in seen:

@@ -13,7 +13,7 @@ from torchlint.model.semantics.moves import keyword
 from torchlint.model.semantics.value import Device, Role, Value
 from torchlint.model.syntax.dotted import called_name, dotted_name
 from torchlint.model.syntax.parameters import first_parameter, owner_of
-from torchlint.model.training.data_flow import DataFlow
+from torchlint.model.training.data_flow import DataFlow, Search
 from torchlint.model.training.loops import BACKWARD, is_backward
 from torchlint.model.training.outputs import Outputs
 from torchlint.model.training.step_places import StepPlaces
@@ -36,19 +36,15 @@ class StepTensors(ForestFact):
     def __init__(self, module: Forest) -> None:
         self._module = module
         self._tree = module.tree
-        #: by expression, the depth up to which it was followed without finding an output or a loss
-        self._no_tensors: dict[cst.CSTNode, int] = {}
 
     def is_tensor_of_step(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is computed on the device from an output of a network, a loss or a moved batch."""
-        return self._module.fact(DataFlow).comes_from(
-            node,
-            self._is_source,
-            self._leaves_device,
-            outward=True,
-            depth=_VALUE_DEPTH,
-            without=self._no_tensors,
-        )
+        return self._search.finds(node)
+
+    @cached_property
+    def _search(self) -> Search:
+        flow = self._module.fact(DataFlow)
+        return flow.search(self._is_source, self._leaves_device, outward=True, depth=_VALUE_DEPTH)
 
     def _leaves_device(self, part: cst.CSTNode) -> bool:
         """Whether the value of ``part`` is on the CPU, or is part of a batch that no network has processed."""

@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from torchlint.source.lexemes import line_starts
+from torchlint.source.reparsing import edited_tree
 from torchlint.source.stack import StackError, with_large_stack
 from torchlint.source.timing import phase
 
@@ -152,12 +153,19 @@ def python_tree(text: str) -> ast.Module:
 
     The trees of the last texts are kept: the imports and the statements of a file are asked for one after the other.
     """
-    tree = _trees.pop(text, None) or fresh_tree(text)
+    tree = _trees.pop(text, None) or _edited_tree(text) or fresh_tree(text)
     _trees[text] = tree
     _valid.add(hash(text))
     while sum(map(len, _trees)) > _MAX_KEPT and len(_trees) > 1:
         del _trees[next(iter(_trees))]
     return tree
+
+
+def _edited_tree(text: str) -> ast.Module | None:
+    """The tree of a text that is the last one after an edit."""
+    before = next(reversed(_trees), None)
+    with phase("Python's parser"):
+        return None if before is None else edited_tree(text, before, _trees[before])
 
 
 def known_tree(text: str) -> ast.Module | None:

@@ -225,9 +225,10 @@ class Precision:
 
     def _feeds_network(self, made: cst.Call) -> bool:
         """Whether a network is given a value."""
-        flow, networks = self._module.fact(DataFlow), self._module.fact(Networks)
+        networks = self._module.fact(Networks)
+        search = self._module.fact(DataFlow).search(lambda part: part is made, lambda part: False)
         return any(
-            flow.comes_from(item.value, lambda part: part is made, lambda part: False)
+            search.finds(item.value)
             for call in self._module.tree.calls_in(self._module.tree.function_of(made) or self._module.root)
             if networks.runs_network(call)
             for item in call.args

@@ -133,6 +133,8 @@ class Dispatch(ForestFact):
         """By function the calls that may run it without naming it."""
         found: dict[cst.FunctionDef, list[cst.Call]] = {}
         for call in self._tree.calls:
+            if self._names.resolve(call.func) is not None:
+                continue  # of a library
             if isinstance(call.func, cst.Attribute) and call.func.attr.value not in self._stores.object_names:
                 continue  # `x.view(...)`
             if not self._definitions.called(call, self._values):

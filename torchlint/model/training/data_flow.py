@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
 import libcst as cst
@@ -23,6 +23,43 @@ _FILLING = frozenset({"append", "extend", "insert", "add", "update", "push", "ap
 _DETACHING = frozenset({"detach", "item", "tolist", "numpy"})
 
 
+#: Expressions that take their value from others.
+_TAKING = frozenset({cst.Name, cst.Attribute, cst.Call})
+
+
+class Search:
+    """Whether values come from a source, followed back through variables, attributes, containers and functions."""
+
+    def __init__(self, step: Callable[[cst.CSTNode], list[cst.CSTNode] | None], depth: int | None) -> None:
+        """``step`` gives the expressions that one takes its value from, None if a part of it is a source."""
+        self._step = step
+        self._depth = depth
+        self._steps: dict[cst.CSTNode, list[cst.CSTNode] | None] = {}
+        #: by expression, the depth up to which it was followed without finding a source
+        self._without: dict[cst.CSTNode, int] = {}
+
+    def finds(self, expression: cst.CSTNode) -> bool:
+        """Whether ``expression`` may take its value from a source, on a way that nothing ends."""
+        left = {expression: -1 if self._depth is None else self._depth}  # how much farther each is followed
+        waiting = deque(left)
+        while waiting:
+            node = waiting.popleft()
+            if self._depth is not None and left[node] <= self._without.get(node, 0):
+                continue
+            if node not in self._steps:
+                self._steps[node] = self._step(node)
+            sources = self._steps[node]
+            if sources is None:
+                return True
+            for source in sources:
+                if source not in left:
+                    left[source] = left[node] - 1
+                    waiting.append(source)
+        for node, reached in left.items():
+            self._without[node] = max(reached, self._without.get(node, 0))
+        return False
+
+
 class DataFlow(ForestFact):
     """Answers for one forest."""
 
@@ -32,20 +69,27 @@ class DataFlow(ForestFact):
         self._definitions = module.definitions
         self._values = module.values
         self._dispatch = module.fact(Dispatch)
+        self._parts: dict[cst.CSTNode, tuple[cst.CSTNode, ...]] = {}
+        self._sources: dict[tuple[cst.CSTNode, bool], tuple[tuple[cst.CSTNode, bool], ...]] = {}
 
-    def data_parts(self, expression: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    def data_parts(self, expression: cst.CSTNode) -> Sequence[cst.CSTNode]:
         """``expression`` and the parts of it that give it data: not the function or network that a call runs.
 
         What a comprehension iterates over gives it data by the names that it binds.
         """
+        if expression not in self._parts:
+            self._parts[expression] = tuple(self._find_parts(expression))
+        return self._parts[expression]
+
+    def _find_parts(self, expression: cst.CSTNode) -> Iterator[cst.CSTNode]:
         tree = self._tree
         nodes = tree.nodes_in(expression)
         offset = tree.index(expression)
         position = 0
         while position < len(nodes):
             part = nodes[position]
-            parent = tree.parent(part) if position else None
-            is_callee = type(parent) is cst.Call and parent.func is part and self._is_callee(part)
+            may_be_callee = position and (type(part) is cst.Name or type(part) is cst.Attribute)
+            is_callee = may_be_callee and tree.is_called(part) and self._is_callee(part)
             if is_callee or (type(part) is cst.CompFor and position):
                 position = tree.last(part) - offset + 1
                 continue
@@ -63,43 +107,32 @@ class DataFlow(ForestFact):
                 continue
             yield part
 
-    def comes_from(
+    def search(
         self,
-        expression: cst.CSTNode,
         is_source: Callable[[cst.CSTNode], bool],
         ends: Callable[[cst.CSTNode], bool],
         *,
         outward: bool = False,
         depth: int | None = None,
-        without: dict[cst.CSTNode, int] | None = None,
-    ) -> bool:
-        """Whether ``expression`` may take its value from a source, on a way that nothing ends.
+    ) -> Search:
+        """A search for the sources of values.
 
         Args:
-            expression: What is followed back through variables, attributes, containers and functions.
             is_source: Whether a part is what is looked for.
             ends: Whether the data of a part does not go on from there: ``x.item()`` for a gradient.
             outward: Whether parameters are followed to the callers.
             depth: The maximum number of expressions in a row; None for no limit.
-            without: Expressions that have no source up to a depth, which the caller keeps for its next question.
         """
-        left = {expression: -1 if depth is None else depth}  # by expression, how much farther it is followed
-        waiting = deque(left)
-        while waiting:
-            node = waiting.popleft()
-            if depth is not None and left[node] <= (without or {}).get(node, 0):
-                continue
+
+        def step(node: cst.CSTNode) -> list[cst.CSTNode] | None:
+            found: list[cst.CSTNode] = []
             for part in self.live_parts(node, ends):
                 if is_source(part):
-                    return True
-                for source, _ in self.sources(part, outward):
-                    if source not in left:
-                        left[source] = left[node] - 1
-                        waiting.append(source)
-        if without is not None:
-            for node, reached in left.items():
-                without[node] = max(reached, without.get(node, 0))
-        return False
+                    return None
+                found += [source for source, _ in self.sources(part, outward)]
+            return found
+
+        return Search(step, depth)
 
     def _is_callee(self, func: cst.CSTNode) -> bool:
         """Whether ``func`` only says what is called; ``x.mean`` also brings the data ``x``."""
@@ -109,11 +142,18 @@ class DataFlow(ForestFact):
             return True
         return self._values.of(func.value).kind is Kind.MODULE or dotted_name(func.value) == "self"
 
-    def sources(self, node: cst.CSTNode, outward: bool = False) -> Iterator[tuple[cst.CSTNode, bool]]:
+    def sources(self, node: cst.CSTNode, outward: bool = False) -> Sequence[tuple[cst.CSTNode, bool]]:
         """The expressions that ``node``, a name, attribute or call, may take its value from.
 
         With ``outward``, also what the callers of its function pass.
         """
+        if type(node) not in _TAKING:
+            return ()
+        if (node, outward) not in self._sources:
+            self._sources[node, outward] = tuple(self._find_sources(node, outward))
+        return self._sources[node, outward]
+
+    def _find_sources(self, node: cst.CSTNode, outward: bool) -> Iterator[tuple[cst.CSTNode, bool]]:
         if type(node) is cst.Name:
             yield from self._name_sources(node, outward)
         elif type(node) is cst.Attribute:

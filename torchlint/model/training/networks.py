@@ -25,6 +25,7 @@ class Networks(ForestFact):
 
     def __init__(self, module: Forest) -> None:
         self._module = module
+        self._runs: dict[cst.Call, bool] = {}
         self._running: dict[cst.FunctionDef, bool] = {}
 
     def is_forward(self, node: cst.Call) -> bool:
@@ -48,6 +49,11 @@ class Networks(ForestFact):
 
         A layer without parameters, a loss, a metric or a preprocessor that happens to be a module is no network.
         """
+        if node not in self._runs:
+            self._runs[node] = self._find_runs_network(node)
+        return self._runs[node]
+
+    def _find_runs_network(self, node: cst.Call) -> bool:
         if not node.args or self.is_of_library(node):
             return False
         func = self.network_of(node)

@@ -98,9 +98,8 @@ class Outputs(ForestFact):
 
     def carries(self, expression: cst.CSTNode, runs: set[cst.CSTNode], exits: frozenset[str]) -> bool:
         """Whether ``expression`` may hold the output of one of ``runs`` that no method of ``exits`` has ended."""
-        return self._module.fact(DataFlow).comes_from(
-            expression, runs.__contains__, lambda part: self._ends(part, exits)
-        )
+        flow = self._module.fact(DataFlow)
+        return flow.search(runs.__contains__, lambda part: self._ends(part, exits)).finds(expression)
 
     def is_no_tensor(self, expression: cst.CSTNode) -> bool:
         """Whether ``expression`` is surely a number, a text, an array or nothing."""

@@ -34,5 +34,5 @@ class VolatileInputs(ForestFact):
         return next((call for call in near if self._feeds(call, forward)), None)
 
     def _feeds(self, made: cst.Call, forward: cst.Call) -> bool:
-        flow = self._module.fact(DataFlow)
-        return any(flow.comes_from(item.value, lambda part: part is made, lambda part: False) for item in forward.args)
+        search = self._module.fact(DataFlow).search(lambda part: part is made, lambda part: False)
+        return any(search.finds(item.value) for item in forward.args)
