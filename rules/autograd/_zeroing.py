@@ -19,6 +19,8 @@ _ONE_PARAMETER = re.compile(r"p|par|p\d+|(.*_)?(param|parameter|weight)\d*|(.*[a
 _PARAMETERS = re.compile(r"(.*_)?(params|parameters|weights|vars|variables)(_list)?", re.IGNORECASE)
 #: A tensor that a file creates for `.grad` itself: a new one, or a piece of a flat buffer.
 _OWN_TENSOR = re.compile(r".*\b(zeros|ones|empty)(_like)?\(.*|[\w.]+\[.*\](\.view(_as)?\(.*\))?", re.DOTALL)
+#: A comparison of numbers: `(p.grad != p.grad).any()` is a search for NaN.
+_COMPARED = re.compile(r"[<>]|[=!]=(?!\s*(?:None|True|False)\b)")
 _ZEROES = re.compile(r"(\w+)\.grad(\.data)?\.zero_")
 _ADDS = re.compile(r".*\.grad(\.data)?\.add_", re.DOTALL)
 _GRAPHS = (
@@ -90,9 +92,10 @@ class Zeroing:
         return None
 
     def _depends_only_on(self, test: cst.CSTNode, item: str) -> bool:
-        """Whether a condition depends only on the parameter, not on a ``set_to_none`` of the caller."""
-        words = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", self._module.code(test)))
-        return words <= {item, "is", "not", "None", "and", "hasattr"}
+        """Whether a condition depends only on the parameter, not on a ``set_to_none`` of the caller or on numbers."""
+        text = self._module.code(test)
+        words = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", text))
+        return words <= {item, "is", "not", "None", "and", "hasattr"} and _COMPARED.search(text) is None
 
     def _masks(self, loop: cst.For) -> bool:
         """Whether the gradients are zeroed between backward pass and step, to keep parameters unchanged."""

@@ -33,6 +33,7 @@ from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loops, is_batch
 from torchlint.model.training.mode_dependence import ModeDependence
+from torchlint.model.training.mode_switches import ModeSwitches, same_object
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.output_uses import OutputUses
 from torchlint.model.training.phases import Member, Phase, Phases
@@ -334,8 +335,8 @@ class Inference:
         text = dotted_name(model)
         if text is None or _MOVING_TARGETS.search(text) or call in module.fact(Sampling).all:
             return None
-        if module.fact(Networks).runs_only_parts(call):
-            return None  # the layers whose mode matters may be in others
+        if module.fact(Networks).runs_only_parts(call) or self._is_kept_in_training_mode(text):
+            return None  # the layers whose mode matters may be in others, or the mode is meant
         phase = next(iter(self._evaluating_phases(call, function)), None)
         if phase is None and module.fact(Gradients).reaches_backward(call):
             return None
@@ -368,6 +369,12 @@ class Inference:
             return None
         first = min(constructors, key=module.tree.index)
         return InferenceSite(call, model, node, ("created in training mode", first), phase)
+
+    def _is_kept_in_training_mode(self, text: str) -> bool:
+        """Whether a file that trains nothing calls ``train()`` of the network called ``text``."""
+        module = self._module
+        own = (item for item in module.fact(ModeSwitches).all if module.is_own(item.call) and item.evaluation is False)
+        return any(same_object(item.target, text) for item in own) and not module.fact(Gradients).trains(module.root)
 
 
 def _over_batches(node: cst.For) -> bool:

@@ -12,6 +12,11 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.parameters import owner_of
 
+#: Libraries whose functions and modules compute the same in both modes; `smplx` and `pytorch3d` are geometry.
+_WITHOUT_MODE = tuple(
+    f"{library}." for library in "torch builtins math numpy einops functools typing smplx pytorch3d".split()
+)
+
 
 class ModeDependence(ForestFact):
     """Answers for one forest."""
@@ -92,7 +97,7 @@ class ModeDependence(ForestFact):
                 return self._layer_depends(call, name, made)
             if last_part(name).startswith("dropout"):
                 return True
-            return not name.startswith(("torch.", "builtins.", "math.", "numpy.", "einops.", "functools.", "typing."))
+            return not name.startswith(_WITHOUT_MODE)
         return any(
             self._class_depends(definition, seen, (*made, call))
             if isinstance(definition, cst.ClassDef)
