@@ -23,7 +23,8 @@ class ItemPerElement(Rule):
 
     ## What it does
     Flags `[x.item() for x in tensor]`, `[float(x) for x in tensor]` and `tensor[i].item()` in a loop over `i`, where
-    the tensor is seen to be one tensor and is the same in all iterations.
+    the tensor is seen to be one tensor and is the same in all iterations. Several reads of one tensor in one loop are
+    one finding.
 
     Not reported: loops over a tensor that is seen to be on the CPU, lists of tensors, tensors that an iteration makes,
     reads under a test of the type, constructors, and `torch.linspace(...)`, by which networks choose the drop rates of
@@ -76,8 +77,10 @@ class ItemPerElement(Rule):
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._element_reads import ElementReads
 
+        grouped: dict[tuple[object, str], list[ElementRead]] = {}
         for read in module.fact(ElementReads).all():
-            name = module.code(read.tensor)
+            grouped.setdefault((read.loop, module.code(read.tensor)), []).append(read)
+        for (_, name), (read, *others) in grouped.items():
             short = f"`{name}`" if len(name) <= 40 else "the tensor"
             notes = (
                 () if read.loop is read.node else (Note.at(module, read.loop, "one element per iteration of the loop"),)
@@ -87,8 +90,8 @@ class ItemPerElement(Rule):
                 read.node,
                 f"{short} is read element by element; `.tolist()` reads all elements at once",
                 label="copies one number per iteration",
-                notes=notes,
-                fix=_fix(module, read),
+                notes=(*notes, *(Note.at(module, other.node, "also read") for other in others)),
+                fix=_fix(module, read) if not others else None,
             )
 
 
