@@ -124,7 +124,7 @@ class Pinning:
         return False
 
     def _is_true_by_default(self, node: cst.BaseExpression, compared: cst.ComparisonTarget) -> bool:
-        """Whether ``str(os.getenv("PIN_MEMORY", True)).lower() == "true"`` holds without the environment variable."""
+        """Whether ``str(os.getenv("PIN_MEMORY", True)).lower() == "true"`` is true without the environment variable."""
         wanted = self._module.value(compared.comparator).constant
         read = [call for call in self._module.tree.calls_in(node) if self._module.name_of(call.func) in _ENVIRONMENT]
         default = self._module.value(read[0].args[1].value).constant if read and len(read[0].args) > 1 else None

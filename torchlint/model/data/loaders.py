@@ -80,7 +80,7 @@ class Loaders(ForestFact):
         )
 
     def _is_chosen(self, node: cst.Call) -> bool:
-        """Whether ``node`` calls a variable that holds one of several classes of loaders."""
+        """Whether ``node`` calls a variable that is one of several classes of loaders."""
         return self._module.name_of(node.func) is None and self._module.definitions.makes_loader(node)
 
     def _classes_of(self, node: cst.Call) -> list[cst.ClassDef]:

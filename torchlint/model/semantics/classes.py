@@ -79,7 +79,7 @@ class Classes:
         )
 
     def choices(self, func: cst.BaseExpression) -> list[cst.BaseExpression]:
-        """The classes or functions of which a variable holds one, or a parameter by default; empty if unknown."""
+        """The classes or functions that a variable may be, or a parameter by default; empty if unknown."""
         found: list[cst.BaseExpression] = []
         waiting: list[cst.BaseExpression | None] = []
         for binding in self._names.bindings(func) if isinstance(func, cst.Name) else ():

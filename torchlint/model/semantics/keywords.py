@@ -90,7 +90,7 @@ class Keywords:
         calls, complete = self._written.calls_of(function)
         is_open = any(item.star == "*" for call in calls for item in call.args)
         is_empty = bool(calls) and not is_open and not self._definitions.extra_arguments(function, self._values)
-        return Entries(known=complete) if is_empty else _UNKNOWN
+        return Entries(known=complete, usual=complete) if is_empty else _UNKNOWN
 
     def entries(self, node: cst.BaseExpression | None, key: str | int, depth: int = _DEPTH) -> Entries:
         """What the dictionary ``node`` may hold under ``key``."""
@@ -239,7 +239,8 @@ class Keywords:
             by_keyword = [item.value for item in call.args if item.keyword is not None and item.keyword.value == key]
             given.append(Entries(tuple(by_keyword), True) if by_keyword else self._unpacked(call, key, depth))
         found = _joined(given) if given else _NOTHING
-        return found if complete and not _differs(found) else replace(found, known=False)
+        is_known = complete and not _differs(found)
+        return found if is_known else replace(found, known=False, usual=found.usual and complete)
 
     def _unpacked(self, call: cst.Call, key: str | int, depth: int) -> Entries:
         found = _NOTHING

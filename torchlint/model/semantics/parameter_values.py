@@ -44,11 +44,13 @@ class ParameterValues:
         self._names = names
         self._definitions = definitions
         self._values = values
+        self._object_calls: dict[cst.CSTNode, list[cst.Call]] | None = None
 
     def alternatives(self, function: cst.FunctionDef, param: cst.Param) -> list[Value]:
         """What each call that is seen gives to a parameter."""
         found: list[Value] = []
-        for call in self._definitions.callers(function, self._values).calls:
+        calls = self._definitions.callers(function, self._values).calls
+        for call in (*calls, *self._calls_of_objects(function)):
             given = self._definitions.argument_of(call, function, param)
             if given is not None:
                 found.append(self._values.of(given))
@@ -57,6 +59,29 @@ class ParameterValues:
             else:
                 entries = self._definitions.arguments.unpacked(call, param)
                 found += [self._values.of(value) for value in entries.values] if entries is not None else []
+        return found
+
+    def _calls_of_objects(self, method: cst.FunctionDef) -> list[cst.Call]:
+        """The calls ``move(batch)`` of objects of a class that run ``method``, its ``__call__``."""
+        if method.name.value != "__call__" or self._tree.class_of(method) is None:
+            return []
+        if self._object_calls is not None:
+            return self._object_calls.get(method, [])
+        found, is_final = self._values.attempt(self._find_calls_of_objects)
+        if is_final:
+            self._object_calls = found
+        return found.get(method, [])
+
+    def _find_calls_of_objects(self) -> dict[cst.CSTNode, list[cst.Call]]:
+        """By ``__call__`` of a class the calls of objects that have a name."""
+        found: dict[cst.CSTNode, list[cst.Call]] = {}
+        for call in self._tree.calls:
+            if isinstance(call.func, cst.Name) and self._names.resolve(call.func) is None:
+                value = self._values.of(call.func)
+                definition = value.definition if value.kind is Kind.OTHER else None
+                method = self._definitions.method(definition, "__call__") if definition is not None else None
+                if method is not None:
+                    found.setdefault(method, []).append(call)
         return found
 
     def _unpacked(self, call: cst.Call, function: cst.FunctionDef, param: cst.Param) -> Iterator[Value]:
