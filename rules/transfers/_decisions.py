@@ -26,6 +26,8 @@ _COMPARED = (cst.Comparison, cst.UnaryOperation, cst.Arg, cst.ListComp)
 _CHOSEN = tuple(f"builtins.{name}" for name in ("int", "max", "min", "list", "sorted", "tuple"))
 #: How many names lie between a number and what it controls.
 _DEPTH = 2
+#: What the value of an expression does not leave.
+_ENDS = (cst.BaseSmallStatement, cst.BaseCompoundStatement, cst.Lambda, *COMPREHENSIONS)
 #: The action of an agent, which the environment takes on the CPU.
 _CHOICES = re.compile(r"action|^act$|^a$")
 _CHOOSING = frozenset({"sample", "argmax", "multinomial", "max", "topk"})
@@ -68,10 +70,16 @@ class Decisions:
         return [
             use
             for use in (self._tree.names.get(target.value, ()) if isinstance(target, cst.Name) else ())
-            if self._is_in(use, step, statement)
-            and self._sees(use, statement)
-            and (self._is_asked(use) or (depth > 0 and self._is_passed_on(use, step, depth)))
+            if self._sees(use, statement) and self._decides(use, statement, step, depth)
         ]
+
+    def _decides(self, use: cst.Name, statement: cst.CSTNode, step: cst.CSTNode, depth: int) -> bool:
+        """Whether a use controls the step; in a function that the step calls, only as a size or an index."""
+        if self._tree.within(statement, step):
+            asked = self._tree.within(use, step) and self._is_asked(use)
+        else:
+            asked = self._module.function_of(use) is self._module.function_of(statement) and self._is_size(use)
+        return asked or (depth > 0 and self._is_passed_on(use, step, depth))
 
     def _is_passed_on(self, use: cst.Name, step: cst.CSTNode, depth: int) -> bool:
         """Whether another name gets the number, and controls the program: ``longest = max(lengths)``."""
@@ -80,11 +88,6 @@ class Decisions:
             return False
         return any(self._asked(item.target, statement, step, depth - 1) for item in statement.targets)
 
-    def _is_in(self, use: cst.Name, step: cst.CSTNode, statement: cst.CSTNode) -> bool:
-        """Whether a use is in ``step``, or in the function of ``statement``, which the step may call."""
-        function = self._module.function_of(statement)
-        return self._tree.within(use, step if self._tree.within(statement, step) or function is None else function)
-
     def _sees(self, use: cst.Name, statement: cst.CSTNode) -> bool:
         return any(binding.node is statement for binding in self._module.values.reaching.of(use))
 
@@ -92,18 +95,30 @@ class Decisions:
         for above, child in climb(self._tree, node):
             if isinstance(above, (cst.If, cst.While, cst.IfExp)):
                 return above.test is child
-            if isinstance(above, cst.Assert):
+            if isinstance(above, cst.Assert) or self._sizes(above, child):
                 return True
-            if isinstance(above, (cst.Index, cst.Slice)):
-                parent = self._tree.parent(above)
-                return parent is not None
-            if isinstance(above, cst.Call) and child is not above.func:
-                asking = _CHECKING.search(called_name(above)) or called_name(above) in _SIZED
-                if asking or self._module.name_of(above.func) == "builtins.range":
-                    return True
-            if isinstance(above, (cst.BaseSmallStatement, cst.BaseCompoundStatement, cst.Lambda, *COMPREHENSIONS)):
+            if isinstance(above, cst.Call) and child is not above.func and _CHECKING.search(called_name(above)):
+                return True
+            if isinstance(above, _ENDS):
                 return False
         return False
+
+    def _is_size(self, node: cst.CSTNode) -> bool:
+        for above, child in climb(self._tree, node):
+            if self._sizes(above, child):
+                return True
+            if isinstance(above, _ENDS):
+                return False
+        return False
+
+    def _sizes(self, above: cst.CSTNode, child: cst.CSTNode) -> bool:
+        """Whether ``above`` takes ``child`` as a size or an index, which torch and Python need on the CPU."""
+        if isinstance(above, (cst.Index, cst.Slice)):
+            return True
+        if not isinstance(above, cst.Call) or child is above.func:
+            return False
+        name = called_name(above)
+        return name in _SIZED or name.endswith("Tensor") or self._module.name_of(above.func) == "builtins.range"
 
 
 def _is_choice(tensor: cst.BaseExpression) -> bool:

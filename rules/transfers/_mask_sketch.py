@@ -46,10 +46,12 @@ def _mask_of(sketch: Sketch, node: ast.expr, at: ast.stmt) -> ast.expr | None:
         node = node.func.value
     if isinstance(node, ast.Name):
         made = (item for item in sketch.bindings(node.id, at) if item.kind is BindingKind.VALUE)
-        values = ((item.value, item.statement) for item in made if isinstance(item.value, ast.Subscript))
+        values = ((item.value, item.statement) for item in made if isinstance(item.value, (ast.Subscript, ast.Call)))
         return next((mask for value, where in values if (mask := _mask_of(sketch, value, where)) is not None), None)
-    is_mask = isinstance(node, ast.Subscript) and _may_be_mask(sketch, node.slice, at, _DEPTH)
-    return node.slice if is_mask and isinstance(node, ast.Subscript) else None
+    if not isinstance(node, ast.Subscript):
+        return None
+    index = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
+    return index if _may_be_mask(sketch, index, at, _DEPTH) else None
 
 
 def _may_be_mask(sketch: Sketch, node: ast.expr | None, at: ast.stmt, depth: int) -> bool:

@@ -8,11 +8,13 @@ from collections import Counter
 from torchlint.source.lexemes import behind, is_in_name
 
 #: Methods that return the same items.
-COPYING = frozenset({"detach", "clone", "float", "long", "contiguous"})
-#: An index that is a name, or a comparison.
-_INDEX = re.compile(r"\[\s*(~?\w+|[^\[\]\n:,'\"]{1,80}(?:[=!]=|[<>])[^\[\]\n:,'\"]{1,80}|[^\[\]\n:,'\"]{1,80}\))\s*\]")
+COPYING = frozenset({"detach", "clone", "float", "long", "contiguous", "view", "reshape", "squeeze"})
+#: An index that is a name, or a comparison; all of the other dimensions may follow.
+_INDEX = re.compile(
+    r"\[\s*(~?\w+(?=\s*\]|,\s*:\s*\])|[^\[\]\n:,'\"]{1,80}(?:[=!]=|[<>])[^\[\]\n:,'\"]{1,80}|[^\[\]\n:,'\"]{1,80}\))\s*(?:,\s*:\s*)?\]"
+)
 _VALUE = re.compile(r"\s{0,3}=(?!=)([^\n]*)")
-_COMPARED = re.compile(r"[=!]=|[<>]|\.(?:bool|eq|ne|gt|ge|lt|le|isfinite|isnan|logical_)|torch\.|[~&|]")
+_COMPARED = re.compile(r"[=!]=|[<>]|\.(?:bool|eq|ne|gt|ge|lt|le|isfinite|isnan|logical_|expand_as)|torch\.|[~&|]")
 
 
 def selects_for_loss(text: str) -> bool:

@@ -99,11 +99,15 @@ class MaskedLosses:
     def _loss_of(self, call: cst.Call) -> str:
         """The name of the loss that a call computes; empty if it is none of these."""
         name = self._module.name_of(call.func)
-        if name is None:
-            value = self._module.value(call.func)
-            name = value.name if value.kind in (Kind.LOSS, Kind.MODULE) else ""
-        last = last_part(name)
-        return last if name.startswith("torch.nn") and last in _BY_ITEM | _BY_CLASS else ""
+        if name is not None:
+            return _known(name)
+        value = self._module.value(call.func)
+        if value.kind in (Kind.LOSS, Kind.MODULE) and _known(value.name):
+            return _known(value.name)
+        # one of several that an option chooses
+        reached = self._module.values.reaching.of(call.func) if isinstance(call.func, cst.Name) else []
+        chosen = [self._module.value(item.value) for item in reached if item.value is not None and not item.path]
+        return next((known for item in chosen if item.kind is Kind.LOSS and (known := _known(item.name))), "")
 
     def _selection(self, node: cst.BaseExpression) -> cst.Subscript | None:
         """``logits[mask]``, also where it was stored in a name, and ``labels[mask].detach()``."""
@@ -115,7 +119,7 @@ class MaskedLosses:
             return None
         reached = self._module.values.reaching.of(node)
         value = reached[0].value if len(reached) == 1 and reached[0].kind == "assign" and not reached[0].path else None
-        return value if isinstance(value, cst.Subscript) else None
+        return self._selection(value) if isinstance(value, (cst.Subscript, cst.Call)) else None
 
     def _is_mask(self, node: cst.BaseExpression, depth: int) -> bool:
         """Whether an index is a boolean tensor for certain."""
@@ -146,6 +150,11 @@ class MaskedLosses:
         return False
 
 
+def _known(name: str) -> str:
+    last = last_part(name)
+    return last if name.startswith("torch.nn") and last in _BY_ITEM | _BY_CLASS else ""
+
+
 def as_ignored(module: Module, found: MaskedLoss) -> str | None:
     """The arguments of a cross entropy of all items, which ignores those that the mask drops; None if unsure."""
     output, target = found.selected
@@ -162,5 +171,8 @@ def as_ignored(module: Module, found: MaskedLoss) -> str | None:
 
 
 def _index(node: cst.Subscript) -> cst.BaseExpression | None:
-    inner = node.slice[0].slice if len(node.slice) == 1 else None
+    """``mask`` of ``x[mask]`` and ``x[mask, :]``."""
+    inner, *others = (item.slice for item in node.slice)
+    if any(not isinstance(item, cst.Slice) or item.lower or item.upper or item.step for item in others):
+        return None
     return inner.value if isinstance(inner, cst.Index) else None

@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.moves import keyword
+from torchlint.model.semantics.moves import keyword, moved_to
 from torchlint.model.semantics.value import Device, Role, Value
 from torchlint.model.syntax.dotted import called_name, dotted_name
 from torchlint.model.syntax.parameters import first_parameter, owner_of
@@ -19,7 +19,7 @@ from torchlint.model.training.outputs import Outputs
 from torchlint.model.training.step_places import StepPlaces
 
 #: The maximum number of expressions that a value is followed through.
-_VALUE_DEPTH = 12
+_VALUE_DEPTH = 20
 #: Calls and attributes that take a value off the device: the result is a number, an array, or a CPU tensor.
 _EXITS = frozenset({"item", "tolist", "numpy", "cpu", "size", "dim", "numel", "nelement"})
 _SHAPES = frozenset({"shape", "dtype", "device", "ndim", "is_cuda"})
@@ -79,6 +79,8 @@ class StepTensors(ForestFact):
             if self._module.fact(Outputs).runs(part):
                 return True
             value = self._module.value(part)
+            if value.kind is Kind.UNKNOWN:
+                return moved_to(part, self._module.values) is Device.CUDA
             if value.kind is not Kind.TENSOR:
                 return False
             if value.role in (Role.OUTPUT, Role.LOSS):

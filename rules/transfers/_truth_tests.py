@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.tensor_forms import REDUCING, TensorForms, compared
+from torchlint.model.semantics.tensor_forms import METHODS, REDUCING, TensorForms, compared
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.training.outputs import Outputs
@@ -130,16 +130,16 @@ class TruthTests:
         return self._module.value(func.value).kind in (Kind.UNKNOWN, Kind.TENSOR, Kind.BATCH)
 
     def _is_known(self, name: cst.Name) -> bool:
-        """Whether ``name`` is a loss, an output of a network, or a parameter for which a step passes a tensor."""
+        """Whether ``name`` is a loss, an output of a network, or a tensor of the step whose method is called."""
         if self._tensors.is_loss(name):
             return True
+        parent = self._tree.parent(name)
+        if isinstance(parent, cst.Attribute) and parent.attr.value in METHODS:
+            return self._tensors.is_tensor_of_step(name)
         reached = self._module.values.reaching.of(name)
-        if not reached:
-            return False
-        if all(item.kind == "param" for item in reached):
-            parent = self._tree.parent(name)
-            return isinstance(parent, cst.Attribute) and self._tensors.is_tensor_of_step(name)
-        return all(item.kind == "assign" and not item.path and self._runs(item.value) for item in reached)
+        return bool(reached) and all(
+            item.kind == "assign" and not item.path and self._runs(item.value) for item in reached
+        )
 
     def _runs(self, node: cst.CSTNode | None) -> bool:
         """``loss = criterion(...)``."""

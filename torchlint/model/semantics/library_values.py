@@ -84,7 +84,8 @@ def instance_by_name(name: str) -> Value:
     if name == "torch.hub.load":
         return Value(Kind.MODULE, name=name, sure=False)
     if name.startswith("torch.") and name.count(".") == 1 and last not in knowledge.NOT_TENSOR:
-        return Value(Kind.TENSOR, name=name, device=Device.CPU if last in knowledge.FACTORIES else None)
+        is_on_host = last in knowledge.FACTORIES and not last.endswith("_like")
+        return Value(Kind.TENSOR, name=name, device=Device.CPU if is_on_host else None)
     if name.startswith(("torch.linalg.", "torch.fft.", "torch.special.")):
         return Value(Kind.TENSOR, name=name)
     if name.startswith("numpy."):

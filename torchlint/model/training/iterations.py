@@ -14,6 +14,7 @@ from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.syntax.exits import ends_with
+from torchlint.model.training.emptiness import has_work
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loops, is_backward
 
@@ -69,7 +70,7 @@ class Iterations(ForestFact):
             if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
                 often = or_often and self._trains_or_asks_for_process(above, child, step)
                 late = child is above.body and self._starts_late(above, step)
-                if not (often or late) and self._is_rare(above, step):
+                if not (often or late or has_work(above, child)) and self._is_rare(above, step):
                     return False
             if isinstance(above, (cst.If, cst.IfExp)) and child is above.body and self._is_off(above.test):
                 return False

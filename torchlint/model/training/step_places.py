@@ -16,6 +16,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.parameters import is_static
+from torchlint.model.training.emptiness import has_work
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.library_steps import LibrarySteps
@@ -33,12 +34,6 @@ _FORWARD_DEPTH = 3
 _MAX_CALLERS_OF_HELPER = 40
 #: Methods of a network that are run once per batch.
 _FORWARDS = frozenset({"forward", "training_step", "validation_step", "test_step", "predict_step"})
-#: A count of what a step works on, and not of the steps.
-_COUNTERS = re.compile(
-    r"(global_?|cur(rent)?_?|train(ing)?_?|total_?)?(step|steps|iter|iters|iteration|itr|epoch|batch_idx|batch_i|idx|count|"
-    r"counter|i|it|j|k|rank|local_rank)",
-    re.IGNORECASE,
-)
 #: Names of functions and classes that run after the training.
 _INFERRING = re.compile(r"infer|(^|_)test(_|$)|(^|_)generat(e|ion)$|beam|greedy|decoding|post_?proc", re.IGNORECASE)
 
@@ -78,9 +73,9 @@ class StepPlaces(ForestFact):
         return self._of(node, passes, trained, _CALL_DEPTH, set(), ())
 
     def in_training(self, node: cst.CSTNode) -> StepPlace | None:
-        """The training step that runs ``node`` every time, or else the `forward` of a network that records gradients.
+        """The training step that runs ``node`` every time, or a `forward` that records gradients for unseen callers.
 
-        Who calls that `forward` need not be seen. Functions and classes whose names say that they infer do not count.
+        Functions and classes whose names say that they infer do not count.
         """
         found = self.of(node, trained=True) or self._in_forward(node, _FORWARD_DEPTH)
         if found is None or any(map(self._infers, (node, *found.calls))):
@@ -93,10 +88,12 @@ class StepPlaces(ForestFact):
             return None
         if any(self._none_at(node, function)):
             return None  # without targets, it runs for inference
-        if function.name.value == "forward" and self.is_forward(function):
-            is_off = is_static(function) or self._module.fact(GradModes).of(function.body).is_off
-            return None if is_off else StepPlace(function, (), trains=True)
+        is_forward = function.name.value == "forward" and self.is_forward(function)
+        if is_forward and (is_static(function) or self._module.fact(GradModes).of(function.body).is_off):
+            return None
         calls = self._module.fact(Dispatch).callers(function)
+        if is_forward and (not calls or depth <= 0):
+            return StepPlace(function, (), trains=True)
         if depth <= 0 or len(calls) > _MAX_CALLERS:
             return None
         for call in calls:
@@ -143,30 +140,11 @@ class StepPlaces(ForestFact):
             if isinstance(above, (cst.For, cst.While)) and child is not above.body:
                 return False
             if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
-                if not asks_for_device(self._module, above.test) and not self._has_work(above, child):
+                if not asks_for_device(self._module, above.test) and not has_work(above, child):
                     return False
             if isinstance(above, cst.IndentedBlock) and self._module.fact(Iterations).is_behind_exit(above, child):
                 return False
         return False
-
-    def _has_work(self, branch: cst.If | cst.IfExp, child: cst.CSTNode) -> bool:
-        """``if len(boxes) > 0:``, or the ``else`` of ``if num_boxes == 0:``."""
-        test = branch.test
-        if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
-            return False
-        bound = test.comparisons[0]
-        if isinstance(bound.comparator, cst.Name) and bound.comparator.value == "None":
-            return isinstance(test.left, cst.Name) and (
-                child is (branch.orelse if isinstance(bound.operator, cst.Is) else branch.body)
-            )
-        if not isinstance(bound.comparator, cst.Integer) or bound.comparator.value != "0":
-            return False
-        counted = test.left.args[0].value if isinstance(test.left, cst.Call) and test.left.args else test.left
-        if _COUNTERS.fullmatch(last_name(counted)):
-            return False
-        if isinstance(bound.operator, cst.Equal):
-            return child is branch.orelse
-        return isinstance(bound.operator, (cst.GreaterThan, cst.NotEqual)) and child is branch.body
 
     def _of(
         self,

@@ -112,7 +112,7 @@ class Steps(ForestFact):
         ``trains`` is what makes the function a step. If it may be skipped, a loop may call the function to validate.
         """
         always = self._module.fact(Iterations).at_every_iteration
-        for call in self._module.callers(function).calls if self._always_trains(function, trains) else ():
+        for call in self._module.fact(Dispatch).callers(function) if self._always_trains(function, trains) else ():
             for loop in self._module.fact(Loops).around(call)[:1]:
                 if not self._is_epoch(loop.node) and always(call, loop.node):
                     yield loop.node
