@@ -184,16 +184,24 @@ class Inference:
             if unguarded is None or module.fact(Purposes).of(unguarded) not in (Purpose.WORK, Purpose.ONCE):
                 return None
         site = self._recorded_forward(call, function, model, volatile)
-        if site is not None and site.node is function and self._is_called_again(call, function):
+        if site is not None and function is not None and site.node is function and self._also_trains(call, function):
             site = replace(site, node=module.tree.statement_of(call))
         return site if unguarded is None or site is None else replace(site, unguarded=unguarded)
 
-    def _is_called_again(self, call: cst.Call, function: cst.FunctionDef) -> bool:
-        """Whether ``function`` calls a step that it shares with the training more than once, maybe to train."""
-        definitions, values = self._module.definitions, self._module.values
-        step = set(definitions.called(call, values)) if call in self._indirect else set()
-        others = (other for other in self._module.tree.calls_in(function.body) if other is not call) if step else ()
-        return any(not step.isdisjoint(definitions.called(other, values)) for other in others)
+    def _also_trains(self, call: cst.Call, function: cst.FunctionDef) -> bool:
+        """Whether another call in ``function`` is for training: of the step that ``call`` shares, or a forward."""
+        module = self._module
+        step = set(module.definitions.called(call, module.values)) if call in self._indirect else set()
+        return any(
+            not step.isdisjoint(module.definitions.called(other, module.values))
+            or (
+                module.fact(Gradients).carries_gradient(other)
+                and module.fact(Networks).runs_network(other)
+                and module.fact(VolatileInputs).of(other) is None
+            )
+            for other in module.tree.calls_in(function.body)
+            if other is not call
+        )
 
     def _recorded_forward(
         self,
