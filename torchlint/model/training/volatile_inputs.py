@@ -21,12 +21,9 @@ class VolatileInputs(ForestFact):
     @cached_property
     def all(self) -> list[cst.Call]:
         """The calls that make such inputs."""
-        return [
-            call
-            for call in self._module.tree.calls
-            for item in call.args
-            if item.keyword is not None and item.keyword.value == "volatile" and dotted_name(item.value) == "True"
-        ]
+        tree = self._module.tree
+        given = (item for item in tree.keywords.get("volatile", ()) if dotted_name(item.value) == "True")
+        return [call for item in given if isinstance(call := tree.parent(item), cst.Call)]
 
     def of(self, forward: cst.Call) -> cst.Call | None:
         """The last call before a forward, in the same function, if such a call makes the input of the forward."""
