@@ -63,11 +63,11 @@ class ManualAttention:
         name = self._module.name_of(call.func)
         if name in _SOFTMAX:
             return call.args[0].value if call.args and call.args[0].keyword is None else None
-        if name is not None or not isinstance(call.func, (cst.Attribute, cst.Name)):
+        if name is not None or not isinstance(call.func, (cst.Attribute, cst.Name, cst.Call)):
             return None
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "softmax" and _dim(call, 0) is not None:
             return call.func.value
-        called = dotted_name(call.func) or called_name(call)
+        called = dotted_name(call.func) or called_name(call.func if isinstance(call.func, cst.Call) else call)
         if "softmax" in called.lower() and len(call.args) == 1 and self._layers(call):
             return call.args[0].value
         return None

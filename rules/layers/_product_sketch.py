@@ -37,7 +37,8 @@ def may_attend(sketch: Sketch) -> bool:
 
 def _scores(call: ast.Call) -> Iterator[ast.expr]:
     """What a call may take the softmax of."""
-    if "softmax" in (dotted_name(call.func) or called_name(call)).lower():
+    made = call.func if isinstance(call.func, ast.Call) else call  # `nn.Softmax(dim=-1)(scores)`
+    if "softmax" in (dotted_name(made.func) or called_name(made)).lower():
         yield from call.args[:1]
         if isinstance(call.func, ast.Attribute) and call.func.attr == "softmax":
             yield call.func.value

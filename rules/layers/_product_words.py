@@ -9,7 +9,7 @@ _PRODUCT = re.compile(r"matmul|bmm|einsum| @ |@ ")
 _NEAR = 1500  #: characters between a product and the softmax
 _REST = 4000  #: characters of a function behind the softmax
 #: A statement that gives a softmax a name.
-_NAMED = re.compile(r"[ \t]*([A-Za-z_]\w*)[ \t]*=[ \t]*[\w.]*softmax\(")
+_NAMED = re.compile(r"[ \t]*([A-Za-z_]\w*)[ \t]*=[ \t]*[\w.]*[sS]oftmax\(")
 #: The next function, at which this one has ended.
 _FUNCTION = re.compile(r"^[ \t]*(?:async[ \t]+)?def\b", re.MULTILINE)
 _RETURN = re.compile(r"\breturn\b([^\n]*)")

@@ -65,7 +65,7 @@ class ManualAttention(Rule):
 
     code = "TL702"
     name = "manual-attention"
-    words = ("softmax", ("matmul", "bmm", "einsum", " @ "), ("torch", "import *"))
+    words = ("oftmax", ("matmul", "bmm", "einsum", " @ "), ("torch", "import *"))
     since = (2, 0)
     demo = ("GPU", "CPU")
 

@@ -59,6 +59,9 @@ _PROBABILITY_LOSSES = frozenset(
     {"torch.nn.BCELoss", "torch.nn.functional.binary_cross_entropy", "torch.nn.modules.loss.BCELoss"}
 )
 
+#: Functions of penalties on gradients, or on the lengths of paths.
+_PENALTIES = re.compile(r"(gradient|grad|r1|r2)_penalty|r1_reg|path_regular|path_length")
+
 #: Of smaller layers, the time goes into launching kernels: 1024 x 1024.
 _LARGE = 1 << 20
 _HALVES = frozenset({"torch.float16", "torch.half", "torch.bfloat16"})
@@ -261,8 +264,8 @@ class Precision:
             if any(item.keyword is not None and item.keyword.value == "create_graph" for item in call.args):
                 return True
         functions = [item for item in module.tree.functions if not own or module.is_own(item)]
-        return any("gradient_penalty" in item.name.value for item in functions) or any(
-            "gradient_penalty" in (dotted_name(call.func) or "") for call in calls
+        return any(_PENALTIES.search(item.name.value) for item in functions) or any(
+            _PENALTIES.search(dotted_name(call.func) or "") for call in calls
         )
 
     @cached_property

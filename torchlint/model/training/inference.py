@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -72,6 +73,7 @@ class Inference:
         self._exclusions = module.fact(Exclusions)
         self._uses = module.fact(OutputUses)
         self._trials = module.fact(TrialRuns)
+        self._training: dict[cst.FunctionDef, tuple[list[cst.Call], Counter[cst.CSTNode]]] = {}
 
     @cached_property
     def recording(self) -> list[InferenceSite]:
@@ -184,16 +186,32 @@ class Inference:
             if unguarded is None or module.fact(Purposes).of(unguarded) not in (Purpose.WORK, Purpose.ONCE):
                 return None
         site = self._recorded_forward(call, function, model, volatile)
-        if site is not None and site.node is function and self._is_called_again(call, function):
+        if site is not None and function is not None and site.node is function and self._also_trains(call, function):
             site = replace(site, node=module.tree.statement_of(call))
         return site if unguarded is None or site is None else replace(site, unguarded=unguarded)
 
-    def _is_called_again(self, call: cst.Call, function: cst.FunctionDef) -> bool:
-        """Whether ``function`` calls a step that it shares with the training more than once, maybe to train."""
-        definitions, values = self._module.definitions, self._module.values
-        step = set(definitions.called(call, values)) if call in self._indirect else set()
-        others = (other for other in self._module.tree.calls_in(function.body) if other is not call) if step else ()
-        return any(not step.isdisjoint(definitions.called(other, values)) for other in others)
+    def _also_trains(self, call: cst.Call, function: cst.FunctionDef) -> bool:
+        """Whether another call in ``function`` is for training: a forward, or one of the step that ``call`` shares."""
+        if function not in self._training:
+            self._training[function] = self._training_in(function)
+        forwards, steps = self._training[function]
+        if any(other is not call for other in forwards[:2]):
+            return True
+        shared = self._module.definitions.called(call, self._module.values) if call in self._indirect else ()
+        return any(steps[item] > 1 for item in shared)
+
+    def _training_in(self, function: cst.FunctionDef) -> tuple[list[cst.Call], Counter[cst.CSTNode]]:
+        """The forwards in ``function`` for training, and how often it calls each shared step."""
+        module, calls = self._module, self._module.tree.calls_in(function.body)
+        forwards = [
+            call
+            for call in calls
+            if module.fact(Gradients).carries_gradient(call)
+            and module.fact(Networks).runs_network(call)
+            and module.fact(VolatileInputs).of(call) is None
+        ]
+        steps = (call for call in calls if call in self._indirect)
+        return forwards, Counter(item for call in steps for item in module.definitions.called(call, module.values))
 
     def _recorded_forward(
         self,

@@ -53,7 +53,8 @@ class SharedSteps(ForestFact):
         """What the place of a call names ``network``; None if it has no name there, or maybe another one."""
         text = dotted_name(network) or ""
         if text.startswith("self."):
-            return network if isinstance(call.func, cst.Attribute) else None
+            is_own = isinstance(call.func, cst.Attribute) and dotted_name(call.func.value) == "self"
+            return network if is_own or not self._module.fact(Networks).runs_network(call) else None
         if not isinstance(network, cst.Name):
             return None
         for param in parameters_of(function):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from functools import cached_property
 
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.syntax.dotted import dotted_name
-from torchlint.model.training.data_flow import DataFlow
+from torchlint.model.training.data_flow import DataFlow, Search
 
 
 class VolatileInputs(ForestFact):
@@ -20,19 +21,33 @@ class VolatileInputs(ForestFact):
     @cached_property
     def all(self) -> list[cst.Call]:
         """The calls that make such inputs."""
-        return [
-            call
-            for call in self._module.tree.calls
-            for item in call.args
-            if item.keyword is not None and item.keyword.value == "volatile" and dotted_name(item.value) == "True"
-        ]
+        tree = self._module.tree
+        given = (item for item in tree.keywords.get("volatile", ()) if dotted_name(item.value) == "True")
+        return [call for item in given if isinstance(call := tree.parent(item), cst.Call)]
 
     def of(self, forward: cst.Call) -> cst.Call | None:
-        """The call that makes the input of a forward, in the same function."""
+        """The last call before a forward, in the same function, if such a call makes the input of the forward."""
+        if not self.all:
+            return None
         function = self._module.function_of(forward)
-        near = (call for call in self.all if self._module.function_of(call) is function)
-        return next((call for call in near if self._feeds(call, forward)), None)
+        made = self._by_function.get(function)
+        if made is None or not any(self._searches[function].finds(item.value) for item in forward.args):
+            return None
+        before = bisect_left(made, self._module.tree.index(forward), key=self._module.tree.index)
+        return made[max(before - 1, 0)]
 
-    def _feeds(self, made: cst.Call, forward: cst.Call) -> bool:
-        search = self._module.fact(DataFlow).search(lambda part: part is made, lambda part: False)
-        return any(search.finds(item.value) for item in forward.args)
+    @cached_property
+    def _by_function(self) -> dict[cst.FunctionDef | None, list[cst.Call]]:
+        found: dict[cst.FunctionDef | None, list[cst.Call]] = {}
+        for call in self.all:
+            found.setdefault(self._module.function_of(call), []).append(call)
+        return found
+
+    @cached_property
+    def _searches(self) -> dict[cst.FunctionDef | None, Search]:
+        """What finds the calls of each function in the values that are computed from them."""
+        search = self._module.fact(DataFlow).search
+        return {
+            function: search(frozenset[cst.CSTNode](made).__contains__, lambda part: False)
+            for function, made in self._by_function.items()
+        }
