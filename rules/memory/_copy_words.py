@@ -17,6 +17,7 @@ _MAKES = re.compile(
     r"\.(?:view|argmax|softmax|detach|cuda|unsqueeze|permute|to|long|float|clamp|sigmoid|contiguous|new_\w+)\("
 )
 _NAME = re.compile(r"((?:self\.)?[a-zA-Z_]\w*)(?:\.(?:data|T)\b|\[|\s*$)")
+_OPERATOR = re.compile(r"[-+*/]")
 #: What is between a name and the value that is assigned to it: further targets, or an annotation.
 _TO_VALUE = r"(?:,[\w., ]{0,80}?)?[ \t]*(?::[^=\n]{0,40})?=(?!=)"
 _TARGET = re.compile(r"[\w., ]*")
@@ -35,9 +36,9 @@ def copies_tensor(text: str) -> bool:
             continue
         if _MAKES.search(argument):
             return True
-        name = _NAME.match(argument)
-        if name is not None:
-            names.append((name[1], text.rfind("\n", 0, call.end())))  # `x = torch.tensor(x)` assigns later
+        before = text.rfind("\n", 0, call.end())  # `x = torch.tensor(x)` assigns later
+        operands = map(_NAME.match, map(str.strip, _OPERATOR.split(argument)))
+        names += [(name[1], before) for name in operands if name is not None]
     assigned = {name: _assigned(text, name) for name, _ in names}
     return any(_may_be_tensor(text, name, assigned[name], before) for name, before in names)
 

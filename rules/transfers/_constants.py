@@ -21,6 +21,7 @@ from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
 from ._repetition import keeps_result
+from ._upload_words import OPTIONS
 
 #: ``torch.<name>(data)`` that makes a tensor of a list or of a number ...
 _OF_DATA = ("torch.tensor", "torch.as_tensor", "torch.asarray")
@@ -72,7 +73,7 @@ class ConstantUploads:
 
     def _upload(self, factory: cst.Call) -> Upload | None:
         data = self._data(factory)
-        if data is None or not self.is_constant(data):
+        if data is None or not self.is_constant(data) or self._may_be_there(factory, data):
             return None
         node = self._copying(factory)
         if node is None or self._is_seldom(node):
@@ -92,6 +93,12 @@ class ConstantUploads:
         if any(item.keyword is None for item in factory.args[1:]):
             return None
         return data if isinstance(data, (cst.List, cst.Tuple)) or self._is_list(data) else None
+
+    def _may_be_there(self, factory: cst.Call, data: cst.BaseExpression) -> bool:
+        """Whether the data may be a tensor on the device, which ``torch.as_tensor`` returns as it is."""
+        if self._module.name_of(factory.func) not in ("torch.as_tensor", "torch.asarray"):
+            return False
+        return (dotted_name(data) or "").startswith("self.") and not self._module.value(data)
 
     def _is_list(self, node: cst.BaseExpression) -> bool:
         return self._module.value(node).kind in (Kind.SEQUENCE, Kind.ARRAY)
@@ -210,6 +217,9 @@ class ConstantUploads:
             return _NUMBERS.fullmatch(name) is not None
         if isinstance(node.value, cst.Call):
             return self._module.name_of(node.value.func) in ("torch.finfo", "torch.iinfo")
+        if OPTIONS.fullmatch(dotted_name(node.value) or ""):
+            stored = self._module.fact(Stores).attributes.get(node.attr.value, ())
+            return all(self._is_constructing(place) for _, _, place in stored)
         function = self._module.function_of(node)
         owner = self._tree.class_of(function) if function is not None else None
         if owner is None or dotted_name(node.value) != "self":
@@ -240,14 +250,12 @@ class ConstantUploads:
         return isinstance(function, cst.FunctionDef) and function.name.value == "__init__"
 
     def _is_setting(self, value: cst.BaseExpression, depth: int) -> bool:
-        """Whether a constructor keeps a number or a list: a constant, or a parameter that is seen to be one."""
-        if self._module.value(value).kind in (Kind.NUMBER, Kind.SEQUENCE, Kind.ARRAY):
+        """Whether a constructor keeps a number or a list: a constant, or a parameter that may be one."""
+        known = self._module.value(value)
+        if known.kind in (Kind.NUMBER, Kind.SEQUENCE, Kind.ARRAY):
             return True
-        if isinstance(value, cst.Name):
-            reached = self._module.values.reaching.of(value)
-            defaults = [item.node.default for item in reached if isinstance(item.node, cst.Param)]
-            if len(reached) == 1 and defaults and defaults[0] is not None:
-                return isinstance(defaults[0], cst.List) or self.is_constant(defaults[0], depth)
+        if isinstance(value, cst.Name) and not known:
+            return all(isinstance(item.node, cst.Param) for item in self._module.values.reaching.of(value))
         return self.is_constant(value, depth)
 
     # -- how often

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from torchlint.model.data.creation import FACTORIES, LEGACY
 from torchlint.model.data.placement import Move, Placement
 from torchlint.model.module import Module
 from torchlint.model.semantics.invariance import Invariance
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.stores import Stores
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_part
@@ -18,19 +20,9 @@ from torchlint.model.training.loops import Loops
 from torchlint.model.training.step_places import StepPlaces
 
 #: Functions of torch that make a tensor on the host, unless they are given a device.
-_FACTORIES = frozenset(
-    "tensor zeros ones arange linspace logspace from_numpy full eye rand randn randint empty Tensor FloatTensor "
-    "LongTensor randperm".split()
-)
-#: Functions of torch whose result is where their first argument is.
-_COMPUTING = frozenset(
-    "exp log sqrt cumsum cumprod cos sin tril triu flip pow sort abs reshape outer polar ones_like zeros_like".split()
-)
-#: Methods whose result is where the tensor is.
-_KEEPING = frozenset(
-    "float long half double view reshape unsqueeze clone repeat expand t transpose sqrt exp log flip neg cumsum "
-    "cumprod".split()
-)
+_CREATING = FACTORIES | LEGACY | {"tensor", "from_numpy"}
+#: Methods that may move a tensor, or give none.
+_LEAVING = frozenset("to cuda type type_as item tolist numpy size dim numel data_ptr get_device".split())
 #: Calls after which a module is to be moved.
 _LOADING = frozenset({"load_state_dict", "from_pretrained", "load_checkpoint", "load_from_checkpoint"})
 _DEPTH = 20
@@ -178,10 +170,29 @@ class InvariantMoves:
         if any("cache" in self._module.code(item.decorator) for item in function.decorators):
             return True
         return any(
-            child is not above.test
+            child is not above.test and not self._is_of_settings(above.test)
             if isinstance(above, (cst.If, cst.IfExp))
             else isinstance(above, (cst.ExceptHandler, cst.Lambda))
             for above, child in climb(self._tree, call, function)
+        )
+
+    def _is_of_settings(self, test: cst.BaseExpression) -> bool:
+        """Whether a condition has the same value for an object: it compares attributes that the constructor sets."""
+        parts = list(self._tree.nodes_in(test))
+        attributes = [node for node in parts if isinstance(node, cst.Attribute)]
+        names = {node.value for node in parts if isinstance(node, cst.Name)}
+        names -= {"None", "True", "False", *(node.attr.value for node in attributes)}
+        stored = self._module.fact(Stores).attributes
+        return (
+            names == {"self"}
+            and not self._tree.calls_in(test)
+            and all(dotted_name(node) == f"self.{node.attr.value}" for node in attributes)
+            and all(
+                self._is_in_constructor(place)
+                for node in attributes
+                for held, _, place in stored.get(node.attr.value, ())
+                if dotted_name(held) == "self"
+            )
         )
 
     def _is_kept(self, call: cst.Call) -> bool:
@@ -217,7 +228,7 @@ class InvariantMoves:
             return bool(reached) and all(
                 self._is_passed_from_host(item.node, depth - 1)
                 if isinstance(item.node, cst.Param)
-                else item.kind == "assign" and not item.path and self._is_on_host(item.value, depth - 1)
+                else item.kind in ("assign", "annotation") and not item.path and self._is_on_host(item.value, depth - 1)
                 for item in reached
             )
         if isinstance(node, cst.Attribute):
@@ -230,9 +241,10 @@ class InvariantMoves:
         return isinstance(node, cst.Call) and self._is_made_on_host(node, depth)
 
     def _are_on_host(self, nodes: list[cst.BaseExpression], depth: int) -> bool:
-        """Whether one of some operands is a tensor on the host, and the others are numbers or such tensors."""
-        tensors = [item for item in nodes if self._module.value(item).kind is not Kind.NUMBER]
-        return bool(tensors) and all(self._is_on_host(item, depth - 1) for item in tensors)
+        """Whether one of some operands is a tensor on the host, and no other is known to be a tensor elsewhere."""
+        others = [item for item in nodes if not self._is_on_host(item, depth - 1)]
+        elsewhere = any(self._module.value(item).kind in (Kind.TENSOR, Kind.BATCH, Kind.MODULE) for item in others)
+        return len(others) < len(nodes) and not elsewhere
 
     def _is_made_on_host(self, node: cst.Call, depth: int) -> bool:
         name = self._module.name_of(node.func)
@@ -244,7 +256,9 @@ class InvariantMoves:
                 return False
             if name in ("torch.cat", "torch.stack") and given and isinstance(given[0], (cst.List, cst.Tuple)):
                 return self._are_on_host([item.value for item in given[0].elements], depth)
-            return name[6:] in _FACTORIES or (name[6:] in _COMPUTING and self._are_on_host(given[:1], depth))
+            if name in ("torch.cat", "torch.stack") and given and isinstance(given[0], cst.ListComp):
+                return self._is_on_host(given[0].elt, depth - 1)
+            return name[6:] in _CREATING or self._are_on_host(given, depth)
         called = self._module.definitions.called(node, self._module.values)
         if called:
             returned = [
@@ -258,7 +272,7 @@ class InvariantMoves:
         func = node.func
         if not isinstance(func, cst.Attribute):
             return False
-        return func.attr.value == "cpu" or (func.attr.value in _KEEPING and self._is_on_host(func.value, depth - 1))
+        return func.attr.value == "cpu" or (func.attr.value not in _LEAVING and self._is_on_host(func.value, depth - 1))
 
     def _is_passed_from_host(self, param: cst.Param, depth: int) -> bool:
         """Whether all calls of a function pass a tensor on the host, or None."""

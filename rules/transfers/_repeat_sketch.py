@@ -44,7 +44,8 @@ def _is_of_object(sketch: Sketch, statement: ast.stmt, moved: ast.expr) -> bool:
         isinstance(target, (ast.Attribute, ast.Subscript)) for target in statement.targets
     )
     around = list(sketch.around(statement))
-    if kept or any(isinstance(above, ast.If) for above in around[: around.index(function)]):
+    conditions = [above.test for above in around[: around.index(function)] if isinstance(above, ast.If)]
+    if kept or not all(map(_is_of_settings, conditions)):
         return False
     owner = _class_of(sketch, statement)
     assert isinstance(moved, ast.Attribute)
@@ -58,6 +59,13 @@ def _is_of_object(sketch: Sketch, statement: ast.stmt, moved: ast.expr) -> bool:
         and any(_is_attribute_of_self(target, moved.attr) for target in item.statement.targets)
         for item in stored
     )
+
+
+def _is_of_settings(test: ast.expr) -> bool:
+    """Whether a condition only compares attributes of ``self``."""
+    parts = list(ast.walk(test))
+    names = {part.id for part in parts if isinstance(part, ast.Name)}
+    return names == {"self"} and not any(isinstance(part, ast.Call) for part in parts)
 
 
 def _is_attribute_of_self(node: ast.AST, name: str = "") -> bool:

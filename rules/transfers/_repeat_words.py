@@ -18,14 +18,14 @@ _LONGEST = 200  #: characters of a name
 
 
 def moves_repeatedly(text: str) -> bool:
-    """Whether a statement in a loop moves a module, or a move takes what a function of torch has made."""
+    """Whether a loop moves a module or what a function of torch has made, or a move takes an attribute."""
     made = {_name_before(text, at) for at in places(text, " = torch.")}
     for at in places(text, ".to(", ".cuda("):
         name = _name_before(text, at)
         if not name or _FORMAT.match(text, text.index("(", at) + 1):
             continue
         is_made = name in made and name not in _set_from_itself(text)
-        if is_made and name.startswith("self."):
+        if name.startswith("self.") and f"{name} = " in text and name not in _set_from_itself(text) | _called(text):
             return True
         start = text.rfind("\n", 0, at) + 1
         before = text[start : at - len(name)].strip()

@@ -15,7 +15,9 @@ _MOVED = re.compile(
     r"(?:\s*\)|\s*\.\w+(?:\([^()]{0,80}(?:\([^()]{0,80}\)[^()]{0,80}){0,3}\))?|\[[^\]\n]{0,40}\]){0,6}?"
     r"\s*\.(?:to|cuda|type_as)\("
 )
-#: ``self.config.mean`` and ``batch.size``; ``self.mean`` and ``math.pi`` may be constants.
+#: What the settings of a program are kept in.
+OPTIONS = re.compile(r"(?:\bself\.)?\b_?(?:args|cfg|config|hparams|opts?|options|params|flags)\b", re.IGNORECASE)
+#: ``self.head.mean`` and ``batch.size``; ``self.mean`` and ``math.pi`` may be constants.
 _ATTRIBUTE = re.compile(r"\bself\.\w+\.\w|(?<![\w.])(?!(?:np|numpy|math|torch|self)\.)[a-z_]\w*\.[a-z_]")
 #: A name, but not that of an argument.
 _NAME = re.compile(r"(?<![\w.\"'])[a-z_]\w*(?![\w\"']|\s*=(?!=))")
@@ -57,6 +59,7 @@ def _may_be_constant(text: str, data: str, depth: int = _DEPTH) -> bool:
     """Whether the data may be the same at every call: no attribute of an object, and no name but of literals."""
     if "finfo" in data or "iinfo" in data:
         return True
+    data = OPTIONS.sub("self", data)
     if _ATTRIBUTE.search(data) or _EMPTY.match(data):
         return False
     names = set(_NAME.findall(data)) - _KNOWN

@@ -19,6 +19,8 @@ _KEEPING = frozenset(
 )
 #: Methods of a tensor that give one tensor.
 METHODS = REDUCING | _KEEPING
+#: Methods that only tensors have, and that give a new one.
+_MAKING = frozenset({"new_empty", "new_full", "new_ones", "new_tensor", "new_zeros"})
 #: Functions and methods that give several tensors.
 _SEVERAL = frozenset({"topk", "max", "min", "sort", "kthvalue", "mode", "median", "cummax", "cummin"})
 #: Functions of torch that give no tensor.
@@ -69,9 +71,7 @@ class TensorForms(ForestFact):
             parts = name.split(".")
             if parts[0] != "torch" or name in _PLAIN or not parts[-1].islower() or parts[-1].startswith("is_"):
                 return False
-            several = (
-                len(parts) == 2 and parts[-1] in _SEVERAL and (len(call.args) > 1 or parts[-1] not in ("max", "min"))
-            )
+            several = len(parts) == 2 and parts[-1] in _SEVERAL and not self._is_elementwise(call, known, depth)
             return (len(parts) == 2 and not several) or name.startswith("torch.nn.functional.")
         value = self._module.value(call)
         if value.kind is Kind.TENSOR and value.sure:
@@ -79,9 +79,18 @@ class TensorForms(ForestFact):
         func = call.func
         if not isinstance(func, cst.Attribute) or self._module.definitions.called(call, self._module.values):
             return False
+        if func.attr.value in _MAKING:
+            return True
         if func.attr.value not in METHODS or (func.attr.value in ("max", "min") and call.args):
             return False
         return self._is_tensor(func.value, known, depth - 1)
+
+    def _is_elementwise(self, call: cst.Call, known: Known, depth: int) -> bool:
+        """Whether ``torch.max(...)`` gives one tensor: of all elements, or the larger of each two."""
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in ("max", "min"):
+            return False
+        others = call.args[1:]
+        return not others or (others[0].keyword is None and self._is_tensor(others[0].value, known, depth - 1))
 
     def _is_bound_to_tensor(self, node: cst.Name, known: Known, depth: int) -> bool:
         reached = self._module.values.reaching.of(node)
