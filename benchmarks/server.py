@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import re
 import statistics
 import sys
 import tempfile
@@ -25,6 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SEED = 7
 #: The scripts of a project; the first is edited.
 _SCRIPTS = ("train", "evaluate", "export")
+_FUNCTION = re.compile(r"^def ([a-z]\w*)", re.MULTILINE)
 #: A file that does not exist.
 UNSAVED = Path("/tmp/edited.py")
 
@@ -90,8 +92,8 @@ def text_of_fixtures(lines: int = 1000) -> str:
 def write_project(folder: Path, count: int) -> Path:
     """Write a project of `count` files; the script that is edited, of about 1,000 lines.
 
-    Three scripts import most of the modules; one module in four is a program of the fixtures, the others are modules
-    of torchlint itself, which do not use torch.
+    Three scripts import most of the modules, and call a function of each; one module in four is a program of the
+    fixtures, the others are modules of torchlint itself, which do not use torch.
     """
     (folder / ".git").mkdir()
     (folder / "parts").mkdir()
@@ -107,6 +109,7 @@ def write_project(folder: Path, count: int) -> Path:
             uses.append(f'    work_{index}(prepare_{index}("cuda"))\n')
         else:
             imports.append(f"import parts.part_{index} as part_{index}\n")
+            uses += [f"    part_{index}.{name}()\n" for name in _FUNCTION.findall(text)[:1]]
     body = text_of_fixtures(1000 - len(imports) - len(uses)).replace("if __name__ ==", "if __file__ ==")
     for name in _SCRIPTS:
         text = "".join(imports) + (body if name == "train" else "") + "\n\n" + "".join(uses)

@@ -51,7 +51,7 @@ def _taken_from(files: Files, main: str, names: frozenset[str]) -> object:
         {name: [(item.kind, _parts(item.imported)) for item in bound] for name, bound in facts.bindings.items()},
         [*map(_parts, facts.imports)],
         [*map(_parts, facts.stars)],
-        files.vocabulary(main) & names,
+        frozenset().union(*files.words_of(main)) & names,
         frozenset().union(*files.members_of(main)) & names,
         dict(_dicts(files, main)),
         facts.uses.keys(),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import pairwise
 
 from torchlint.cache.folder import digest
 from torchlint.project.imports import Facts, Pieces, facts
@@ -69,16 +70,18 @@ class Entry:
     @cached_property
     def words(self) -> tuple[frozenset[str], ...]:
         """The words in each of its top-level statements, comments and strings included."""
-        text, starts = self.text or "", self.facts.pieces.starts
-        ends = (*starts[1:], len(text))
-        return tuple(frozenset(_WORD.findall(text, start, end)) for start, end in zip(starts, ends, strict=True))
+        return tuple(map(_words_in, self._statements))
 
     @cached_property
     def members(self) -> tuple[frozenset[str], ...]:
         """The words in each of its top-level statements that name members: ``b`` of ``a.b``."""
+        return tuple(map(_members_in, self._statements))
+
+    @property
+    def _statements(self) -> Iterator[str]:
+        """The texts of its top-level statements, with the comments before them."""
         text, starts = self.text or "", self.facts.pieces.starts
-        ends = (*starts[1:], len(text))
-        return tuple(frozenset(_MEMBER.findall(text, start, end)) for start, end in zip(starts, ends, strict=True))
+        return (text[start:end] for start, end in pairwise((*starts, len(text))))
 
     @cached_property
     def vocabulary(self) -> frozenset[str]:
@@ -121,6 +124,16 @@ class Entry:
     def pieces(self) -> Pieces:
         """Its top-level statements."""
         return self.facts.pieces
+
+
+@lru_cache(maxsize=5_000)  # of a file that is being edited, most statements stay
+def _words_in(statement: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(statement))
+
+
+@lru_cache(maxsize=5_000)
+def _members_in(statement: str) -> frozenset[str]:
+    return frozenset(_MEMBER.findall(statement))
 
 
 class Outlines(Mapping[str, Outline]):

@@ -28,9 +28,15 @@ class Guesses:
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
+        self._known: dict[str, Value] = {}
 
     def of(self, text: str) -> Value:
         """A guess from a name and from what is done with it elsewhere in the file; never sure."""
+        if text not in self._known:
+            self._known[text] = self._find(text)
+        return self._known[text]
+
+    def _find(self, text: str) -> Value:
         used = self._used_as(text)
         last = last_part(text).lower()
         if last in SETTINGS or (last.endswith(_SETTINGS_OF) and not used & _OF_NETWORKS):

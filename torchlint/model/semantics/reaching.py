@@ -17,12 +17,15 @@ class Reaching:
     def __init__(self, tree: Tree, names: Names) -> None:
         self._tree = tree
         self._names = names
+        self._known: dict[cst.Name, list[Binding]] = {}
         self._sorted: dict[tuple[Scope, str], tuple[list[Binding], list[int]]] = {}
 
     def of(self, name: cst.Name) -> list[Binding]:
         """The bindings of ``name`` whose value may be seen where it is used; empty if nothing binds it."""
-        scope = self._names.home_of(name)
-        return [] if scope is None else self._seen(scope.bindings[name.value], name, scope)
+        if name not in self._known:
+            scope = self._names.home_of(name)
+            self._known[name] = [] if scope is None else self._seen(scope.bindings[name.value], name, scope)
+        return self._known[name]
 
     def _seen(self, bindings: list[Binding], at: cst.Name, scope: Scope) -> list[Binding]:
         """Those of ``bindings`` (of ``scope``) whose value may be seen at ``at``."""
