@@ -15,8 +15,10 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of, keyword
 from torchlint.model.semantics.stores import Stores
 from torchlint.model.semantics.value import Device
+from torchlint.model.syntax.calls import changes_in_place
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.syntax.tree import Tree
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
@@ -52,10 +54,11 @@ _DEPTH = 6
 class Upload:
     """A constant that is made on the host and copied to a device, repeatedly."""
 
-    node: cst.Call  #: what copies: the factory if it is given a device, else the move
+    node: cst.Call  #: what copies: the factory if it is given a device or has a name, else the move
     factory: cst.Call  #: what makes the tensor
     data: cst.BaseExpression
     repeated: StepPlace
+    is_named: bool  #: whether it has a name before a later statement copies it
 
 
 class ConstantUploads:
@@ -74,13 +77,15 @@ class ConstantUploads:
         data = self._data(factory)
         if data is None or not self.is_constant(data):
             return None
-        node = self._copying(factory)
+        copied = self._copying(factory)
+        named = copied is None and self._is_copied_later(factory)
+        node = factory if named else copied
         if node is None or self._is_seldom(node):
             return None
-        repeated = self._module.fact(StepPlaces).repeating(node)
+        repeated = self._module.fact(StepPlaces).per_batch(node)
         if repeated is None or self._is_compiled(node):
             return None
-        return Upload(node, factory, data, repeated)
+        return Upload(node, factory, data, repeated, named)
 
     def _data(self, factory: cst.Call) -> cst.BaseExpression | None:
         """What the tensor is made of, if that is a list or a number, and no size."""
@@ -98,12 +103,12 @@ class ConstantUploads:
 
     # -- the copy
 
-    def _copying(self, factory: cst.Call) -> cst.Call | None:
-        """The call that copies what ``factory`` makes: itself with ``device=``, or a move of its result."""
-        device = keyword(factory, "device")
-        if device is not None:
-            return factory if self._may_be_gpu(device) else None
-        for above, child in climb(self._tree, factory):
+    def _copying(self, made: cst.BaseExpression) -> cst.Call | None:
+        """The call that copies what ``made`` gives: a factory itself with ``device=``, or a move of its result."""
+        device = keyword(made, "device") if isinstance(made, cst.Call) else None
+        if isinstance(made, cst.Call) and device is not None:
+            return made if self._may_be_gpu(device) else None
+        for above, child in climb(self._tree, made):
             if isinstance(above, cst.Call) and above.func is child:
                 assert isinstance(child, cst.Attribute)
                 method = child.attr.value
@@ -125,6 +130,53 @@ class ConstantUploads:
             ):
                 return None
         return None
+
+    def _is_copied_later(self, factory: cst.Call) -> bool:
+        """Whether a statement gives a name what ``factory`` makes, and a later one moves that under its name.
+
+        The name may be bound to other forms of the tensor in between: ``kernel = kernel.repeat(3, 1)``.
+        """
+        made = self._tree.statement_of(factory)
+        if not isinstance(made, cst.Assign) or len(made.targets) != 1:
+            return False
+        target = made.targets[0].target
+        home = self._module.names.home_of(target) if isinstance(target, cst.Name) else None
+        if home is None or not isinstance(target, cst.Name) or not self._is_form_of(made.value, factory):
+            return False
+        forms: set[cst.CSTNode] = {made}
+        for use in self._module.names.uses_in(home, target.value):
+            reached = {item.node for item in self._module.values.reaching.of(use)}
+            if not reached or not reached <= forms:
+                continue
+            if self._copying(use) is not None:
+                return True
+            if is_changed_at(self._tree, use):
+                return False
+            statement = self._tree.statement_of(use)
+            if isinstance(statement, cst.AugAssign) and statement.target is use:
+                if not self.is_constant(statement.value):
+                    return False
+                forms.add(statement)
+            elif isinstance(statement, cst.Assign) and self._is_form_of(statement.value, use):
+                forms.add(statement)
+        return False
+
+    def _is_form_of(self, whole: cst.BaseExpression, part: cst.CSTNode) -> bool:
+        """Whether ``whole`` is ``part``, or another form of it on the host."""
+        while part is not whole:
+            above = self._tree.parent(part)
+            if isinstance(above, cst.Attribute):
+                called = self._tree.parent(above)
+                if above.attr.value not in _SHAPING or not isinstance(called, cst.Call) or called.func is not above:
+                    return False
+                part = called
+            elif isinstance(above, cst.BinaryOperation):
+                if not self.is_constant(above.left if part is above.right else above.right):
+                    return False
+                part = above
+            else:
+                return False
+        return True
 
     def _moves(self, call: cst.Call) -> bool:
         """Whether ``x.to(...)`` may move to a GPU; ``x.to(y)`` moves to where ``y`` is."""
@@ -334,3 +386,11 @@ class ConstantUploads:
         found += [call.func.value for call in self._module.methods("compile") if isinstance(call.func, cst.Attribute)]
         definitions = (self._module.value(item).definition for item in found)
         return frozenset(item for item in definitions if item is not None)
+
+
+def is_changed_at(tree: Tree, use: cst.Name) -> bool:
+    """Whether a use of a tensor writes to it: ``x[0] = 1``, ``x.fill_(1)``."""
+    above = tree.parent(use)
+    if isinstance(above, cst.Attribute):
+        return changes_in_place(above.attr.value)
+    return isinstance(above, cst.Subscript) and isinstance(tree.parent(above), (cst.AssignTarget, cst.AugAssign))
