@@ -7,17 +7,17 @@ import libcst as cst
 from torchlint import edits
 from torchlint.model.module import Module
 from torchlint.model.semantics.moves import keyword
-from torchlint.model.syntax.calls import changes_in_place
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.rule import Applicability, Fix
 
-from ._constants import ConstantUploads, Upload
+from ._constant_values import ConstantValues
+from ._constants import Upload, is_changed_at
 from ._known_devices import is_known_device
 
 
 def fix_of(module: Module, upload: Upload) -> Fix | None:
     """What makes a number on the device, or keeps a list as a buffer."""
-    return _fill(module, upload) or _register(module, upload)
+    return None if upload.is_named else _fill(module, upload) or _register(module, upload)
 
 
 # -- numbers
@@ -31,7 +31,7 @@ def _fill(module: Module, upload: Upload) -> Fix | None:
         if len(data.elements) != 1:
             return None
         shape, data = "(1,)", data.elements[0].value
-    if not module.fact(ConstantUploads).is_python_number(data) or not isinstance(factory.func, cst.Attribute):
+    if not module.fact(ConstantValues).is_python_number(data) or not isinstance(factory.func, cst.Attribute):
         return None
     if module.name_of(factory.func) not in ("torch.tensor", "torch.as_tensor"):
         return None
@@ -150,14 +150,7 @@ def _is_changed(module: Module, statement: cst.Assign, name: str) -> bool:
     for use in module.tree.names.get(name, ()):
         if not module.tree.within(use, function.body):
             continue
-        above = module.tree.parent(use)
-        if isinstance(above, cst.Attribute) and changes_in_place(above.attr.value):
-            return True
-        if isinstance(above, (cst.AugAssign, cst.Return)):
-            return True
-        if isinstance(above, cst.Subscript) and isinstance(
-            module.tree.parent(above), (cst.AssignTarget, cst.AugAssign)
-        ):
+        if is_changed_at(module.tree, use) or isinstance(module.tree.parent(use), (cst.AugAssign, cst.Return)):
             return True
     return False
 

@@ -56,17 +56,20 @@ class IndirectMoves(ForestFact):
     def _is_traced(self, call: cst.Call) -> bool:
         """Whether a comment, there or above, says that a trace records the cast: the device is that of its input."""
         row = self._module.row_at(self._module.span(call)[0])
-        lines = map(self._module.line, range(max(row - 1, 1), row + 1))
+        lines = map(self._module.line, range(max(row - 2, 1), row + 1))
         return any("trace" in comment for line in lines for comment in comments_in(line))
 
     def _gives_cuda(self, call: cst.Call, func: cst.Attribute) -> bool:
         given = call.args[0].value
         if func.attr.value == "type":
+            typed = _typed(given)
+            if typed is not None:
+                return self._module.fact(TensorTargets).is_on_cuda(typed)
             value = self._module.value(given)
             return value.kind is not Kind.TENSOR and value.device is Device.CUDA
         if func.attr.value == "to":
             return self._takes_tensor(given, func.value) and not self._module.fact(TensorTargets).is_on_host(given)
-        return self._module.fact(TensorTargets).is_on_cuda(given, call)
+        return self._module.fact(TensorTargets).is_on_cuda(given)
 
     def _takes_tensor(self, given: cst.BaseExpression, moved: cst.BaseExpression) -> bool:
         """Whether ``moved.to(given)`` gives a new tensor the dtype and device of another one."""
@@ -112,3 +115,10 @@ class IndirectMoves(ForestFact):
             ):
                 return True
         return False
+
+
+def _typed(node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """``x`` of ``x.type()``, which names the type and the kind of device of a tensor."""
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
+        return node.func.value if node.func.attr.value == "type" else None
+    return None

@@ -160,7 +160,7 @@ class InvariantMoves:
         places = [item for owner in classes for item in self._tree.scopes[owner].attributes.get(name, ())]
         if not places or not all(self._is_in_constructor(item.node) for item in places) or self._is_registered(name):
             return None
-        repeated = self._module.fact(StepPlaces).repeating(move.call)
+        repeated = self._module.fact(StepPlaces).per_batch(move.call)
         if repeated is None or not self._is_on_host(move.source):
             return None
         return InvariantMove(move.call, repeated.step, False, None)

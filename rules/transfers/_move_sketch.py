@@ -62,14 +62,15 @@ def _may_be_elsewhere(sketch: Sketch, func: ast.expr) -> bool:
 
 def _may_be_created(sketch: Sketch, statement: ast.stmt, moved: ast.expr) -> bool:
     """Whether what is moved may be the result of a factory, by the expressions that lead to it."""
-    seen: set[str] = set()
+    seen: set[tuple[str, bool]] = set()  #: names, the first of them in the block of the move, others anywhere
     waiting = [(moved, False)]
     while waiting:
         node, filled = waiting.pop()
         if isinstance(node, ast.Name):
-            if node.id not in seen:
-                waiting += [(value, filled) for value in _values(sketch, statement, node.id, is_first=not seen)]
-                seen.add(node.id)
+            is_first = not seen
+            if (node.id, is_first) not in seen:
+                waiting += [(value, filled) for value in _values(sketch, statement, node.id, is_first=is_first)]
+                seen.add((node.id, is_first))
         elif not isinstance(node, ast.Call):
             waiting += [(item, filled) for item in _operands(node)]
         elif sketch.may_be(node.func, FACTORIES) or (filled and sketch.may_be(node.func, LEGACY)):
@@ -95,11 +96,9 @@ def _operands(node: ast.expr) -> list[ast.expr]:
 
 
 def _values(sketch: Sketch, statement: ast.stmt, name: str, *, is_first: bool) -> list[ast.expr]:
-    """What a name may be given; of the name that ``x = x.to(device)`` moves, the last value in the same block."""
+    """What a name may be given; of the name that a statement moves, the last value before it in the same block."""
     if not is_first:
         return sketch.values(name)
-    if not _rebinds(statement, name):
-        return []
     blocks = [next(sketch.around(statement), None)]
     if isinstance(blocks[0], ast.If):
         blocks.append(next(sketch.around(blocks[0]), None))
@@ -111,9 +110,3 @@ def _values(sketch: Sketch, statement: ast.stmt, name: str, *, is_first: bool) -
         and next(sketch.around(item.statement), None) in blocks
     ]
     return [item.value for item in before[-1:] if item.value is not None]
-
-
-def _rebinds(statement: ast.stmt, name: str) -> bool:
-    """Whether a statement is ``name = ...``."""
-    target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
-    return isinstance(target, ast.Name) and target.id == name

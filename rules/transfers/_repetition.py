@@ -32,7 +32,7 @@ def is_kept(module: Module, call: cst.Call) -> bool:
         return module.fact(Purposes).runs_once(call)
     if module.fact(Purposes).is_constructor(function):
         return not is_of_step(module, function)
-    return keeps_result(module, function) or _is_cached(module, call, function)
+    return keeps_result(module, function) or _is_cached(module, call, function) or _sets_up_global(module, function)
 
 
 def keeps_result(module: Module, function: cst.FunctionDef) -> bool:
@@ -73,6 +73,21 @@ def _is_cached(module: Module, call: cst.Call, function: cst.FunctionDef) -> boo
     """Whether the tensor is stored where a condition around it asks for it, for good: ``if "mask" not in cache:``."""
     stored = set(_stored(module.tree.statement_of(call)))
     return _is_asked_for(module, stored, call, function) and not _is_reset(module, stored)
+
+
+def _sets_up_global(module: Module, function: cst.FunctionDef) -> bool:
+    """Whether ``function`` sets a global variable, and is only called while that does not exist."""
+    names: set[object] = {
+        item.name.value
+        for node in module.tree.nodes_in(function.body)
+        if isinstance(node, cst.Global)
+        for item in node.names
+    }
+    calls = module.callers(function).calls if names else ()
+    return bool(calls) and all(
+        (around := module.function_of(call)) is not None and _is_asked_for(module, names, call, around)
+        for call in calls
+    )
 
 
 def _is_asked_for(module: Module, stored: set[object], node: cst.CSTNode, function: cst.FunctionDef) -> bool:

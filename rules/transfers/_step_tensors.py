@@ -18,14 +18,10 @@ from torchlint.model.training.loops import BACKWARD, is_backward
 from torchlint.model.training.outputs import Outputs
 from torchlint.model.training.step_places import StepPlaces
 
+from ._exits import leaves_device
+
 #: The maximum number of expressions that a value is followed through.
 _VALUE_DEPTH = 20
-#: Calls and attributes that take a value off the device: the result is a number, an array, or a CPU tensor.
-_EXITS = frozenset({"item", "tolist", "numpy", "cpu", "size", "dim", "numel", "nelement"})
-_SHAPES = frozenset({"shape", "dtype", "device", "ndim", "is_cuda"})
-_NUMBERS = frozenset(
-    f"builtins.{name}" for name in "float int len str bool round isinstance range type id getattr hasattr".split()
-)
 #: Parameters of a `forward` that are often on the host, such as those that `pack_padded_sequence` needs there.
 _LENGTHS = re.compile(r"len|size|num|shape|step|epoch|idx|index", re.IGNORECASE)
 
@@ -48,23 +44,16 @@ class StepTensors(ForestFact):
 
     def _leaves_device(self, part: cst.CSTNode) -> bool:
         """Whether the value of ``part`` is on the CPU, or is part of a batch that no network has processed."""
+        if leaves_device(self._module, part):
+            return True
         if type(part) is cst.Call:
-            if isinstance(part.func, cst.Attribute) and part.func.attr.value in _EXITS:
-                return True
-            name = self._module.name_of(part.func) or ""
-            return (
-                name in _NUMBERS
-                or name.startswith(("numpy.", "math.", "sklearn."))
-                or self._is_on_host(self._module.value(part))
-            )
-        if type(part) is cst.Attribute:
-            return part.attr.value in _SHAPES
+            return self._is_on_host(self._module.value(part))
         if type(part) is cst.Name:
             value = self._module.value(part)
             if value.kind is Kind.BATCH:
                 return True  # it came from the CPU
             return self._is_on_host(value) or (value.sure and value.kind in (Kind.NUMBER, Kind.STRING, Kind.ARRAY))
-        return type(part) is cst.Lambda
+        return False
 
     def _is_on_host(self, value: Value) -> bool:
         """Whether a value is a tensor on the CPU for certain: ``torch.zeros(10)`` that is filled there."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cached_property
 
 import libcst as cst
@@ -13,7 +12,12 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.climbing import nearest
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self
+from torchlint.model.syntax.parameters import first_parameter, owner_of
+from torchlint.model.syntax.scopes import Binding
+from torchlint.model.training.data_flow import DataFlow, Search
+
+from ._exits import leaves_device
 
 #: ``torch.<name>(...)`` whose result is on the CPU, unless a device is passed.
 _ON_HOST = frozenset(
@@ -22,8 +26,8 @@ _ON_HOST = frozenset(
 )
 #: Functions that only take tensors, numbers and flags.
 _FUNCTIONAL = "torch.nn.functional."
-#: How many calls lie between a tensor of a network and a function that uses it.
-_DEPTH = 3
+#: The maximum number of expressions that a tensor is followed through.
+_DEPTH = 12
 #: Attributes of devices and dtypes.
 _OF_OTHERS = frozenset({"type", "index", "is_floating_point", "is_complex", "is_signed", "itemsize"})
 
@@ -90,60 +94,54 @@ class TensorTargets(ForestFact):
                 return True
         return owner is not None and self._module.values.instance(owner).kind is Kind.DATASET
 
-    def is_on_cuda(self, tensor: cst.BaseExpression, place: cst.Call, depth: int = _DEPTH) -> bool:
-        """Whether a tensor is on a CUDA device: it was moved there, or a network processes it, wherever that runs.
+    def is_on_cuda(self, tensor: cst.BaseExpression) -> bool:
+        """Whether a tensor is on a CUDA device: computed from one that was moved there, or that a network processes.
 
-        ``place`` is a call in the function that uses the tensor. A caller of that may pass the tensor.
+        A network may run anywhere. Parameters are followed to the callers.
         """
         value = self._module.value(tensor)
         if value.device is not None:
             return value.device is Device.CUDA
-        owner = self._module.tree.class_of(self._module.function_of(place) or place)
-        if owner is None and not self._module.fact(Devices).uses_cuda:
+        function = self._module.function_of(tensor)
+        if not self._module.fact(Devices).uses_cuda and (function is None or not self._is_of_network(function)):
             return False
-        if value.role in (Role.OUTPUT, Role.LOSS) or self._was_moved(tensor):
-            return True
-        if owner is None:
-            return depth > 0 and any(self.is_on_cuda(given, call, depth - 1) for given, call in self._passed(tensor))
-        if self._module.values.instance(owner).kind not in (Kind.MODULE, Kind.LOSS):
-            return False
-        text = dotted_name(tensor) or ""
-        if text.startswith("self."):
-            return self._is_buffer(text[5:], owner)
-        return not self._is_created_on_cpu(tensor)
+        return self._search.finds(tensor)
 
-    def _was_moved(self, node: cst.BaseExpression, depth: int = _DEPTH) -> bool:
-        """Whether a tensor was moved to a device that may be CUDA, by itself or with all parts of its batch."""
-        if isinstance(node, cst.BinaryOperation):
-            return self._was_moved(node.left, depth)
-        if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
-            return self._was_moved(node.elt, depth)
-        if isinstance(node, cst.Call):
-            return node in self._moves
-        if not isinstance(node, cst.Name) or depth <= 0:
+    @cached_property
+    def _search(self) -> Search:
+        flow = self._module.fact(DataFlow)
+        return flow.search(self._is_source, self._leaves_device, outward=True, depth=_DEPTH)
+
+    def _is_source(self, part: cst.CSTNode) -> bool:
+        if isinstance(part, cst.Call):
+            return part in self._moves or self._module.value(part).role in (Role.OUTPUT, Role.LOSS)
+        if isinstance(part, cst.Attribute):
+            owner = nearest(self._module.tree, part, cst.ClassDef)
+            return owner is not None and is_attribute_of_self(part) and self._is_buffer(part.attr.value, owner)
+        return isinstance(part, cst.Name) and any(map(self._is_input, self._module.values.reaching.of(part)))
+
+    def _is_input(self, binding: Binding) -> bool:
+        """Whether a variable is what a method of a network is given."""
+        function = owner_of(self._module.tree, binding.node) if isinstance(binding.node, cst.Param) else None
+        return function is not None and binding.node is not first_parameter(function) and self._is_of_network(function)
+
+    def _is_of_network(self, function: cst.FunctionDef) -> bool:
+        owner = self._module.tree.class_of(function)
+        return owner is not None and self._module.values.instance(owner).kind in (Kind.MODULE, Kind.LOSS)
+
+    def _leaves_device(self, part: cst.CSTNode) -> bool:
+        """Whether the value of ``part`` is on the CPU."""
+        if leaves_device(self._module, part) or (isinstance(part, cst.Call) and self._is_made_on_host(part)):
+            return True
+        if not isinstance(part, (cst.Call, cst.Name)):
             return False
-        reached = self._module.values.reaching.of(node)
-        return bool(reached) and all(
-            item.kind == "assign" and item.value is not None and self._was_moved(item.value, depth - 1)
-            for item in reached
-        )
+        value = self._module.value(part)
+        return value.device is Device.CPU or (value.sure and value.kind in (Kind.NUMBER, Kind.STRING, Kind.ARRAY))
 
     @cached_property
     def _moves(self) -> set[cst.Call]:
         """The calls that move something to a device other than the CPU."""
         return {move.call for move in self._module.fact(Placement).moves if move.device is not Device.CPU}
-
-    def _passed(self, tensor: cst.BaseExpression) -> Iterator[tuple[cst.BaseExpression, cst.Call]]:
-        """What the calls of a function pass for a parameter, with these calls."""
-        function = self._module.function_of(tensor)
-        reached = self._module.values.reaching.of(tensor) if isinstance(tensor, cst.Name) else ()
-        for binding in reached:
-            if function is None or not isinstance(binding.node, cst.Param):
-                continue
-            for call in self._module.callers(function).calls:
-                given = self._module.definitions.argument_of(call, function, binding.node)
-                if given is not None:
-                    yield given, call
 
     def _is_buffer(self, name: str, owner: cst.ClassDef) -> bool:
         return any(
@@ -160,8 +158,12 @@ class TensorTargets(ForestFact):
         names = [node for node in tree.nodes_in(tensor) if isinstance(node, cst.Name)]
         made = [item.value for name in names for item in self._module.values.reaching.of(name)]
         return any(
-            (self._module.name_of(call.func) or "").removeprefix("torch.") in _ON_HOST
+            self._is_made_on_host(call)
             for value in made
             if value is not None
             for call in (*((value,) if isinstance(value, cst.Call) else ()), *tree.calls_in(value))
         )
+
+    def _is_made_on_host(self, call: cst.Call) -> bool:
+        """Whether a function of torch may create its result on the CPU."""
+        return (self._module.name_of(call.func) or "").removeprefix("torch.") in _ON_HOST

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from torchlint.source.lexemes import behind, closing_bracket, places
+from torchlint.source.lexemes import behind, closing_bracket, is_in_name, places
 
 _FACTORIES = ("tensor(", "Tensor(", "asarray(")
 #: The part of a name before ``tensor(``.
@@ -29,6 +29,9 @@ _LITERAL = r"(?:[-\[(\d.]|(?:float|math|np|numpy|torch|True|False|list|tuple|ran
 #: What follows a name to which a literal is assigned.
 _SET = re.compile(rf"\b[^=\n]{{0,40}}=\s*({_LITERAL}[^\n]*)")
 _EMPTY = re.compile(r"\[\]|\(\)|list\(\)")
+#: The beginning of a line that binds a name.
+_BOUND = re.compile(r"[ \t]*(\w+) *=(?!=)")
+_NEAR = 1000  #: characters between a factory and the move of what it makes
 _ARGUMENTS = 600  #: characters of the arguments of a factory
 _DEPTH = 2  #: names that lead to a literal
 
@@ -52,7 +55,16 @@ def _is_uploaded(text: str, start: int) -> bool:
     end = closing_bracket(text, start, _ARGUMENTS)
     given = text[start : start + _ARGUMENTS if end is None else end]
     moved = "device" in given or (end is not None and _MOVED.match(text, end + 1) is not None)
-    return moved and _may_be_constant(text, _first(given))
+    return (moved or _is_moved_later(text, start)) and _may_be_constant(text, _first(given))
+
+
+def _is_moved_later(text: str, start: int) -> bool:
+    """Whether the line of a factory binds a name that a move closely follows, directly or behind other methods."""
+    bound = _BOUND.match(text, text.rfind("\n", 0, start) + 1, start)
+    if bound is None:
+        return False
+    nearby = text[start : start + _NEAR]
+    return any(not is_in_name(nearby, at) for at, _ in behind(nearby, bound[1], _MOVED))
 
 
 def _may_be_constant(text: str, data: str, depth: int = _DEPTH) -> bool:

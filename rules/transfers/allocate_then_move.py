@@ -30,20 +30,22 @@ class AllocateThenMove(Rule):
 
     - in the same expression, also after a cast, a change of shape, a slice, `torch.triu`, `torch.tril`, arithmetic
       with numbers or `.scatter_(...)`, or joined with others by `torch.cat`, `torch.stack` or `torch.meshgrid`;
-    - in a later statement of the same block, `x = x.to(device)`, if nothing else uses the tensor before.
+    - in a later statement of the same block, if nothing else uses the tensor before; only a statement that gives its
+      name another form of it may be between (`x = x.expand(8, 3)`).
 
     Also flags `torch.FloatTensor(rows, columns)` that the same expression fills by `.zero_()`, `.fill_(...)`,
     `.normal_()` or similar methods. A cast to a CUDA type counts as a move: `.type(torch.cuda.FloatTensor)`, or
-    `.type_as(x)` if `x` is a tensor on a CUDA device, or any in a network. So do `.to(x)` if `x` is a tensor that is
-    not known to be on the CPU, and a call of a function of the program that returns its first argument moved.
+    `.type_as(x)` and `.type(x.type())` if `x` is a tensor on a CUDA device, or any in a network. So do `.to(x)` if `x`
+    is a tensor that is not known to be on the CPU, and a call of a function of the program that returns its first
+    argument moved.
 
     Not flagged are
 
     - tensors created once: in `__init__`, unless each forward pass creates the object, and at module level outside of
       loops. A tensor in a function or method that the program calls once, that exports a network, or that makes
-      inputs for an export (`input_example`), is reported at information level;
-    - tensors that are created when they are first needed, and kept: `if "mask" not in self.cache:`, or
-      `functools.cached_property`;
+      inputs for an export (`input_example`), is reported at information level, and not at all if it has a name first;
+    - tensors that are created when they are first needed, and kept: under `if "mask" not in self.cache:`, with
+      `functools.cached_property`, or in a function that sets a global variable and is called under `if grid is None:`;
     - tensors of data (`torch.tensor([...])`), which come from the CPU in any case;
     - code under `if __name__ == "__main__":` that tests a network of its file;
     - programs that set a default device.
@@ -127,6 +129,8 @@ class AllocateThenMove(Rule):
             if created is None or purposes.is_self_test(move.call):
                 continue
             function, once = module.function_of(move.call), is_once(module, move.call)
+            if once and created.named:
+                continue
             factory = "torch.empty" if created.legacy else module.code(created.factory.node.func)
             fix = None if created.named or created.legacy or created.hosted else self._fix(module, move, created)
             yield self.diagnostic(

@@ -17,14 +17,16 @@ class ConstantUploadPerStep(Rule):
 
     ## What it does
     Flags `torch.tensor(...)`, `torch.as_tensor(...)`, `torch.Tensor([...])` and its typed variants of numbers that
-    never change, where the result is made with `device=` or moved by `.to(device)`, `.cuda()` or `.type_as(x)`: in the
-    `forward` of a network or criterion, in a training or validation loop, or in a function that these call. Numbers
-    that never change are literals, constants of the file, and attributes that only the constructor sets.
+    never change, where the result is made with `device=` or moved by `.to(device)`, `.cuda()` or `.type_as(x)`, also
+    under a name: in the `forward` of a network or criterion, the `step` of an optimizer, a loop that trains or runs a
+    network, or in a function that these call. Numbers that never change are literals, constants of the file, and
+    attributes that only the constructor sets.
 
     Not reported are values that differ between calls, tensors that are kept after the first call (`if self.grid is
     None:`), functions with a cache, code that runs at every n-th step (`if step % 100 == 0:`), branches for what is
     rare (no objects in a batch, an export), networks that the file gives to `torch.compile`, which folds the constant
-    into its graph, and classes that are not networks, such as transforms of single images.
+    into its graph, and classes that are not networks and that no step is seen to call, such as transforms of single
+    images.
 
     ## Why it is slow
     The values are in pageable memory of the host. The copy is queued behind the kernels that are already there, and the
@@ -56,7 +58,7 @@ class ConstantUploadPerStep(Rule):
     if only the name of a variable says that it is a device. Unsafe for a list in a method of a network, which becomes
     a buffer: `model.half()` converts a buffer, and it is where the network is, not where the input is. With
     `persistent=False` the keys of `state_dict()` stay the same. No fix is offered where the tensor is written to or
-    returned, where the data uses other names, and in loops.
+    returned, where the data uses other names, in loops, and if the tensor has a name before it is moved.
 
     ## When to ignore
     When the code runs on the CPU only, or a step takes so long that one wait does not matter.

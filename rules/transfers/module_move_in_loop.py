@@ -26,7 +26,7 @@ class ModuleMoveInLoop(Rule):
     - a tensor that is seen to be created on the host before the loop, such as class weights.
 
     Also flags a tensor that a constructor creates on the host and keeps in `self`, and that is moved in `forward` or in
-    a method that every step calls.
+    a method that every step calls, or every iteration of a sampling loop.
 
     Not reported: batches and what is computed from them; moves to other devices and back, as for offloading; moves
     that follow `load_state_dict`; loops over epochs; `.to(dtype)`, which moves nothing; a tensor that is assigned to

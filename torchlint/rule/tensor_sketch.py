@@ -21,7 +21,7 @@ _NUMBERS = frozenset("shape dtype device ndim size dim numel nelement tolist ite
 #: Methods that return what a container contains.
 _TAKING = frozenset("get pop values items copy __next__ next".split())
 #: Methods that return a tensor, or several, if nothing is known of their object.
-_RUNNING = frozenset({"forward", "__call__", "scale", "parameters", "buffers"})
+_RUNNING = frozenset({"forward", "__call__", "scale", "parameters", "buffers", "topk", "kthvalue"})
 _TENSORS = frozenset(
     {"Tensor", "Parameter", "Variable", "Buffer"}
     | {f"{name}Tensor" for name in "Bool Byte Char Double Float Half Int Long Short BFloat16".split()}

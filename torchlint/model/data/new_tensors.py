@@ -65,7 +65,9 @@ class NewTensors(ForestFact):
 
     def _new(self, node: cst.BaseExpression, *, held: bool = False, filled: bool = False) -> NewTensor | None:
         if isinstance(node, cst.Name):
-            value = self._only_use_of(node) if held else self._held_by(node)
+            value = self._held_by(node)
+            if value is None and (held or self._is_beside(node)):
+                value = self._only_use_of(node)
             made = None if value is None else self._new(value, held=True, filled=filled)
             return None if made is None else replace(made, named=True)
         if isinstance(node, cst.Subscript):
@@ -165,8 +167,7 @@ class NewTensors(ForestFact):
         if len(reached) != 1 or reached[0].kind != "assign" or reached[0].path or not _rebinds(move, node.value):
             return None
         made = tree.statement_of(reached[0].node)
-        row = tree.parent(made) or made
-        if tree.parent(row) is not tree.parent(self._unconditional(move)) or self._is_kept(row, node.value):
+        if not self._is_beside(node) or self._is_kept(tree.parent(made) or made, node.value):
             return None
         begin, end = tree.index(made), tree.index(move)
         between = [use for use in tree.names.get(node.value, ()) if begin < tree.index(use) < end]
@@ -189,6 +190,13 @@ class NewTensors(ForestFact):
         """Whether a name is one of the tensors of ``rows, columns = torch.meshgrid(...)``."""
         value = binding.value
         return isinstance(value, cst.Call) and self._module.name_of(value.func) == "torch.meshgrid"
+
+    def _is_beside(self, node: cst.Name) -> bool:
+        """Whether what a name gets is made in the block that uses it, perhaps only under a condition there."""
+        tree = self._module.tree
+        block = tree.parent(self._unconditional(tree.statement_of(node)))
+        made = [tree.statement_of(item.node) for item in self._module.values.reaching.of(node)]
+        return all(tree.parent(tree.parent(item) or item) is block for item in made)
 
     def _unconditional(self, statement: cst.CSTNode) -> cst.CSTNode:
         """The row of a statement, or the ``if`` without ``else`` that it is in."""

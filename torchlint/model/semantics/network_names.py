@@ -9,6 +9,14 @@ NETWORK_NAMES = tuple(
 )
 #: How the names of networks begin, if they do not end with such a word: ``model_g``.
 _BEGINNINGS = tuple(f"{word}_" for word in NETWORK_NAMES)
+#: How the names of what a network takes or gives end, or of its settings: ``encoder_outputs``, ``decoder_lr``.
+_DATA = tuple(
+    f"_{word}{end}"
+    for word in (
+        "dim feat feature hidden id input lr logit loss mask name out output param path pred size state token weight"
+    ).split()
+    for end in ("", "s")
+)
 #: Beginnings of names that end like a network's and are functions: ``load_model``, ``accelerator.prepare_model``.
 _VERBS = tuple(
     f"{verb}_"
@@ -31,4 +39,6 @@ def names_function(name: str) -> bool:
 def names_network(name: str) -> bool:
     """Whether a name in lower case, other than that of a function, is one that networks have."""
     stem = name.rstrip("0123456789_")
-    return stem.endswith(NETWORK_NAMES) or stem.startswith(_BEGINNINGS) or (name.startswith("net") and len(name) <= 8)
+    if stem.startswith(_BEGINNINGS):
+        return not stem.endswith(_DATA)
+    return stem.endswith(NETWORK_NAMES) or (name.startswith("net") and len(name) <= 8)

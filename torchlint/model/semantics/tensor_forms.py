@@ -23,6 +23,8 @@ METHODS = REDUCING | _KEEPING
 _MAKING = frozenset({"new_empty", "new_full", "new_ones", "new_tensor", "new_zeros"})
 #: Functions and methods that give several tensors.
 _SEVERAL = frozenset({"topk", "max", "min", "sort", "kthvalue", "mode", "median", "cummax", "cummin"})
+#: ... and methods of no other object.
+_ONLY_OF_TENSORS = frozenset({"topk", "kthvalue"})
 #: Functions of torch that give no tensor.
 _PLAIN = frozenset(
     "torch." + name
@@ -123,7 +125,11 @@ class TensorForms(ForestFact):
             return False
         if self._module.name_of(node.func) == f"torch.{node.func.attr.value}":
             return True
-        return self._is_tensor(node.func.value, known, depth - 1)
+        if self._is_tensor(node.func.value, known, depth - 1):
+            return True
+        return node.func.attr.value in _ONLY_OF_TENSORS and not self._module.definitions.called(
+            node, self._module.values
+        )
 
     def is_line(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is a tensor of one dimension for certain: ``torch.arange(n)``, ``x.flatten()``."""

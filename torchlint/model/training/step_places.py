@@ -34,6 +34,8 @@ _FORWARD_DEPTH = 3
 _MAX_CALLERS_OF_HELPER = 40
 #: Methods of a network that are run once per batch.
 _FORWARDS = frozenset({"forward", "training_step", "validation_step", "test_step", "predict_step"})
+#: Base classes of optimizers, whose `step` runs once per batch.
+_OPTIMIZERS = re.compile(r"torch\.optim\.(?!lr_scheduler)")
 #: Names of functions and classes that run after the training.
 _INFERRING = re.compile(r"infer|(^|_)test(_|$)|(^|_)generat(e|ion)$|beam|greedy|decoding|post_?proc", re.IGNORECASE)
 
@@ -235,6 +237,14 @@ class StepPlaces(ForestFact):
 
     # -- what is repeated, under conditions or not
 
+    def per_batch(self, node: cst.CSTNode) -> StepPlace | None:
+        """What runs ``node`` once per batch: what repeats it, or else a step; not by a constructor that a step runs."""
+        found = self.repeating(node) or self.of(node)
+        sets_up = self._module.fact(Purposes).is_constructor
+        places = (node, *found.calls) if found is not None else ()
+        functions = filter(None, map(self._module.function_of, places))
+        return None if any(map(sets_up, functions)) else found
+
     def repeating(self, node: cst.CSTNode) -> StepPlace | None:
         """What runs ``node`` once per batch: a loop or a network's `forward`, directly or a few calls deep.
 
@@ -277,10 +287,12 @@ class StepPlaces(ForestFact):
         return None
 
     def is_forward(self, function: cst.FunctionDef) -> bool:
-        """Whether a network, a criterion or a trainer runs ``function`` for every batch."""
+        """Whether a network, a criterion, an optimizer or a trainer runs ``function`` for every batch."""
         if function in self._module.fact(LibrarySteps).methods or function in self._module.fact(LibrarySteps).updates:
             return True
         owner = self._module.tree.class_of(function)
-        if owner is None or function.name.value not in _FORWARDS:
+        if owner is None:
             return False
-        return self._module.values.instance(owner).kind in (Kind.MODULE, Kind.LOSS)
+        if function.name.value == "step":
+            return any(map(_OPTIMIZERS.match, self._module.definitions.base_names(owner)))
+        return function.name.value in _FORWARDS and self._module.values.instance(owner).kind in (Kind.MODULE, Kind.LOSS)

@@ -1,0 +1,137 @@
+"""Which expressions are constants: they give the same numbers whenever they are evaluated."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.stores import Stores
+from torchlint.model.syntax.dotted import dotted_name
+
+from ._upload_words import OPTIONS
+
+#: Functions that give the same number for the same arguments.
+_PURE = re.compile(
+    r"math\.\w+|builtins\.(float|int|bool|complex|abs|min|max|round|list|tuple|sorted|range|len|sum)|"
+    r"numpy\.(array|asarray|float32|float64|sqrt|log|exp|prod|cos|sin)|torch\.(finfo|iinfo)"
+)
+#: Numbers, and lists of them, of libraries: `math.pi`, `timm.data.constants.IMAGENET_DEFAULT_MEAN`.
+_NUMBERS = re.compile(r"(math|numpy)\.(pi|e|inf|nan|tau)|\w+(\.\w+)*\.[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
+_DEPTH = 6
+
+
+class ConstantValues:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+
+    def is_constant(self, node: cst.BaseExpression, depth: int = _DEPTH) -> bool:
+        """Whether ``node`` gives the same numbers whenever it is evaluated."""
+        if isinstance(node, (cst.Integer, cst.Float, cst.Imaginary)):
+            return True
+        if depth <= 0:
+            return False
+        if isinstance(node, cst.UnaryOperation):
+            return self.is_constant(node.expression, depth)
+        if isinstance(node, cst.BinaryOperation):
+            return self.is_constant(node.left, depth) and self.is_constant(node.right, depth)
+        if isinstance(node, (cst.List, cst.Tuple)):
+            return bool(node.elements) and all(
+                not isinstance(item, cst.StarredElement) and self.is_constant(item.value, depth)
+                for item in node.elements
+            )
+        if isinstance(node, cst.Call):
+            name = self._module.name_of(node.func) or ""
+            if name in ("torch.finfo", "torch.iinfo"):
+                return True
+            given = [item.value for item in node.args if item.keyword is None or item.keyword.value != "dtype"]
+            return bool(_PURE.fullmatch(name) and given) and all(
+                self._is_text(item) or self.is_constant(item, depth - 1) for item in given
+            )
+        if isinstance(node, cst.Name):
+            return self._is_constant_name(node, depth)
+        return isinstance(node, cst.Attribute) and self._is_constant_attribute(node, depth)
+
+    def is_python_number(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is written as a number of Python, of which ``torch.full`` makes the same tensor."""
+        if isinstance(node, cst.UnaryOperation):
+            return isinstance(node.operator, (cst.Minus, cst.Plus)) and self.is_python_number(node.expression)
+        if isinstance(node, cst.Call):
+            return self._module.name_of(node.func) == "builtins.float" and len(node.args) == 1
+        if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Call):
+            return self._module.name_of(node.value.func) in ("torch.finfo", "torch.iinfo")
+        return isinstance(node, (cst.Integer, cst.Float, cst.Imaginary)) or (
+            isinstance(node, cst.Name) and node.value in ("True", "False")
+        )
+
+    def _is_text(self, node: cst.BaseExpression) -> bool:
+        """``float("inf")``."""
+        return isinstance(node, cst.SimpleString)
+
+    def _is_constant_name(self, node: cst.Name, depth: int) -> bool:
+        if node.value in ("True", "False") or _NUMBERS.fullmatch(self._module.name_of(node) or ""):
+            return True
+        reached = self._module.values.reaching.of(node)
+        if len(reached) != 1 or reached[0].kind != "assign" or reached[0].path or reached[0].value is None:
+            return False
+        home = self._module.names.home_of(node)
+        changed = home is None or (len(home.bindings[node.value]) > 1 and self._tree.function_of(node) is None)
+        if changed or (isinstance(reached[0].value, (cst.List, cst.Tuple)) and self._is_filled(node.value)):
+            return False
+        return self.is_constant(reached[0].value, depth - 1)
+
+    def _is_filled(self, name: str) -> bool:
+        """Whether something is put into a list of this name, anywhere."""
+        return name in self._module.fact(Stores).containers
+
+    def _is_constant_attribute(self, node: cst.Attribute, depth: int) -> bool:
+        name = self._module.name_of(node)
+        if name is not None:
+            return _NUMBERS.fullmatch(name) is not None
+        if isinstance(node.value, cst.Call):
+            return self._module.name_of(node.value.func) in ("torch.finfo", "torch.iinfo")
+        if OPTIONS.fullmatch(dotted_name(node.value) or ""):
+            stored = self._module.fact(Stores).attributes.get(node.attr.value, ())
+            return all(self._is_constructing(place) for _, _, place in stored)
+        function = self._module.function_of(node)
+        owner = self._tree.class_of(function) if function is not None else None
+        if owner is None or dotted_name(node.value) != "self":
+            return False
+        return self._is_set_once(owner, node.attr.value, depth)
+
+    def _is_set_once(self, owner: cst.ClassDef, name: str, depth: int) -> bool:
+        """Whether an attribute of ``self`` gets its value in the constructor alone, and that is no tensor."""
+        stores = self._module.fact(Stores)
+        if name in stores.containers:
+            return False
+        values: list[cst.BaseExpression] = []
+        for item in self._module.definitions.lineage(owner):
+            scope = self._tree.scopes[item]
+            for binding in (*scope.attributes.get(name, ()), *scope.bindings.get(name, ())):
+                function = self._tree.function_of(binding.node)
+                constructs = isinstance(function, cst.FunctionDef) and function.name.value == "__init__"
+                if binding.kind not in ("assign", "annotation") or binding.path or binding.value is None:
+                    return False
+                if not constructs and function is not None:
+                    return False
+                values.append(binding.value)
+        outside = [place for _, _, place in stores.attributes.get(name, ()) if not self._is_constructing(place)]
+        return bool(values) and not outside and all(self._is_setting(value, depth - 1) for value in values)
+
+    def _is_constructing(self, place: cst.CSTNode) -> bool:
+        function = self._tree.function_of(place)
+        return isinstance(function, cst.FunctionDef) and function.name.value == "__init__"
+
+    def _is_setting(self, value: cst.BaseExpression, depth: int) -> bool:
+        """Whether a constructor keeps a number or a list: a constant, or a parameter that may be one."""
+        known = self._module.value(value)
+        if known.kind in (Kind.NUMBER, Kind.SEQUENCE, Kind.ARRAY):
+            return True
+        if isinstance(value, cst.Name) and not known:
+            return all(isinstance(item.node, cst.Param) for item in self._module.values.reaching.of(value))
+        return self.is_constant(value, depth)
