@@ -233,6 +233,10 @@ class Keywords:
         )
         if function is None or function.params.star_kwarg is not binding.node:
             return _UNKNOWN
+        declared = self._values.parsers.of_command(function, str(key))
+        if declared:
+            values = tuple(value for value in declared if value is not None)
+            return Entries(values, certain=True, known=False, usual=bool(values))
         calls, complete = self._written.calls_of(function)
         given = []
         for call in calls:
@@ -344,7 +348,10 @@ class Keywords:
             return None if given == _NOTHING else given
         if name in ("pop", "setdefault") and call.args:
             constant = self._values.of(call.args[0].value).constant
-            return None if constant not in (None, key) else _UNKNOWN
+            if constant not in (None, key):
+                return None
+            is_default = name == "setdefault" and constant == key and len(call.args) == 2
+            return Entries((call.args[1].value,)) if is_default else _UNKNOWN
         return _UNKNOWN
 
     def _item(self, node: cst.Subscript, key: str | int) -> Entries | None:

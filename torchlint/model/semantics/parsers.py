@@ -1,4 +1,4 @@
-"""What a program declares as options, with their defaults: argparse, flags of absl, fields of its settings' classes."""
+"""What a program declares as options: with argparse, absl and click, and as fields of classes; their defaults."""
 
 from __future__ import annotations
 
@@ -21,7 +21,14 @@ _FLAGS = frozenset(f"DEFINE_{kind}" for kind in ("bool", "boolean", "enum", "flo
 #: How the names of classes end whose fields are settings.
 _OF_SETTINGS = re.compile(r"(Args|Arguments?|Config(uration)?|Options?|Params|Parameters|Settings|[Hh]params|CFG|Cfg)$")
 #: Calls that make a field of a dataclass or the like, and the place of the default among their arguments.
-_FIELDS = {"dataclasses.field": None, "attr.ib": 0, "attr.field": None, "attrs.field": None, "pydantic.Field": 0}
+_FIELDS = {
+    "dataclasses.field": None,
+    "attr.ib": 0,
+    "attr.field": None,
+    "attrs.field": None,
+    "pydantic.Field": 0,
+    "typer.Option": 0,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +87,11 @@ class Parsers:
             name = self._destination(call, keywords.get("dest"))
             if name is not None:
                 found.setdefault(name, []).append(_Option(call, keywords.get("default")))
+        for call in self._calls("option"):
+            if self._names.resolve(call.func) == "click.option":
+                name, default = self._of_click(call)
+                if name is not None:
+                    found.setdefault(name, []).append(_Option(call, default))
         for call in self._calls(*_FLAGS):
             if (self._names.resolve(call.func) or "").startswith("absl.flags.") and len(call.args) > 1:
                 flag = self._values.of(call.args[0].value).constant
@@ -93,6 +105,22 @@ class Parsers:
                     before = [option for option in found[item.keyword.value] if option.default is not None]
                     found[item.keyword.value] = [*before, _Option(call, item.value)]
         return found
+
+    def of_command(self, function: cst.FunctionDef, name: str) -> list[cst.BaseExpression | None]:
+        """The default of the option called ``name`` that a decorator of click declares for ``function``, in a list."""
+        calls = [item.decorator for item in function.decorators if isinstance(item.decorator, cst.Call)]
+        options = [self._of_click(call) for call in calls if self._names.resolve(call.func) == "click.option"]
+        return [default for option, default in options if option == name]
+
+    def _of_click(self, call: cst.Call) -> tuple[str | None, cst.BaseExpression | None]:
+        """The name of the parameter, and the default, of ``click.option("-w", "--num-workers", default=4)``."""
+        words = [self._values.of(item.value).constant for item in call.args if item.keyword is None and not item.star]
+        names = [word for word in words if isinstance(word, str)]
+        plain = next((word for word in names if not word.startswith("-")), None)
+        longest = max(names, key=lambda word: len(word) - len(word.lstrip("-")), default="")
+        default = (item.value for item in call.args if item.keyword is not None and item.keyword.value == "default")
+        chosen = plain or longest.lstrip("-").partition("/")[0].replace("-", "_").lower()
+        return chosen or None, next(default, None)
 
     def device(self, node: cst.Attribute) -> Value:
         """The CUDA device that ``args.device`` is by default; unknown for anything else."""

@@ -91,7 +91,12 @@ class Written:
         owner = self._tree.class_of(function)
         if owner is not None and first_parameter(function) is param:
             return None
+        declared = self._values.parsers.of_command(function, param.name.value)
+        if declared:
+            values = tuple(value for value in declared if value is not None)
+            return Sources(values, False) if values else None
         calls, complete = self.calls_of(function)
+        default = default_of_field(self._names, param.default)
         found: list[cst.BaseExpression] = []
         for call in calls:
             given = self._definitions.argument_of(call, function, param)
@@ -105,12 +110,12 @@ class Written:
                     complete = complete and entries.known and len(seen) == len(entries.values)
                     if entries.certain and seen:
                         continue
-                given = param.default
+                given = default
             if given is None:
                 return None
             found.append(given)
-        if not found and param.default is not None:
-            found.append(param.default)
+        if not found and default is not None:
+            found.append(default)
         return Sources(tuple(dict.fromkeys(found)), complete) if found else None
 
     def _is_traced(self, value: cst.BaseExpression) -> bool:
