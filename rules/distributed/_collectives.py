@@ -58,6 +58,7 @@ class StepCollective:
     operation: cst.CSTNode  #: in the step, or in a function that it calls
     kind: Collective
     step: cst.CSTNode
+    whole: cst.CSTNode  #: the loop that runs the step, else the step itself
 
 
 class Collectives:
@@ -78,7 +79,13 @@ class Collectives:
                     continue
                 found = self._operation(call, _DEPTH, set())
                 if found is not None:
-                    yield StepCollective(call, *found, step)
+                    yield StepCollective(call, *found, step, self._loop_of(step))
+
+    def _loop_of(self, step: cst.CSTNode) -> cst.CSTNode:
+        """The loop that calls ``step``, if it is a step too."""
+        callers = self._module.fact(Dispatch).callers(step) if isinstance(step, cst.FunctionDef) else ()
+        loops = (loop.node for call in callers for loop in self._module.fact(Loops).around(call)[:1])
+        return next((loop for loop in loops if loop in self._module.fact(Steps).places), step)
 
     def _runs_always(self, call: cst.Call, step: cst.CSTNode) -> bool:
         """Whether ``call`` runs in each iteration, if there are several processes."""

@@ -87,5 +87,5 @@ class CollectiveInLoop(Rule):
                     ),
                     Note.at(module, found.step, "the training step"),
                 ),
-                cause=Cause(found.step, "also at every step"),
+                cause=Cause(found.whole, "also at every step"),
             )

@@ -15,10 +15,12 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of
+from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import is_backward
+from torchlint.model.training.outputs import Outputs
 from torchlint.model.training.step_places import StepPlaces
 from torchlint.model.training.steps import Steps
 
@@ -228,6 +230,18 @@ class HostReads:
             )
         # `float(x)` may also read a text or a number: `x` must certainly be a tensor
         is_part = self._tensors.is_term(tensor) and value.role in (Role.OUTPUT, Role.LOSS)
-        if not self._tensors.is_loss(tensor) and not (value.kind is Kind.TENSOR and (value.sure or is_part)):
+        is_tensor = value.kind is Kind.TENSOR and (value.sure or is_part)
+        if not (is_tensor or self._tensors.is_loss(tensor) or self._is_tensor_by_form(tensor)):
             return False
         return self._tensors.is_tensor_of_step(tensor)
+
+    def _is_tensor_by_form(self, node: cst.BaseExpression) -> bool:
+        """``outputs.topk(5, dim=1).indices.eq(labels).sum()``: of outputs of a network."""
+        runs = self._module.fact(Outputs).runs
+        return self._module.fact(TensorForms).is_tensor(
+            node,
+            lambda name: any(
+                not item.path and isinstance(item.value, cst.Call) and runs(item.value)
+                for item in self._module.values.reaching.of(name)
+            ),
+        )

@@ -109,11 +109,16 @@ class StepTensors(ForestFact):
     @cached_property
     def _scalars(self) -> set[tuple[str | None, cst.FunctionDef | None]]:
         roots = [
-            call.func.value
+            part
             for call in self._tree.calls_named(*BACKWARD)
-            if is_backward(call) and not call.args and isinstance(call.func, cst.Attribute)
+            if is_backward(call) and all(item.keyword for item in call.args) and isinstance(call.func, cst.Attribute)
+            for part in self._unscaled(call.func.value)
         ]
         return {(dotted_name(root), self._module.function_of(root)) for root in roots if dotted_name(root)}
+
+    def _unscaled(self, root: cst.BaseExpression) -> list[cst.CSTNode]:
+        """``root``, or what a scaler scales: ``loss`` of ``scaler.scale(loss)``."""
+        return self._added(root) if isinstance(root, cst.Call) and called_name(root) == "scale" else [root]
 
     def is_term(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is a name that is added to such a loss."""

@@ -64,6 +64,8 @@ class TensorForms(ForestFact):
         if isinstance(node, cst.Subscript):
             return self._is_tensor(node.value, known, depth - 1) or self._is_one_of_several(node.value, known, depth)
         if isinstance(node, cst.Attribute):
+            if node.attr.value in ("indices", "values"):
+                return self._is_one_of_several(node.value, known, depth)
             return node.attr.value in ("data", "T") and self._is_tensor(node.value, known, depth - 1)
         return isinstance(node, cst.Call) and self._gives_tensor(node, known, depth)
 
