@@ -69,43 +69,16 @@ def _may_find(code: str, text: str, *, alone: bool = True) -> bool:
             """
             import torch
 
-            class Net(torch.nn.Module):
-                def score(self, x):
-                    y = self.encoder(x); return y.detach()
-
-                def target(self, x):
-                    return x.detach()
-            """,
-            [
-                ("y.detach()", "y"),
-                ("self.encoder(x)", "self.load_encoder(x)"),
-            ],
-        ),
-        (
-            "TL402",
-            """
-            import torch
-
-            def to_host(x):
-                return x.detach().cpu()
-
-            class Net(torch.nn.Module):
-                def score(self, x):
-                    return to_host(self.encoder(x))
-            """,
-            [("return to_host(", "return to_list(")],
-        ),
-        (
-            "TL402",
-            """
-            import torch
-
             class Server:
                 def answer(self, text):
                     extracted = text.strip()
                     return self.encode(text)
             """,
-            [("self.encode(text)", "self.extract(text)"), ("self.encode(text)", "text.extracted(1)")],
+            [
+                ("self.encode(text)", "self.extract(text)"),
+                ("self.encode(text)", "super().answer(text)"),
+                ("self.encode(text)", "text.extracted(1)"),
+            ],
         ),
         (
             "TL601",

@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Collection
 from functools import partial
 
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.network_names import names_function, names_network
 from torchlint.model.training.function_words import EVALUATING, MEASURING, SHOWING, may_run_network, words_of
 from torchlint.rule.bindings import FUNCTIONS, BindingKind, Bound, Function
-from torchlint.rule.sketch import Sketch, dotted_name, root_of
+from torchlint.rule.sketch import Sketch, root_of
 from torchlint.source.lexemes import code_of, names
 
 _BUILTINS = frozenset(dir(builtins))
@@ -20,10 +19,8 @@ _IMPORTS = (ast.Import, ast.ImportFrom)
 _DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
 #: Names without which a file trains nothing: a function that does may run a network for its callers.
 _TRAINING = frozenset("backward manual_backward fused_backward autograd func functorch scaler grad_scaler".split())
-#: Attributes in a method of a network that only predicts: it evaluates the network, or detaches its outputs ...
-_DETACHING = frozenset({"eval", "train", "detach", "detach_", "data"})
-#: ... and functions that show them.
-_LEAVING = _DETACHING | SHOWING
+#: What a method of a network that only predicts contains: it evaluates the network, detaches its outputs or shows them.
+_LEAVING = re.compile(rf"\beval\b|\.detach|(?<!utils)\.data\b|\b(?:{'|'.join(sorted(SHOWING))})\(")
 #: The attributes by which wrappers have their network.
 _WRAPPED = frozenset({"module", "_orig_mod"})
 #: How the names of base classes end that are networks in other files ...
@@ -56,11 +53,17 @@ def _may_run(sketch: Sketch, call: ast.Call, statement: ast.stmt) -> bool:
         return True
     if not isinstance(func, ast.Attribute):
         return False
-    if isinstance(func.value, ast.Name) and func.value.id == "self":
+    if _is_self(func.value):
         return func.attr == "forward" or func.attr in knowledge.ENCODING_METHODS  # others run parts of it
     runs = func.attr == "forward" or may_run_network(func.attr)
     is_of_file = any(map(_is_definition, sketch.all_bindings(func.attr)))  # maybe a method of a network
     return (runs or is_of_file) and _may_be_network(sketch, func.value, statement)
+
+
+def _is_self(node: ast.expr) -> bool:
+    """Whether an expression is ``self`` or ``super()``."""
+    called = node.func if isinstance(node, ast.Call) else node
+    return isinstance(called, ast.Name) and called.id == ("self" if called is node else "super")
 
 
 def _may_be_network(sketch: Sketch, node: ast.expr, statement: ast.stmt) -> bool:
@@ -127,35 +130,12 @@ def _is_excluded(sketch: Sketch, function: Function) -> bool:
 
 def _may_predict(sketch: Sketch, method: Function) -> bool:
     """Whether a method of a network may run it for prediction only."""
-    return bool(words_of(method.name) & EVALUATING) or method in sketch.answer(_leaving)
+    return bool(words_of(method.name) & EVALUATING) or sketch.answer(_may_leave_graph)
 
 
-def _leaving(sketch: Sketch) -> set[Function]:
-    """The functions that evaluate a network, detach a tensor or show one, and those that call such a function."""
-    found: set[Function] = set()
-    names: Collection[str] = _LEAVING
-    while names:
-        using = [
-            statement
-            for statement in sketch.containing(*names)
-            if any(_name_of(node) in names for node in sketch.nodes(statement))
-        ]
-        around = {
-            above
-            for statement in using
-            for above in (statement, *sketch.around(statement))
-            if isinstance(above, FUNCTIONS)
-        }
-        names = {function.name for function in around - found}
-        found |= around
-    return found
-
-
-def _name_of(node: ast.AST) -> str:
-    """The name, or the last part of a dotted name; empty for ``torch.utils.data`` and other expressions."""
-    if isinstance(node, ast.Attribute):
-        return "" if dotted_name(node) == "torch.utils.data" else node.attr
-    return node.id if isinstance(node, ast.Name) and node.id not in _DETACHING else ""
+def _may_leave_graph(sketch: Sketch) -> bool:
+    """Whether a file evaluates a network, detaches a tensor or shows one."""
+    return _LEAVING.search(code_of(sketch.text)) is not None
 
 
 def _is_network(sketch: Sketch, definition: ast.ClassDef) -> bool:
