@@ -140,6 +140,48 @@ def test_an_option_for_mixed_precision_in_another_file_counts_if_something_uses_
     assert ("TL301" in codes(folder / "engine.py")) is expected
 
 
+UPDATED = """\
+import torch
+
+
+class Model:
+    def __init__(self, net):
+        self.net = net.cuda()
+        self.optimizer = torch.optim.AdamW(self.net.parameters())
+
+    def infer(self, images):
+        return self.net(images)
+
+    def update(self, images, labels):
+        loss = torch.nn.functional.cross_entropy(self.net(images), labels)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+"""
+UPDATES = (
+    "from step import Model\n\nmodel = Model(net)\nfor images, labels in loader:\n    model.update(images, labels)\n"
+)
+INFERS = (
+    "import torch\nfrom step import Model\n\nmodel = Model(net)\nfor images in pictures:\n"
+    "    with torch.autocast('cuda'):\n        show(model.infer(images))\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "script", "expected"),
+    [
+        ("infer_video", INFERS, True),
+        ("finetune", INFERS, False),  # by its name, it may train in a way that is not seen
+        ("infer_video", INFERS + UPDATES.partition("\n\n")[2], False),
+    ],
+)
+def test_precision_that_a_script_for_inference_sets_is_not_that_of_the_training(
+    tmp_path: Path, name: str, script: str, expected: bool
+) -> None:
+    folder = write(tmp_path, step=UPDATED, training=UPDATES, **{name: script})
+    assert ("TL301" in codes(folder / "step.py")) is expected
+
+
 def test_a_format_of_sent_gradients_in_another_file_is_no_precision(tmp_path: Path) -> None:
     main = MAIN.format(data="data", engine="engine")
     sent = main.replace("import torch\n", "import horovod.torch as hvd\nimport torch\n").replace(

@@ -62,7 +62,7 @@ class SerialLoadingDefault(Rule):
     default = Default.INFO
     events = "enumerate(DataLoader)#"
     words = (("orkers", "ORKERS", "n_cpu", "nThreads"), "0")
-    project_words = ("DataLoader", ("cuda", "ightning", "ccelerat", "Fabric", ".spawn("))
+    project_words = ("DataLoader", ("cuda", "ightning", "ccelerat", "Fabric", ".spawn(", "DataParallel"))
     options = {"num-workers": _VALUE}
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

@@ -72,7 +72,7 @@ class SingleProcessDataloader(Rule):
     code = "TL101"
     name = "single-process-dataloader"
     words = ("DataLoader",)
-    project_words = (("cuda", "ightning", "ccelerat", "Fabric", ".spawn("),)
+    project_words = (("cuda", "ightning", "ccelerat", "Fabric", ".spawn(", "DataParallel"),)
     events = "enumerate(DataLoader)#"
     demo = ("GPU", "CPU")
     options = {"num-workers": "min(8, os.cpu_count() or 1)"}

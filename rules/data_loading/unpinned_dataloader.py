@@ -70,7 +70,7 @@ class UnpinnedDataloader(Rule):
     name = "unpinned-dataloader"
     events = "Memcpy HtoD (Pageable"
     words = ("DataLoader",)
-    project_words = (("cuda", "gpu", "accelerator", ".spawn("),)
+    project_words = (("cuda", "gpu", "accelerator", ".spawn(", "DataParallel"),)
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

@@ -95,7 +95,7 @@ class MissingAutocast(Rule):
     words = ("backward(",)
     project_words = (
         "torch",
-        ("cuda", "accelerator", ".spawn(", "cudnn", "CUDA_VISIBLE_DEVICES"),
+        ("cuda", "accelerator", ".spawn(", "cudnn", "CUDA_VISIBLE_DEVICES", "DataParallel"),
     )
     since = (1, 6)
     demo = ("GPU",)

@@ -22,6 +22,8 @@ from ._exits import leaves_device
 
 #: The maximum number of expressions that a value is followed through.
 _VALUE_DEPTH = 20
+#: Methods that give a single number if they get no dimension.
+_REDUCTIONS = frozenset({"mean", "sum"})
 #: Parameters of a `forward` that are often on the host, such as those that `pack_padded_sequence` needs there.
 _LENGTHS = re.compile(r"len|size|num|shape|step|epoch|idx|index", re.IGNORECASE)
 
@@ -103,7 +105,9 @@ class StepTensors(ForestFact):
         return (dotted_name(node), self._module.function_of(node)) in self._losses
 
     def is_scalar(self, node: cst.CSTNode) -> bool:
-        """Whether a backward pass starts from the name ``node`` itself, which is a single number then."""
+        """Whether ``node`` is a single number: a backward pass starts from this name, or it is a mean or a sum."""
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
+            return node.func.attr.value in _REDUCTIONS
         return (dotted_name(node), self._module.function_of(node)) in self._scalars
 
     @cached_property

@@ -20,6 +20,7 @@ from torchlint.model.syntax.dotted import last_name
 _TRAINER_LIBRARIES = ("pytorch_lightning", "lightning", "accelerate", "deepspeed", "composer", "colossalai", "ignite")
 #: Calls that only a program for CUDA needs.
 _PREPARATIONS = (
+    "torch.nn.DataParallel",
     "torch.cuda.manual_seed",
     "torch.cuda.manual_seed_all",
     "torch.cuda.is_available",
@@ -122,8 +123,10 @@ class Devices(ForestFact):
 
     @cached_property
     def _moves_to_setting(self) -> bool:
-        """Whether a program that prepares CUDA, by a seed or a switch of cuDNN, moves something to a device of its
-        settings: `model.to(config.device)`."""
+        """Whether a program that prepares CUDA moves something to a device of its settings: `model.to(config.device)`.
+
+        A seed, a switch of cuDNN and `nn.DataParallel` prepare it.
+        """
         return (
             self._prepares_cuda
             and not self._names_cpu

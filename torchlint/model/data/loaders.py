@@ -7,7 +7,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.knowledge import DATA_LOADER
+from torchlint.model.semantics.knowledge import DATA_LOADER, SIGNATURES
 from torchlint.model.syntax.calls import Call, is_super_call
 
 #: What a derived class may pass by itself: nothing that says how items are loaded.
@@ -132,13 +132,18 @@ class Loaders(ForestFact):
         return known
 
     def _passes_arguments_on(self, definition: cst.ClassDef) -> bool:
-        """Whether the constructor of a class, if it has one, gives all of its arguments to that of its base."""
+        """Whether the constructor of a class, if it has one, gives its arguments to that of its base.
+
+        Options of its own, ``*args, frames=1, **kwargs``, do not matter unless they are named as those of the base.
+        """
         constructor = self._own_method(definition, "__init__")
         if constructor is None:
             return "__init__" not in self._tree.scopes[definition].bindings
         params = constructor.params
         stars = [item.name.value for item in (params.star_arg, params.star_kwarg) if isinstance(item, cst.Param)]
-        if len(stars) != 2 or len(params.params) != 1 or params.posonly_params or params.kwonly_params:
+        if len(stars) != 2 or len(params.params) != 1 or params.posonly_params:
+            return False
+        if any(item.name.value in SIGNATURES[DATA_LOADER] for item in params.kwonly_params):
             return False
         above = self._constructions(constructor)
         return len(above) == 1 and all(
