@@ -21,7 +21,7 @@ _SIZED = frozenset(
     "view reshape expand repeat tile split chunk narrow unfold pad interpolate".split()
 )
 #: What is between a number and the answer to a question about it, or a list of such numbers.
-_COMPARED = (cst.Comparison, cst.UnaryOperation, cst.Arg, cst.ListComp)
+_COMPARED = (cst.Comparison, cst.UnaryOperation, cst.Arg, cst.ListComp, cst.Element, cst.Tuple)
 #: Functions that give one of the numbers that they are given.
 _CHOSEN = tuple(f"builtins.{name}" for name in ("int", "max", "min", "list", "sorted", "tuple"))
 #: How many names lie between a number and what it controls.
@@ -51,7 +51,8 @@ class Decisions:
             asked = self._asked(statement.target, statement, step)
             return any(self._module.fact(Iterations).at_every_iteration(use, step) for use in asked)
         targets = [item.target for item in statement.targets] if isinstance(statement, cst.Assign) else []
-        return any(self._asked(target, statement, step) for target in targets)
+        names = [node for target in targets for node in self._tree.nodes_in(target) if isinstance(node, cst.Name)]
+        return any(self._asked(name, statement, step) for name in names)
 
     def _carrier(self, number: cst.CSTNode) -> cst.CSTNode | None:
         """What contains a number as it is, or the answer to a question about it: ``finished = flag.item() == 1``."""
