@@ -7,7 +7,7 @@ from bisect import bisect_left
 from functools import lru_cache
 from operator import itemgetter
 
-from torchlint.model.data.creation import FACTORIES, WINDOWS
+from torchlint.model.data.creation import FACTORIES, JOINING, WINDOWS
 from torchlint.source.lexemes import places
 
 _FACTORY = (
@@ -15,7 +15,10 @@ _FACTORY = (
     r"(?:Bool|Byte|Char|Double|Float|Half|Int|Long|Short)?Tensor)\("
 )
 _MADE = re.compile(_FACTORY)
-_CREATING = (*(f"{name}(" for name in FACTORIES - WINDOWS), "_window(", "Tensor(", ".scatter_(")
+#: Functions and methods of several tensors.
+_JOINED = JOINING | {"scatter_"}
+_CREATING = (*(f"{name}(" for name in FACTORIES - WINDOWS), "_window(", "Tensor(")
+_JOINING = tuple(f".{name}(" for name in _JOINED)
 _NAME = re.compile(r"\w+")
 _METHODS = (".cuda(", ".to(", ".type(", ".type_as(")
 #: A method that moves, but not ``.to(torch.float16)``, ``.to(dtype=x.dtype)`` or ``.type(torch.FloatTensor)``
@@ -59,22 +62,36 @@ def _is_chained(text: str, at: int) -> bool:
 
 
 def _is_named(text: str, at: int) -> bool:
-    """Whether the line of a method contains a name that a line shortly before gives the result of a factory."""
-    line = text.rfind("\n", 0, at) + 1
-    bound = _bound(text)
-    near = bound[bisect_left(bound, at - _NEAR, key=itemgetter(0)) : bisect_left(bound, line, key=itemgetter(0))]
-    names = {name for _, name in near}
-    return bool(names) and not names.isdisjoint(_NAME.findall(text, max(line, at - _CHAIN), at))
+    """Whether the line of a method binds or joins names that lines shortly before give the result of a factory."""
+    names = _near(_bound(text), at)
+    used = _NAME.findall(text, max(text.rfind("\n", 0, at) + 1, at - _CHAIN), at) if names else []
+    rebinds = bool(used) and used[0] in names and used[0] in used[1:]
+    return rebinds or not (names.isdisjoint(used) or _JOINED.isdisjoint(used))
+
+
+def _near(bound: list[tuple[int, str]], at: int) -> set[str]:
+    """The names that are bound shortly before a place."""
+    first, behind = (bisect_left(bound, place, key=itemgetter(0)) for place in (at - _NEAR, at))
+    return {name for _, name in bound[first:behind]}
 
 
 @lru_cache(maxsize=1)  # several moves of one text are asked for
 def _bound(text: str) -> list[tuple[int, str]]:
-    """The names that lines give the result of a factory, or what follows from one, each with its place, in order."""
-    found = []
-    for at in places(text, *_CREATING):
-        targets, equals, _ = text[max(text.rfind("\n", 0, at) + 1, at - _CHAIN) : at].partition("=")
-        found += [(at, name) for name in _NAME.findall(targets) if equals]
-    return sorted(found)
+    """The names that lines give the result of a factory, or of joining such names, each with its place, in order."""
+    made = sorted((at, name) for at in places(text, *_CREATING) for name in _targets(text, at))
+    joined = (
+        (at, name)
+        for at in places(text, *_JOINING)
+        if (names := _near(made, at)) and not names.isdisjoint(_NAME.findall(text, at - _WORD, at + _CHAIN))
+        for name in _targets(text, at)
+    )
+    return sorted([*made, *joined]) if made else []
+
+
+def _targets(text: str, at: int) -> list[str]:
+    """The names before ``=`` in the line of a place."""
+    targets, equals, _ = text[max(text.rfind("\n", 0, at) + 1, at - _CHAIN) : at].partition("=")
+    return _NAME.findall(targets) if equals else []
 
 
 def _is_passed(text: str) -> bool:
