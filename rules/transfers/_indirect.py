@@ -54,9 +54,11 @@ class IndirectMoves(ForestFact):
         )
 
     def _is_traced(self, call: cst.Call) -> bool:
-        """Whether a comment, there or above, says that a trace records the cast: the device is that of its input."""
+        """Whether a comment of the function, there or above, says that a trace records casts."""
         row = self._module.row_at(self._module.span(call)[0])
-        lines = map(self._module.line, range(max(row - 2, 1), row + 1))
+        function = self._module.function_of(call)
+        first = row if function is None else self._module.row_at(self._module.span(function)[0])
+        lines = map(self._module.line, range(first, row + 1))
         return any("trace" in comment for line in lines for comment in comments_in(line))
 
     def _gives_cuda(self, call: cst.Call, func: cst.Attribute) -> bool:
