@@ -178,7 +178,8 @@ INFERS = (
 def test_precision_that_a_script_for_inference_sets_is_not_that_of_the_training(
     tmp_path: Path, name: str, script: str, expected: bool
 ) -> None:
-    folder = write(tmp_path, step=UPDATED, training=UPDATES, **{name: script})
+    folder = write(tmp_path, step=UPDATED, training=UPDATES)
+    (folder / f"{name}.py").write_text(script)
     assert ("TL301" in codes(folder / "step.py")) is expected
 
 
