@@ -91,14 +91,30 @@ def _sets_up_global(module: Module, function: cst.FunctionDef) -> bool:
 
 
 def _is_asked_for(module: Module, stored: set[object], node: cst.CSTNode, function: cst.FunctionDef) -> bool:
-    """Whether ``node`` only runs while one of these attributes, or one that is stored with it, does not exist."""
+    """Whether ``node`` only runs while one of these attributes, or one stored with it, does not exist or fit."""
     for above, child in climb(module.tree, node, function):
-        if stored and isinstance(above, cst.If) and child is above.body:
+        if not isinstance(above, cst.If) or child is not above.body:
+            continue
+        if _replaces(module, above):
+            return True
+        if stored:
             missing = set(_missing(module, above.test))
             here = (name for part in module.tree.nodes_in(above.body) for name in _stored(part)) if missing else ()
             if not missing.isdisjoint(stored) or not missing.isdisjoint(here):
                 return True
     return False
+
+
+def _replaces(module: Module, branch: cst.If) -> bool:
+    """Whether a branch makes again what its condition asks, and keeps it: ``if grid.shape != size: ...``."""
+    asked = {part.value for part in module.tree.nodes_in(branch.test) if isinstance(part, cst.Name)}
+    return any(
+        isinstance(part, cst.Assign)
+        and isinstance(part.value, cst.Name)
+        and part.value.value in asked
+        and isinstance(part.targets[0].target, (cst.Attribute, cst.Subscript))
+        for part in module.tree.nodes_in(branch.body)
+    )
 
 
 def _missing(module: Module, test: cst.BaseExpression) -> Iterator[object]:
