@@ -337,7 +337,10 @@ def test_other_formats_do_not_change(folder: Path, capsys: pytest.CaptureFixture
         (b'{"traceEvents": [{"ph": "X"}', "is not valid JSON, or is truncated"),
         (b'{"traceEvents": [1, 2 3]}', "is not valid JSON, or is truncated"),
         (b"[" * 100_000, "is not a trace of torch.profiler: its JSON is nested too deeply"),
-        (gzip.compress(b'{"traceEvents": []}' * 99, mtime=0)[:30], "is damaged or truncated: gzip cannot read it to its end"),
+        (
+            gzip.compress(b'{"traceEvents": []}' * 99, mtime=0)[:30],
+            "is damaged or truncated: gzip cannot read it to its end",
+        ),
         (
             b'[{"ph": "X", "cat": "cpu_op", "name": "aten::add", "ts": 1, "dur": 1}]',
             "names no lines of Python code: record it with `with_stack=True`",

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from torchlint.project.bound_modules import BoundModules, submodule
 from torchlint.project.files import Files
 from torchlint.project.imports import DefinitionKind, Facts, Import
 from torchlint.project.picked import PICKING, Picked
@@ -27,8 +28,6 @@ FAR = 4_000
 FAR_SCRIPT = 1_000
 #: A module that more files import is a public one: who calls it is unknown.
 MAX_IMPORTERS = 16
-#: An assignment of a dict.
-DICT = re.compile(r"\s*\w+\s*(?::[^=]*)?=\s*\{")
 #: A piece that only imports: it is chosen with what uses its names.
 _IMPORT = re.compile(r"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*(?:from|import)\b[^;]*\Z")
 
@@ -62,6 +61,7 @@ class Choice:
         self._known_facts = _KnownFacts(files)
         self._glanced_at: set[str] = set()  #: files that were only searched for names
         self._find_module = cache(files.find_module)
+        self._modules = BoundModules(files, self._known_facts.__getitem__, self._find_module)
         self._picked = Picked(files, self._known_facts.__getitem__, self._find_module)
         self._chosen: dict[str, set[int]] = {}
         self._added: set[tuple[str, int]] = set()  #: those that are chosen, or wait for it
@@ -75,8 +75,6 @@ class Choice:
         self._star_imports: dict[str, _Stars] = {}  #: by file
         self._inner: dict[str, list[Import]] = {}  #: by file the imports in its functions
         self._seen: set[tuple[str, str]] = set()  #: names of files that were looked up
-        self._dicts: dict[tuple[str, str], tuple[Import, ...]] = {}  #: by file and name the modules in a dict
-        self._bound_modules: dict[tuple[str, str], tuple[Import, ...]] = {}  #: by file and name
         self._asked: dict[tuple[str, Import], set[str]] = {}  #: by file and import the names that were looked up
 
     def run(self) -> dict[str, set[int]]:
@@ -155,7 +153,7 @@ class Choice:
             self._follow_picked(file)
         facts = self._facts(file)
         for name in sorted(facts.bindings.keys() & words):
-            for item in (*self._modules_in(file, name), *self._modules_bound(file, name)):
+            for item in (*self._modules.in_dict(file, name), *self._modules.imports(file, name)):
                 self._follow_module(file, item, members)
             if (file, name) in self._seen:
                 continue
@@ -166,6 +164,8 @@ class Choice:
                     self._follow(file, binding.imported, members)
                 else:
                     self._add(file, facts.pieces.index_at(binding.row))
+                    if binding.kind is DefinitionKind.ASSIGNMENT:
+                        self._add_changes(file, name)
             self._add_uses(file, name)
         for item in self._inner_imports(file):
             if item.bound in words and (file, f"{item.row}:{item.bound}") not in self._seen:
@@ -230,47 +230,27 @@ class Choice:
         if len(asked) > before:
             self._follow(file, item, members)
 
-    def _modules_bound(self, file: str, name: str) -> tuple[Import, ...]:
-        """The imports of modules of the project that bind a name."""
-        key = (file, name)
-        if key not in self._bound_modules:
-            self._bound_modules[key] = ()  # files may import each other
-            imported = [item.imported for item in self._facts(file).bindings[name] if item.imported is not None]
-            self._bound_modules[key] = tuple(item for item in imported if self._module_of(file, item) is not None)
-        return self._bound_modules[key]
-
-    def _modules_in(self, file: str, name: str) -> tuple[Import, ...]:
-        """The imports of the modules in a dict that is assigned to a name: ``MODELS = {"vae": vae, "gan": gan}``."""
-        key = (file, name)
-        if key not in self._dicts:
-            self._dicts[key] = ()
-            facts = self._facts(file)
-            bindings = facts.bindings[name]
-            if len(bindings) == 1 and bindings[0].kind is DefinitionKind.ASSIGNMENT:
-                index = facts.pieces.index_at(bindings[0].row)
-                if DICT.match(self._text(file, index)):
-                    inside = self._words(file, index) & facts.bindings.keys()
-                    self._dicts[key] = tuple(
-                        item for other in sorted(inside) for item in self._modules_bound(file, other)
-                    )
-        return self._dicts[key]
-
-    def _module_of(self, file: str, item: Import) -> str | None:
-        """The file of the module that an import binds to a name; None if it binds something else."""
-        target = self._find_module(item.module, file)
-        if not item.name:
-            return target
-        if target is not None and target != file and item.name in self._facts(target).bindings:
-            inner = next(iter(self._modules_bound(target, item.name)), None)
-            return self._module_of(target, inner) if inner is not None else None
-        return self._find_module(_submodule(item), file)
-
     def _add_uses(self, file: str, name: str) -> None:
         """Choose what the top level of a file does with an object of the project: ``config.WORKERS = 4``."""
         facts = self._facts(file)
         for row in facts.uses.get(name, ()):
             if all(item.imported is None or self._is_object(file, item.imported) for item in facts.bindings[name]):
                 self._add(file, facts.pieces.index_at(row))
+
+    def _add_changes(self, file: str, name: str) -> None:
+        """Choose what the top levels of other files do with an object of a file: ``cfg.workers = 4``."""
+        importers = self._files.importers_of(file)
+        if len(importers) > MAX_IMPORTERS:
+            return
+        for importer in importers:
+            if f"\n{name}." not in (self._files.text_of(importer) or "") or importer == file:
+                self._glanced_at.add(importer)
+                continue
+            facts = self._facts(importer)
+            for item in facts.imports:
+                if item.name == name and item.bound == name and self._find_module(item.module, importer) == file:
+                    self._add_imports(importer, {name})
+                    self._add_uses(importer, name)
 
     def _is_object(self, file: str, item: Import) -> bool:
         """Whether an import is that of a name, not of a module, of the project."""
@@ -290,7 +270,7 @@ class Choice:
         if target is not None and target != file and item.name in self._facts(target).bindings:
             self._needs(target, {item.name}, members)
             return
-        module = self._find_module(_submodule(item), file)
+        module = self._find_module(submodule(item), file)
         if module is not None:
             self._needs(module, members, members)
         elif target is not None:
@@ -360,14 +340,14 @@ class Choice:
                 elif item.name in names:
                     bound.add(item.bound)
             if item.name and item.name != "*":
-                found = self._find_module(_submodule(item), importer)
+                found = self._find_module(submodule(item), importer)
                 if found == file or (found is not None and _contains(found, file)):
                     modules.add(item.bound)
         if modules:
             kept = [
                 name
                 for name in self._facts(importer).bindings
-                if any(item.bound in modules for item in self._modules_in(importer, name))
+                if any(item.bound in modules for item in self._modules.in_dict(importer, name))
             ]
             modules.update(kept)
         return bound, modules
@@ -385,11 +365,6 @@ class Choice:
 
     def _words(self, file: str, index: int) -> frozenset[str]:
         return self._files.words_of(file)[index]
-
-
-def _submodule(item: Import) -> str:
-    """The module that ``from package import module`` takes."""
-    return f"{item.module}{'' if item.module.endswith('.') else '.'}{item.name}"
 
 
 def _contains(package: str, file: str) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 
-from torchlint.project.choice import DICT, Choice
+from torchlint.project.bound_modules import DICT
+from torchlint.project.choice import Choice
 from torchlint.project.files import Files
 from torchlint.project.imports import DefinitionKind, Import
 

@@ -59,7 +59,7 @@ class NewTensors(ForestFact):
         So may a name without another use. Left out are tensors with options of their own: a device, a
         generator, pinned memory, gradients. ``torch.FloatTensor(rows, columns).zero_()`` is one as well: of sizes, and
         filled at once; and ``torch.zeros(n, classes).scatter_(1, labels, 1)``, labels of which one is set. Of several
-        that are joined, as by ``torch.cat``, the first stands for all.
+        that are joined, as by ``torch.cat``, the first represents all.
         """
         return None if self._is_traced(node) else self._new(node)
 
