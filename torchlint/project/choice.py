@@ -239,18 +239,15 @@ class Choice:
 
     def _add_changes(self, file: str, name: str) -> None:
         """Choose what the top levels of other files do with an object of a file: ``cfg.workers = 4``."""
-        importers = self._files.importers_of(file)
+        importers = self._files.importers_of_name(file, name)
         if len(importers) > MAX_IMPORTERS:
             return
         for importer in importers:
-            if f"\n{name}." not in (self._files.text_of(importer) or "") or importer == file:
+            if f"\n{name}." not in (self._files.text_of(importer) or ""):
                 self._glanced_at.add(importer)
-                continue
-            facts = self._facts(importer)
-            for item in facts.imports:
-                if item.name == name and item.bound == name and self._find_module(item.module, importer) == file:
-                    self._add_imports(importer, {name})
-                    self._add_uses(importer, name)
+            elif any(item.bound == name for item in self._facts(importer).imports if item.name == name):
+                self._add_imports(importer, {name})
+                self._add_uses(importer, name)
 
     def _is_object(self, file: str, item: Import) -> bool:
         """Whether an import is that of a name, not of a module, of the project."""

@@ -37,5 +37,8 @@ class Files(Protocol):
     def importers_of(self, file: str) -> tuple[str, ...]:
         """The files that import a file."""
 
+    def importers_of_name(self, file: str, name: str) -> tuple[str, ...]:
+        """The files that import a name from a file."""
+
     def is_script(self, file: str) -> bool:
         """Whether a program starts with a file."""

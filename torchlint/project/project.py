@@ -243,6 +243,10 @@ class Project:
         """The files that import a file, all relative to the root."""
         return self._graph.importers(file)
 
+    def importers_of_name(self, file: str, name: str) -> tuple[str, ...]:
+        """The files that import a name from a file, all relative to the root."""
+        return tuple(sorted(importer for importer, taken in self._graph.taken(file).items() if name in taken))
+
     def is_script(self, file: str) -> bool:
         """Whether a program starts with a file, relative to the root."""
         return file in self._graph.entries
