@@ -229,6 +229,37 @@ def test_a_file_that_turns_something_off_proves_nothing(tmp_path: Path) -> None:
     assert codes(tmp_path) == []
 
 
+@pytest.mark.parametrize(
+    ("pinned", "config", "expected"),
+    [
+        ("config.get('pin_memory', False)", "num_workers: 4\n", True),
+        ("config.get('pin_memory', False)", "num_workers: 4\npin_memory: true\n", False),
+        ("config.get('pin_memory', False)", "lr: 1\n", False),
+        ("config.get('pin_memory', True)", "num_workers: 4\n", False),
+        ("config.get('pin_memory', pinned)", "num_workers: 4\n", False),
+        ("config.get('pin_memory')", "num_workers: 4\n", False),
+        ("config['pin_memory']", "num_workers: 4\n", False),
+    ],
+    ids=[
+        "in no file",
+        "in a file",
+        "no settings",
+        "other default",
+        "unknown default",
+        "no default",
+        "no default either",
+    ],
+)
+def test_a_switch_that_no_file_sets_has_its_default(pinned: str, config: str, expected: bool, tmp_path: Path) -> None:
+    train = TRAIN.format(workers='config["num_workers"]', pinned=pinned)
+    write(tmp_path, {"train.py": train, "conf/base.yaml": config})
+    assert ("TL102" in codes(tmp_path)) is expected
+    if expected:
+        found = check_text(train, str(tmp_path / "train.py"))
+        notes = [note.message for item in found if item.code == "TL102" for note in item.notes]
+        assert "no configuration file of the project sets `pin_memory`, which defaults to False" in notes
+
+
 OVERRIDDEN = WORKERS.replace("def main(config):\n", "def main(config):\n    {statement}\n").replace(
     'config["num_workers"]', "config.num_workers"
 )

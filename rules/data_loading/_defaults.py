@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.semantics.config_files import ConfigFiles
 from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.syntax.calls import Argument, Call
 from torchlint.rule import Note
@@ -20,6 +21,7 @@ class AtDefault:
     argument: Argument
     written: cst.BaseExpression | None  #: the literal that it is set to; None if the argument is absent
     deliberate: bool  #: whether there is a comment where it is set
+    unset: bool = False  #: whether a configuration file could set it, and none does
 
     @property
     def absent(self) -> bool:
@@ -36,14 +38,27 @@ class AtDefault:
         """A note on where it is set to ``value``, unless the call shows it."""
         if self.written is None or not self.is_elsewhere:
             return ()
-        return (Note.at(module, self.written, f"`{self.name}` is set to {value}"),)
+        text = f"no configuration file of the project sets `{self.name}`, which defaults to {value}"
+        return (Note.at(module, self.written, text if self.unset else f"`{self.name}` is set to {value}"),)
 
 
 def at_default(module: Module, call: Call, name: str, default: str) -> AtDefault | None:
     """The argument ``name`` of ``call`` if it is absent or set to the literal ``default``; else None."""
     argument = call.argument(name)
     written = module.fact(Configuration).written_as(argument.value, default)
-    if not argument.absent and written is None:
-        return None
+    unset = written is None and not argument.absent
+    if unset:
+        written = _unset(module, argument.value, default)
+        if written is None:
+            return None
     places = dict.fromkeys(node for node in (argument.node, written) if node is not None)
-    return AtDefault(name, argument, written, any(module.comment_on(node) for node in places))
+    return AtDefault(name, argument, written, any(module.comment_on(node) for node in places), unset)
+
+
+def _unset(module: Module, node: cst.BaseExpression | None, default: str) -> cst.BaseExpression | None:
+    """Where ``node`` is ``default``, because no configuration file of the project sets it."""
+    found = module.fact(Configuration).sources(node) if node is not None else None
+    values = found.values if found is not None and found.complete else ()
+    literals = [module.fact(ConfigFiles).unset(value) for value in values]
+    agree = all(isinstance(item, (cst.Integer, cst.Name)) and item.value == default for item in literals)
+    return literals[0] if literals and agree else None

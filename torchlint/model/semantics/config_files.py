@@ -56,6 +56,32 @@ class ConfigFiles(ForestFact):
             return node.args[1].value
         return None
 
+    def unset(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """``False`` of ``options.get("pin", False)``, if files set other keys of ``options`` and none sets this one.
+
+        None if it may have another value.
+        """
+        key, default = self._key(node), self.default(node)
+        if key is None or default is None or self._is_set(key, node):
+            return None
+        assert isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute)
+        place = self._module.file_of_root[self._module.tree.root_of(node)].place
+        base = node.func.value
+        if self._module.configured(key, place) or not isinstance(base, cst.Name):
+            return None
+        others = (
+            self._read_at(use) for item in self._module.names.bindings(base) for use in self._module.names.uses(item)
+        )
+        return default if any(other is not None and self.values(other) for other in others) else None
+
+    def _read_at(self, use: cst.Name) -> cst.BaseExpression | None:
+        """What reads a setting of the object ``use``: ``options["workers"]``, ``options.get("workers")``."""
+        above = self._module.tree.parent(use)
+        call = self._module.tree.parent(above) if isinstance(above, cst.Attribute) else None
+        if isinstance(call, cst.Call) and call.func is above:
+            return call
+        return above if isinstance(above, (cst.Attribute, cst.Subscript)) and above.value is use else None
+
     def behind(self, node: cst.BaseExpression, fits: Callable[[cst.BaseExpression], bool], depth: int = _DEPTH) -> str:
         """Where the setting that ``node`` is computed from is written, as a text for a note; empty if in no file.
 
