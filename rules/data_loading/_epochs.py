@@ -63,18 +63,25 @@ class Epochs:
                 return found
         return None
 
-    def change(self, loader: Call) -> cst.CSTNode | None:
-        """A place that changes the dataset after ``loader`` is created; persistent workers would not see the change."""
-        found = map(self._change, self._module.fact(Loaders).creating_calls(loader))
+    def change(self, loader: Call, epochs: cst.CSTNode) -> cst.CSTNode | None:
+        """A place that changes the dataset once the workers run; persistent workers would not see the change.
+
+        ``epochs`` is what iterates over ``loader`` repeatedly.
+        """
+        found = (self._change(call, epochs) for call in self._module.fact(Loaders).creating_calls(loader))
         return next((node for node in found if node is not None), None)
 
-    def _change(self, loader: Call) -> cst.CSTNode | None:
+    def _change(self, loader: Call, epochs: cst.CSTNode) -> cst.CSTNode | None:
         for target, _, statement in self._tree.stores:
             owner = target.value if isinstance(target, (cst.Attribute, cst.Subscript)) else None
-            if owner is not None and self._is_dataset(owner, loader) and self._comes_after(statement, loader):
+            if owner is None or self._comes_before(statement, epochs):
+                continue
+            if self._is_dataset(owner, loader) and self._comes_after(statement, loader):
                 return statement
         for call in self._tree.calls:
-            if not isinstance(self._tree.parent(call), cst.Expr) or not self._comes_after(call, loader):
+            if not isinstance(self._tree.parent(call), cst.Expr) or self._comes_before(call, epochs):
+                continue
+            if not self._comes_after(call, loader):
                 continue
             changed = [item.value.value for item in call.args if isinstance(item.value, cst.Attribute)]
             if not (self._module.name_of(call.func) or "").endswith("shuffle"):  # random.shuffle(dataset.items)
@@ -335,6 +342,12 @@ class Epochs:
             return False
         bound = [{binding.node for binding in self._module.names.bindings(head)} for head in (first, second)]
         return not bound[0].isdisjoint(bound[1])
+
+    def _comes_before(self, node: cst.CSTNode, epochs: cst.CSTNode) -> bool:
+        """Whether ``node`` runs once in the function around ``epochs``, before that."""
+        if self._module.function_of(node) is not self._module.function_of(epochs) or self._tree.within(node, epochs):
+            return False
+        return self._tree.index(node) < self._tree.index(epochs) and not self._module.fact(Loops).around(node)
 
     def _comes_after(self, node: cst.CSTNode, loader: Call) -> bool:
         function = self._module.function_of(node)

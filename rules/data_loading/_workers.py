@@ -13,6 +13,7 @@ from torchlint.model.semantics.config_files import ConfigFiles
 from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.main_guard import is_main_guard
 
 #: The maximum number of callers and of values that are followed.
@@ -135,9 +136,18 @@ def _held(module: Module, node: cst.Name | cst.Attribute | cst.Subscript, depth:
     written = module.fact(Configuration).step(node)
     if written is None:
         return _usual(module, node)
-    values = [value for value in written.values if value is not node]
-    found = _one_of(module, values, written.complete, depth) if len(values) == len(written.values) else Workers.UNKNOWN
+    if any(value is node for value in written.values):
+        return _usual(module, node)
+    values = [value for value in written.values if not _is_raised(module, value, node)]
+    found = _one_of(module, values, written.complete, depth)
     return _usual(module, node) if found is None else found
+
+
+def _is_raised(module: Module, value: cst.BaseExpression, node: cst.BaseExpression) -> bool:
+    """Whether ``value`` is at least what ``node`` was before: ``args.workers = max(args.workers, gpus)``."""
+    if not isinstance(value, cst.Call) or module.name_of(value.func) != "builtins.max":
+        return False
+    return any(last_name(item.value) == last_name(node) for item in value.args if item.star == "")
 
 
 def _one_of(

@@ -93,7 +93,7 @@ class RespawnedWorkers(Rule):
             if not module.fact(Loaders).restarts_workers(call):
                 continue
             again = module.fact(Epochs).repetition(call)
-            if again is None or module.fact(Epochs).change(call) is not None:
+            if again is None or module.fact(Epochs).change(call, again) is not None:
                 continue
             deliberate = persistent.node is not None and module.comment_on(persistent.node)
             origin = "" if known is Workers.SOME else self._origin(module, call)
