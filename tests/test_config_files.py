@@ -32,7 +32,7 @@ def main(config):
     for epoch in range(90):
         for images in loader:
             images = images.cuda()
-            print(images)
+            model(images).sum().backward()
 
 
 if __name__ == "__main__":
@@ -223,10 +223,60 @@ def test_what_reads_a_switch(pinned: str, expected: bool, tmp_path: Path) -> Non
     assert ("TL204" in codes(tmp_path)) is expected
 
 
-def test_a_file_that_turns_something_off_proves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ("num_workers: 0\npin_memory: false\n", ["TL101", "TL102"]),
+        ("num_workers: 0  # while debugging\npin_memory: True\n", ["TL101"]),
+        ("num_workers: 4\npin_memory: off\n", ["TL102"]),
+        ("num_workers: ${workers}\npin_memory: ${pinned}\n", []),
+        ("num_workers:\n  - 0\npin_memory: 'false'\n", []),
+        ("lr: 1\n", []),
+    ],
+)
+def test_a_file_turns_something_off(config: str, expected: list[str], tmp_path: Path) -> None:
     train = TRAIN.format(workers='config["num_workers"]', pinned='config["pin_memory"]')
-    write(tmp_path, {"train.py": train, "conf/base.yaml": "num_workers: 0\npin_memory: false\n"})
-    assert codes(tmp_path) == []
+    write(tmp_path, {"train.py": train, "conf/base.yaml": config})
+    assert [code for code in codes(tmp_path) if code in ("TL101", "TL102")] == expected
+
+
+def test_a_note_names_the_file_that_turns_something_off(tmp_path: Path) -> None:
+    write(tmp_path, {"train.py": WORKERS, "conf/base.yaml": "num_workers: 0\n", "conf/large.yaml": "num_workers: 0\n"})
+    found = check_text(WORKERS, str(tmp_path / "train.py"))
+    notes = [(item.code, item.fix, note.message) for item in found for note in item.notes]
+    assert ("TL101", None, "`num_workers` is 0 in conf/base.yaml and set in 1 other file") in notes
+
+
+GROUPS = """\
+train:
+  loader: {shuffle: true}
+  num_workers: 4
+
+val:
+  # a few images
+  num_workers: 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "config", "expected"),
+    [
+        ('config["train"]["num_workers"]', GROUPS, "TL103"),
+        ('config["val"]["num_workers"]', GROUPS, "TL101"),
+        ("config.train.num_workers", GROUPS, "TL103"),
+        ("config.val.num_workers", GROUPS, "TL101"),
+        ("config.val.get('num_workers')", GROUPS, "TL101"),
+        ("part.num_workers", GROUPS, "TL101"),
+        ("config.test.num_workers", GROUPS, None),
+        ("config.num_workers", GROUPS, None),
+        ("config.val.num_workers", "train:\n- num_workers: 4\nval:\n- num_workers: 0\n", None),
+        ("config.val.num_workers", '{"train": {\n  "num_workers": 4},\n"val": {\n  "num_workers": 0}}\n', "TL101"),
+    ],
+)
+def test_the_mapping_around_a_key_counts(read: str, config: str, expected: str | None, tmp_path: Path) -> None:
+    train = TRAIN.format(workers=read, pinned="True").replace("    loader =", "    part = config.val\n    loader =")
+    write(tmp_path, {"train.py": train, "conf/base.yaml": config})
+    assert [code for code in codes(tmp_path) if code in ("TL101", "TL103")] == ([expected] if expected else [])
 
 
 @pytest.mark.parametrize(

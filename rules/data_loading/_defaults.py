@@ -22,6 +22,7 @@ class AtDefault:
     written: cst.BaseExpression | None  #: the literal that it is set to; None if the argument is absent
     deliberate: bool  #: whether there is a comment where it is set
     unset: bool = False  #: whether a configuration file could set it, and none does
+    configured: str = ""  #: the configuration files that set it, as a text for a note
 
     @property
     def absent(self) -> bool:
@@ -30,12 +31,16 @@ class AtDefault:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether the literal is not in the call."""
+        """Whether the value is not in the call."""
+        if self.configured:
+            return True
         node = self.argument.node
         return self.written is not None and (node is None or node.value is not self.written)
 
     def notes(self, module: Module, value: str) -> tuple[Note, ...]:
         """A note on where it is set to ``value``, unless the call shows it."""
+        if self.configured:
+            return (Note(self.configured),)
         if self.written is None or not self.is_elsewhere:
             return ()
         text = f"no configuration file of the project sets `{self.name}`, which defaults to {value}"
@@ -48,6 +53,9 @@ def at_default(module: Module, call: Call, name: str, default: str) -> AtDefault
     written = module.fact(Configuration).written_as(argument.value, default)
     unset = written is None and not argument.absent
     if unset:
+        configured = module.fact(ConfigFiles).usual(argument.value, default) if argument.value is not None else ""
+        if configured:
+            return AtDefault(name, argument, None, False, configured=configured)
         written = _unset(module, argument.value, default)
         if written is None:
             return None

@@ -27,6 +27,11 @@ _OTHERS = VENDORED | {"test", "tests", "testing", "test_data", "fixtures", "node
 #: Keys of the class of an object: of Hydra since 1.0, of latent-diffusion and its like, of Hydra before 1.0.
 _CLASS_KEYS = ("_target_", "target", "class")
 _PATH = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+")
+_INDENTATION = re.compile(r"[ \t]*")
+#: A row that opens a mapping: ``train:``, ``"train": {``.
+_OPENED = re.compile(r"""[ \t]*(?:-[ \t]+)?(?P<quote>["']?)(?P<key>[\w.-]+)(?P=quote)[ \t]*:[ \t]*\{?[ \t\r]*""")
+#: How many characters of a mapping are looked through for its key.
+_MAX_GROUP = 4_000
 _COMMENT = re.compile(r"(?m)(?:^|[ \t])#[^\n]*")
 
 
@@ -56,10 +61,10 @@ class Configs:
         known = self._found.get(key)
         if known is None:
             known = self._found[key] = tuple(
-                ConfigValue(file, value)
+                ConfigValue(file, value, group)
                 for file, text in self._texts.items()
                 if key in text
-                for value in _values(text, key, is_yaml=not file.endswith(".json"))
+                for value, group in _values(text, key, is_yaml=not file.endswith(".json"))
             )
         return known
 
@@ -133,12 +138,27 @@ def _text(path: str) -> str | None:
         return None
 
 
-def _values(text: str, key: str, *, is_yaml: bool) -> Iterator[str]:
-    """What is written behind a key: ``4``; empty where that is a mapping or a list on the rows below."""
+def _values(text: str, key: str, *, is_yaml: bool) -> Iterator[tuple[str, str]]:
+    """What is written behind a key: ``4``; empty where that is a mapping or a list on the rows below.
+
+    With each the key of the mapping around it.
+    """
     if is_yaml:
         text = _COMMENT.sub("", text)
     entry = rf"""(?m)(?:^[ \t]*(?:-[ \t]+)?|[{{,][ \t]*)(?P<quote>["']?){re.escape(key)}(?P=quote)[ \t]*:([^\n,}}]*)"""
     for match in re.finditer(entry, text):
         value = match[2]
         if match["quote"] or not value or value[0] in " \t\r":  # `key:4` is a word in YAML
-            yield value.strip()
+            yield value.strip(), _group(text, match.start())
+
+
+def _group(text: str, start: int) -> str:
+    """The key of the mapping around the row that begins at ``start``; empty if the rows above do not show it."""
+    indentation = _INDENTATION.match(text, start)
+    if indentation is None or (start and text[start - 1] != "\n"):
+        return ""
+    for row in reversed(text[max(0, start - _MAX_GROUP) : start].split("\n")):
+        if row.strip() and len(row) - len(row.lstrip(" \t")) < len(indentation[0]):
+            opened = _OPENED.fullmatch(row)
+            return opened["key"] if opened is not None else ""
+    return ""

@@ -24,7 +24,10 @@ _JSON = frozenset("json simplejson ujson orjson json5 jsonargparse".split())
 #: A value counts if at most one in so many of the files that give the key has another one: they are for small runs.
 _ONE_IN = 10
 _COUNT = re.compile(r"0*[1-9]\d{0,3}")
-_TRUE = frozenset({"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"})
+_ZERO = re.compile(r"0+")
+_TRUE = re.compile("true|True|TRUE|yes|Yes|YES|on|On|ON")
+_FALSE = re.compile("false|False|FALSE|no|No|NO|off|Off|OFF")
+_SET = re.compile(f"{_COUNT.pattern}|{_TRUE.pattern}")
 #: What an object with the settings may be, as far as it is known.
 _KINDS = (Kind.UNKNOWN, Kind.OTHER, Kind.SEQUENCE)
 
@@ -44,7 +47,15 @@ class ConfigFiles(ForestFact):
 
     def true(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is a switch that nearly all files of the project set to True."""
-        return self._nearly_all([value.text in _TRUE for value in self.values(node)])
+        return self._nearly_all([_TRUE.fullmatch(value.text) is not None for value in self.values(node)])
+
+    def usual(self, node: cst.BaseExpression, literal: str) -> str:
+        """Where nearly all files of the project set ``node`` to ``0`` or ``False``, as a text for a note; or empty."""
+        values = self.values(node)
+        written = _ZERO if literal == "0" else _FALSE
+        if not self._nearly_all([written.fullmatch(value.text) is not None for value in values]):
+            return ""
+        return self.text(self._key(node) or "", values, written)
 
     def are_counts(self, values: Sequence[ConfigValue]) -> bool:
         """Whether nearly all of ``values`` are 1 or more."""
@@ -102,7 +113,23 @@ class ConfigFiles(ForestFact):
     def values(self, node: cst.BaseExpression) -> Sequence[ConfigValue]:
         """What the files of the project set the key to by which ``node`` reads a setting; empty if it reads none."""
         key = self._key(node)
-        return () if key is None else self._set_to(key, node)
+        if key is None:
+            return ()
+        values, group = self._set_to(key, node), self._group(node)
+        return [value for value in values if value.group == group] or values if group else values
+
+    def _group(self, node: cst.BaseExpression) -> str:
+        """``train`` of ``config["train"]["workers"]`` and ``config.train.workers``, also with a name in between."""
+        base = self._base(node)
+        if isinstance(base, cst.Name):
+            bound = self._module.names.bindings(base)
+            base = bound[0].value if len(bound) == 1 and not bound[0].path else None
+        return self._key(base) or "" if isinstance(base, (cst.Attribute, cst.Subscript, cst.Call)) else ""
+
+    def _base(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """The object that ``node`` reads a setting of."""
+        read = node.func if isinstance(node, cst.Call) else node
+        return read.value if isinstance(read, (cst.Attribute, cst.Subscript)) else None
 
     def passed(self, call: cst.Call, name: str) -> Sequence[ConfigValue]:
         """What the files set a parameter to that ``call`` may get by ``**config["loader"]``, settings out of sight."""
@@ -126,9 +153,10 @@ class ConfigFiles(ForestFact):
     def _nearly_all(self, answers: Sequence[bool]) -> bool:
         return bool(answers) and answers.count(False) * _ONE_IN <= len(answers)
 
-    def text(self, key: str, values: Sequence[ConfigValue]) -> str:
-        """Where a key is set, as a text for a note."""
-        usual = next((value for value in values if _COUNT.fullmatch(value.text) or value.text in _TRUE), values[0])
+    def text(self, key: str, values: Sequence[ConfigValue], written: re.Pattern[str] | None = None) -> str:
+        """Where a key is set, as a text for a note: to what fits ``written``, else a number or True."""
+        fits = (written or _SET).fullmatch
+        usual = next((value for value in values if fits(value.text)), values[0])
         others = len({value.file for value in values}) - 1
         also = f" and set in {others} other file{'s' * (others > 1)}" if others else ""
         return f"`{key}` is {usual.text} in {usual.file}{also}"

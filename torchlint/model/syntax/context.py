@@ -44,6 +44,7 @@ class ConfigValue:
 
     file: str  #: relative to the root of the project
     text: str  #: as it is written: ``4``, ``true``, ``${workers}``; empty where it is a mapping or a list
+    group: str = ""  #: the key of the mapping around it, as far as the indentation shows it
 
 
 #: The last key of a value and the path of the Python file that reads it -> what configuration files set the key to.
