@@ -119,6 +119,20 @@ def test_programs_are_the_scripts_that_reach_a_file(tmp_path: Path) -> None:
     assert reached == ["pkg/__init__.py", "pkg/data.py", "pkg/engine.py", "pkg/settings.py", "train.py"]
 
 
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("if checkpoint.ok:\n    while not run():\n        pass\n", ["main.py"]),
+        ("try:\n    for epoch in range(9):\n        run()\nexcept KeyboardInterrupt:\n    pass\n", ["main.py"]),
+        ("if sys.version_info > (3,):\n    from pkg import run\n", []),
+        ("try:\n    import pkg.fast\nexcept ImportError:\n    pkg = None\n", []),
+    ],
+)
+def test_a_script_may_do_all_under_a_condition(statement: str, expected: list[str], tmp_path: Path) -> None:
+    project = make(tmp_path, {"main.py": f"from pkg import run\n{statement}", "pkg/__init__.py": ""})
+    assert names(project, project.entries()) == expected
+
+
 @pytest.mark.parametrize(("decorator", "expected"), [("automain", ["train.py"]), ("config", [])])
 def test_a_script_of_sacred_has_no_main_guard(decorator: str, expected: list[str], tmp_path: Path) -> None:
     train = f"from pkg.engine import ex\n\n@ex.{decorator}\ndef main(_config):\n    pass\n"

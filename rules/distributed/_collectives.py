@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -18,7 +18,7 @@ from torchlint.model.syntax.exits import ends_with
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.library_steps import LibrarySteps
-from torchlint.model.training.loops import Loops
+from torchlint.model.training.loops import Loops, is_backward
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.steps import Steps
@@ -37,6 +37,8 @@ _STATE = re.compile(
 _NETWORK = re.compile(r"\.grad\b|parameters\(\)|state_dict|buffers\(\)|\.modules\(\)")
 #: Words of conditions that are true in a program of several processes.
 _PROCESSES = re.compile(r"world|dist|initialized|n?_?procs?\b|process|gpus?\b|replica", re.IGNORECASE)
+#: Words of conditions that are true for the parameters that are trained.
+_TRAINED = re.compile(r"\.requires_grad\b|\.grad\b.* None$")
 #: How many calls lie between a step and a collective operation.
 _DEPTH = 2
 
@@ -88,13 +90,15 @@ class Collectives:
         return next((loop for loop in loops if loop in self._module.fact(Steps).places), step)
 
     def _runs_always(self, call: cst.Call, step: cst.CSTNode) -> bool:
-        """Whether ``call`` runs in each iteration, if there are several processes."""
+        """Whether ``call`` runs in each iteration, if there are several processes and the step is not left out."""
         outermost: cst.CSTNode = call
         for above, child in climb(self._tree, call):
             if above is step:
                 break
-            if isinstance(above, cst.If) and child is above.body and self._asks_for_processes(above):
-                outermost = above
+            if isinstance(above, cst.If) and child is above.body:
+                trains = any(map(is_backward, self._tree.calls_in(above.body)))
+                if trains or self._asks_for_processes(above):
+                    outermost = above
         return self._module.fact(Iterations).at_every_iteration(outermost, step)
 
     def _is_other_branch(self, call: cst.Call, step: cst.CSTNode) -> bool:
@@ -106,11 +110,7 @@ class Collectives:
     def _runs_if_distributed(self, node: cst.CSTNode, function: cst.FunctionDef) -> bool:
         """Whether ``node`` runs whenever ``function`` does, in a program of several processes."""
         for above, child in climb(self._tree, node):
-            if (
-                isinstance(above, (cst.If, cst.IfExp))
-                and child is not above.test
-                and not self._asks_for_processes(above)
-            ):
+            if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test and not self._is_usual(above):
                 return False
             if isinstance(above, cst.IndentedBlock) and any(map(self._leaves, _before(above, child))):
                 return False
@@ -122,9 +122,13 @@ class Collectives:
 
     def _leaves(self, statement: cst.CSTNode) -> bool:
         """Whether a condition other than the number of processes may end the function there."""
-        if not isinstance(statement, cst.If) or self._asks_for_processes(statement):
+        if not isinstance(statement, cst.If) or self._is_usual(statement):
             return False
         return ends_with(statement.body, cst.Return, cst.Raise, cst.Continue, cst.Break)
+
+    def _is_usual(self, branch: cst.If | cst.IfExp) -> bool:
+        """Whether a condition asks for the processes, or whether a parameter is trained."""
+        return self._asks_for_processes(branch) or _TRAINED.search(self._module.code(branch.test)) is not None
 
     def _asks_for_processes(self, branch: cst.If | cst.IfExp) -> bool:
         return _PROCESSES.search(self._module.code(branch.test)) is not None
@@ -263,15 +267,20 @@ class Collectives:
         statement = self._tree.statement_of(node)
         if not isinstance(statement, cst.Assign):
             return False
-        names = [
-            node for target in statement.targets for node in self._tree.nodes_in(target) if isinstance(node, cst.Name)
-        ]
-        for name in names:
-            home = self._module.names.home_of(name)
-            uses = self._module.names.uses_in(home, name.value) if home is not None else []
-            if any(self._is_condition(use) for use in uses):
-                return True
-        return False
+        return any(
+            self._is_condition(use)
+            for item in statement.targets
+            for target in _targets(item.target)
+            for use in self._uses(target)
+        )
+
+    def _uses(self, target: cst.BaseExpression) -> Sequence[cst.CSTNode]:
+        """The uses of a variable, or of an attribute of this name: ``self.losses``."""
+        if isinstance(target, cst.Attribute):
+            return self._tree.attributes_named(target.attr.value)
+        root = _root_of(target)
+        home = self._module.names.home_of(root) if isinstance(root, cst.Name) else None
+        return self._module.names.uses_in(home, root.value) if home is not None and isinstance(root, cst.Name) else ()
 
     def _is_condition(self, node: cst.CSTNode) -> bool:
         for above, child in climb(self._tree, node):
@@ -287,6 +296,13 @@ def _root_of(node: cst.BaseExpression) -> cst.BaseExpression:
     while isinstance(node, (cst.Call, cst.Attribute, cst.Subscript)):
         node = node.func if isinstance(node, cst.Call) else node.value
     return node
+
+
+def _targets(target: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What an assignment binds: the parts of ``a, b``."""
+    if isinstance(target, (cst.Tuple, cst.List)):
+        return [part for item in target.elements for part in _targets(item.value)]
+    return [target]
 
 
 def _before(block: cst.IndentedBlock, statement: cst.CSTNode) -> list[cst.CSTNode]:

@@ -122,6 +122,12 @@ class Clocks:
             kept = [key for key in self._taken_from(reading) if key.startswith("self.")]
             if function is not None and kept and not self._may_wait_before(reading, function):
                 found[function] = kept[0]
+        for method, attribute in list(found.items()):  # ``self.total += self.toc()``
+            for call in self._module.callers(method).calls:
+                outer = self._method_of(call)
+                is_own = isinstance(call.func, cst.Attribute) and dotted_name(call.func.value) == "self"
+                if outer is not None and outer not in found and is_own and not self._may_wait_before(call, outer):
+                    found[outer] = attribute
         return found
 
     def _may_wait_before(self, reading: cst.Call, function: cst.FunctionDef) -> bool:

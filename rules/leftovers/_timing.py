@@ -98,6 +98,7 @@ class Timing:
         module, tree = self._module, self._module.tree
         found: cst.Call | None = None
         last: Work | None = None
+        is_one_of_two = False  # whether another branch runs a network as well
         around = module.function_of(end) or module.root
         for node in self._queued.in_order(tree.calls_between(begin, tree.index(end)), around):
             call = node if isinstance(node, cst.Call) else None
@@ -109,7 +110,12 @@ class Timing:
             rare = self._queued.periodic_condition(node, module.root)
             if rare is not None and not tree.within(end, rare):
                 continue
-            for work in self._queued.by(node):
+            works = self._queued.by(node)
+            if found is not None and tree.exclusive(found, node):
+                is_one_of_two = is_one_of_two or Work.RUNS in works
+                if not is_one_of_two:
+                    continue  # it runs where that work does not
+            for work in works:
                 if work in (Work.WAITS, Work.UNKNOWN):
                     if inner or carried:
                         return None  # of many rounds, only the work of the last one may not be finished

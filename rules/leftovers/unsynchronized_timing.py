@@ -19,7 +19,7 @@ class UnsynchronizedTiming(Rule):
     backward pass, in a file that uses CUDA. Nothing between that call and the second reading may wait for the GPU: no
     `torch.cuda.synchronize()`, no `.item()`, `.cpu()` or `print`, no condition that tests a tensor, and no function
     that may do so out of sight. The clock may also be read by a timer of the project, such as `timer.tic()` and
-    `timer.toc()`. A wait at every n-th step only (`if step % 20 == 0:`) does not count.
+    `timer.toc()`, or a method that calls these. A wait at every n-th step only (`if step % 20 == 0:`) does not count.
 
     A clock may be read at the end of each iteration and subtracted in the next one. This is flagged only if the CPU
     waits for the GPU in between, because that time is then missing from the result.
@@ -62,7 +62,7 @@ class UnsynchronizedTiming(Rule):
     code = "TL903"
     name = "unsynchronized-timing"
     default = Default.INFO
-    words = ("torch", ("cuda", "cudnn"), (*_CLOCKS, "Timer(", ".toc("))
+    words = ("torch", ("cuda", "cudnn"), (*_CLOCKS, "Timer(", ".tic(", ".toc("))
     project_words = ("cuda", _CLOCKS)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

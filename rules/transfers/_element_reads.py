@@ -15,6 +15,7 @@ from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name
+from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
 
@@ -57,9 +58,11 @@ class ElementReads:
                 yield found
 
     def _is_once(self, loop: cst.CSTNode) -> bool:
-        """Whether a constructor or the top level of a file runs the loop."""
+        """Whether a constructor runs the loop, or the top level of a file, and nothing repeats it there."""
         function = self._module.function_of(loop)
-        return function is None or self._module.fact(Purposes).is_constructor(function)
+        if function is None:
+            return not self._module.fact(Loops).around(loop)
+        return self._module.fact(Purposes).is_constructor(function)
 
     def _is_on_host(self, tensor: cst.BaseExpression) -> bool:
         """Whether reads do not wait, so that the rest of an iteration takes longer."""
@@ -90,7 +93,9 @@ class ElementReads:
                     return None
                 return self._in_comprehension(call, element, above)
             if isinstance(above, cst.For) and child is above.body:
-                return self._in_loop(call, element, above)
+                found = self._in_loop(call, element, above)
+                if found is not None or self._module.fact(Loops).of(above).loaders:
+                    return found  # the loops around a batch are those of the program
             if isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef, cst.While, cst.DictComp)):
                 return None
         return None
@@ -108,7 +113,8 @@ class ElementReads:
         source = made.for_in
         if source.inner_for_in is not None or not isinstance(source.target, cst.Name):
             return None
-        tensor = self._tensor_of(element, source.target.value, source.iter)
+        name = source.target.value
+        tensor = self._tensor_of(element, name, source.iter) or self._rows_of(element, name, source.iter)
         if tensor is None:
             return None
         is_item = isinstance(call.func, cst.Attribute)
@@ -116,13 +122,23 @@ class ElementReads:
         line = is_whole and self._module.fact(TensorForms).is_line(tensor)
         return ElementRead(made, made, tensor, is_whole and not isinstance(made, cst.SetComp), line)
 
-    def _in_loop(self, call: cst.Call, element: cst.BaseExpression, loop: cst.For) -> ElementRead | None:
-        target: cst.BaseExpression = loop.target
-        if isinstance(target, cst.Tuple) and self._module.name_of(self._called(loop.iter)) == "builtins.enumerate":
-            target = target.elements[0].value
-        if not isinstance(target, cst.Name):
+    def _rows_of(self, element: cst.BaseExpression, name: str, over: cst.BaseExpression) -> cst.BaseExpression | None:
+        """``boxes`` if ``element`` is ``box[0]``, and ``box`` iterates over them."""
+        if not isinstance(element, cst.Subscript) or len(element.slice) != 1 or isinstance(over, cst.Call):
             return None
-        tensor = self._tensor_of(element, target.value, loop.iter)
+        index = element.slice[0].slice
+        is_number = isinstance(index, cst.Index) and re.fullmatch(r"-?\d+", self._module.code(index.value))
+        return over if is_number and isinstance(element.value, cst.Name) and element.value.value == name else None
+
+    def _in_loop(self, call: cst.Call, element: cst.BaseExpression, loop: cst.For) -> ElementRead | None:
+        counts = self._module.name_of(self._called(loop.iter)) == "builtins.enumerate"
+        target: cst.BaseExpression = loop.target
+        if isinstance(target, cst.Tuple) and counts:
+            target = target.elements[0].value
+        parts = [item.value for item in target.elements] if isinstance(target, cst.Tuple) else [target]
+        names = [part.value for part in parts if isinstance(part, cst.Name)]
+        found = (self._tensor_of(element, name, loop.iter, is_whole=len(parts) == 1) for name in names)
+        tensor = next((item for item in found if item is not None), None)
         if tensor is None or self._is_bound_in(tensor, loop) or self._has_other_index(element, loop):
             return None
         return ElementRead(call, loop, tensor, False, False)
@@ -130,9 +146,14 @@ class ElementReads:
     def _called(self, node: cst.BaseExpression) -> cst.BaseExpression:
         return node.func if isinstance(node, cst.Call) else node
 
-    def _tensor_of(self, element: cst.BaseExpression, name: str, over: cst.BaseExpression) -> cst.BaseExpression | None:
-        """The tensor of whose elements ``element`` is one: ``v`` of ``v[i]``, or what ``x`` iterates over."""
-        if isinstance(element, cst.Name) and element.value == name:
+    def _tensor_of(
+        self, element: cst.BaseExpression, name: str, over: cst.BaseExpression, *, is_whole: bool = True
+    ) -> cst.BaseExpression | None:
+        """The tensor of whose elements ``element`` is one: ``v`` of ``v[i]``, or what ``x`` iterates over.
+
+        ``is_whole``: whether a loop binds all that it iterates over to the name.
+        """
+        if isinstance(element, cst.Name) and element.value == name and is_whole:
             while isinstance(over, cst.Call) and over.args and called_name(over) in ("tqdm", "trange", "track"):
                 over = over.args[0].value
             return None if isinstance(over, cst.Call) and self._is_counting(over) else over
@@ -141,8 +162,7 @@ class ElementReads:
         indices = [item.slice.value if isinstance(item.slice, cst.Index) else None for item in element.slice]
         names = [index.value if isinstance(index, cst.Name) else "" for index in indices]
         counted = all(names) and names[-1] == name and name not in names[:-1]
-        counting = isinstance(over, cst.Call) and self._is_counting(over)
-        return element.value if counted and counting and isinstance(element.value, cst.Name) else None
+        return element.value if counted and isinstance(element.value, cst.Name) else None
 
     def _is_counting(self, call: cst.Call) -> bool:
         return self._module.name_of(call.func) in ("builtins.range", "builtins.enumerate")
@@ -173,11 +193,19 @@ class ElementReads:
         if self._is_tuple(node) or self._module.name_of(self._called(node)) == "torch.linspace":
             return False  # the drop rates of layers are read once
         value = self._module.value(node)
-        if value.kind is Kind.TENSOR and value.sure and value.role is not Role.BATCH:
+        if value.kind is Kind.TENSOR and value.role is not Role.BATCH and (value.sure or self._is_matrix(node)):
             return True
         return self._module.fact(TensorForms).is_tensor(
             node, lambda name: name is not node and self._has_methods_of_tensor(name)
         )
+
+    def _is_matrix(self, node: cst.BaseExpression) -> bool:
+        """Whether a variable is indexed as no list can be: ``boxes[:, 0]``."""
+        home = self._module.names.home_of(node) if isinstance(node, cst.Name) else None
+        if home is None or not isinstance(node, cst.Name):
+            return False
+        owners = map(self._tree.parent, self._module.names.uses_in(home, node.value))
+        return any(isinstance(owner, cst.Subscript) and len(owner.slice) > 1 for owner in owners)
 
     def _has_methods_of_tensor(self, name: cst.Name) -> bool:
         """Whether ``name`` is the output of a network of which a method is called: ``logits.max(-1)``."""

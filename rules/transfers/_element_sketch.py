@@ -17,7 +17,7 @@ def may_read_elements(sketch: Sketch) -> bool:
     """Whether a loop or comprehension of a function reads a number from each element of what may be a tensor."""
     for statement in sketch.containing(".item()", "float(", "int("):
         function = sketch.function_of(statement)
-        if function is None or function.name == "__init__":
+        if function.name == "__init__" if function is not None else not sketch.loops_around(statement):
             continue  # it runs once
         elements = [element for call in sketch.calls(statement) if (element := _read_by(call)) is not None]
         if not elements:
@@ -55,19 +55,20 @@ def _loops(sketch: Sketch, statement: ast.stmt) -> Iterator[tuple[str, ast.expr]
                 yield target.id, node.generators[0].iter
     for above in sketch.loops_around(statement):
         if not isinstance(above, ast.While):
-            target = above.target.elts[0] if isinstance(above.target, ast.Tuple) and above.target.elts else above.target
-            if isinstance(target, ast.Name):
-                yield target.id, above.iter
+            parts = above.target.elts if isinstance(above.target, ast.Tuple) else [above.target]
+            yield from ((part.id, above.iter) for part in parts if isinstance(part, ast.Name))
 
 
 def _tensor_of(element: ast.expr, name: str, over: ast.expr) -> ast.expr | None:
-    """The tensor of whose elements one is read: ``v`` of ``v[i]``, or what ``x`` iterates over."""
+    """The tensor of whose elements one is read: ``v`` of ``v[i]``, or what ``x`` of ``x`` or ``x[0]`` iterates over."""
     while isinstance(over, ast.Call) and over.args and called_name(over) in _SHOWING:
         over = over.args[0]
     counting = isinstance(over, ast.Call) and called_name(over) in _COUNTING
     if isinstance(element, ast.Name) and element.id == name:
         return None if counting else over
-    if not isinstance(element, ast.Subscript) or not isinstance(element.value, ast.Name) or not counting:
+    if not isinstance(element, ast.Subscript) or not isinstance(element.value, ast.Name):
         return None
     index = element.slice.elts[-1] if isinstance(element.slice, ast.Tuple) and element.slice.elts else element.slice
+    if element.value.id == name:  # `box[0]` of boxes
+        return over if isinstance(index, (ast.Constant, ast.UnaryOp)) and not isinstance(over, ast.Call) else None
     return element.value if isinstance(index, ast.Name) and index.id == name else None

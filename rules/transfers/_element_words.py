@@ -8,9 +8,9 @@ from torchlint.rule.tensor_words import may_be_tensor
 from torchlint.source.lexemes import is_in_name, places
 
 _READS = (".item()", "float(", "int(")
-#: The element before ``.item()``, and behind ``float(``: ``v``, ``t[v]`` or ``t[u, v]``.
-_BEFORE = re.compile(r"(?<!\w)(?:(\w+)\[(?:\w+,\s*)?)?(\w+)\]?$")
-_AFTER = re.compile(r"(?:(\w+)\[(?:\w+,\s*)?)?(\w+)\]?\)")
+#: The element before ``.item()``, and behind ``float(``: ``v``, ``v[0]``, ``t[v]`` or ``t[u, v]``.
+_BEFORE = re.compile(r"(?<!\w)(?:(\w+)\[(?:\w+,\s*)?)?(-?\w+)\]?$")
+_AFTER = re.compile(r"(?:(\w+)\[(?:\w+,\s*)?)?(-?\w+)\]?\)")
 #: The variables of a loop and what it iterates over; a pattern that begins with a literal is quick.
 _LOOP = re.compile(r"for\s([^:\n]{1,120}?)\sin\b(?=\s*([^:\n\]]{1,120}))")
 _WORD = re.compile(r"\w+")
@@ -23,15 +23,16 @@ def reads_elements(text: str) -> bool:
     counting: set[str] = set()
     over: dict[str, list[str]] = {}
     for loop in _LOOP.finditer(text):
-        if loop[2].startswith(("range(", "enumerate(")):
-            counting.update(_WORD.findall(loop[1])[:1])
-        elif _WORD.fullmatch(loop[1]):
+        counting.update(_WORD.findall(loop[1]))
+        if _WORD.fullmatch(loop[1]) and not loop[2].startswith(("range(", "enumerate(")):
             over.setdefault(loop[1], []).append(_END.sub("", loop[2]))
     if not counting and not over:
         return False
     seen: set[str] = set()
     for at in places(text, *_READS):
         container, variable = _element(text, at)
+        if container and variable.lstrip("-").isdigit():
+            container, variable = "", container
         counted = [container] if variable in counting else []
         for item in counted if container else over.pop(variable, []):
             if item not in seen:

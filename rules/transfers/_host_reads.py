@@ -25,14 +25,13 @@ from torchlint.model.training.step_places import StepPlaces
 from torchlint.model.training.steps import Steps
 
 from ._decisions import Decisions
+from ._number_reads import bare, reduction
 from ._step_tensors import StepTensors
 
 #: The maximum number of calls that a step is followed into, and of callers that a value is followed through.
 _DEPTH = 2
 #: Methods that copy a tensor to the CPU.
 _COPYING = frozenset({"cpu", "numpy", "tolist"})
-#: Methods and attributes between a tensor and its ``item()`` that are part of the read.
-_OF_THE_READ = frozenset({"detach", "cpu", "data", "clone"})
 _MEASURING = re.compile(r"^(bench|profil)|_(bench|benchmark|profile|profiler)\.py$")
 #: Calls in scripts that also run on a CPU.
 _NO_EVIDENCE = frozenset(
@@ -98,16 +97,20 @@ class HostReads:
                 if tensor is None or call in found:
                     continue
                 if self._is_of_step(call, tensor):
-                    found[call] = HostRead(call, tensor, step, self._module.fact(Decisions).at(call, tensor, step))
+                    found[call] = HostRead(call, tensor, step, self._decides(call, tensor, step))
         for call in self._tree.calls_in(self._module.root):
             tensor = self.read_by(call) if call not in found else None
             if tensor is None or isinstance(tensor, cst.Subscript) or not self._is_of_step(call, tensor):
                 continue  # `x[i].item()` is often of TL209
             place = self._module.fact(StepPlaces).in_training(call)
             if place is not None:
-                decides = self._module.fact(Decisions).at(call, tensor, place.step)
-                found[call] = HostRead(call, tensor, place.step, decides)
+                found[call] = HostRead(call, tensor, place.step, self._decides(call, tensor, place.step))
         return sorted(found.values(), key=lambda read: self._tree.index(read.call))
+
+    def _decides(self, call: cst.Call, tensor: cst.BaseExpression, step: cst.CSTNode) -> bool:
+        """Whether the number that ``call`` reads, or that is computed from its copy, controls the step."""
+        number = reduction(self._module, call) if self._is_copy(call) else None
+        return self._module.fact(Decisions).at(number or call, tensor, step)
 
     def waits_otherwise(self, step: WaitingStep) -> bool:
         """Whether ``step`` also waits for the GPU without its reads: a number controls it, or a tensor is copied."""
@@ -197,30 +200,24 @@ class HostReads:
         """The tensor that ``call`` reads a number from: ``x`` of ``x.detach().item()``; None if it is not a read."""
         func = call.func
         if type(func) is cst.Attribute and func.attr.value == "item":
-            return self._bare(func.value)
+            return bare(func.value)
+        if self._is_copy(call) and reduction(self._module, call) is not None:
+            return bare(call)
         if type(func) is cst.Attribute and func.attr.value in ("numpy", "tolist") and not call.args:
-            bare = self._bare(func.value)
-            return bare if bare is not func.value and self._tensors.is_scalar(bare) else None
+            tensor = bare(func.value)
+            return tensor if tensor is not func.value and self._tensors.is_scalar(tensor) else None
         if self._module.name_of(func) in ("builtins.float", "builtins.int") and len(call.args) == 1:
             given = call.args[0]
             if given.keyword is None and not given.star:
                 value = given.value
                 if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute) and not value.args:
                     value = value.func.value if value.func.attr.value == "numpy" else value  # an array of one number
-                return self._bare(value)
+                return bare(value)
         return None
 
-    def _bare(self, node: cst.BaseExpression) -> cst.BaseExpression:
-        """``node`` without the ``detach()``, ``cpu()`` and ``data`` at its end."""
-        while True:
-            if isinstance(node, cst.Attribute) and node.attr.value == "data":
-                node = node.value
-            elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
-                if node.func.attr.value not in _OF_THE_READ:
-                    return node
-                node = node.func.value
-            else:
-                return node
+    def _is_copy(self, call: cst.Call) -> bool:
+        """``x.cpu()``."""
+        return isinstance(call.func, cst.Attribute) and call.func.attr.value == "cpu" and not call.args
 
     def _is_of_step(self, call: cst.Call, tensor: cst.BaseExpression) -> bool:
         value = self._module.value(tensor)

@@ -47,7 +47,7 @@ class StepTensors(ForestFact):
     def _leaves_device(self, part: cst.CSTNode) -> bool:
         """Whether the value of ``part`` is on the CPU, or is part of a batch that no network has processed."""
         if leaves_device(self._module, part):
-            return True
+            return not self._gives_device(part)
         if type(part) is cst.Call:
             return self._is_on_host(self._module.value(part))
         if type(part) is cst.Name:
@@ -56,6 +56,14 @@ class StepTensors(ForestFact):
                 return True  # it came from the CPU
             return self._is_on_host(value) or (value.sure and value.kind in (Kind.NUMBER, Kind.STRING, Kind.ARRAY))
         return False
+
+    def _gives_device(self, part: cst.CSTNode) -> bool:
+        """Whether ``part`` names the device that something is created on: ``torch.zeros(9, device=outputs.device)``."""
+        argument = self._tree.parent(part)
+        is_device = (
+            isinstance(argument, cst.Arg) and argument.keyword is not None and argument.keyword.value == "device"
+        )
+        return is_device and isinstance(part, cst.Attribute) and part.attr.value == "device"
 
     def _is_on_host(self, value: Value) -> bool:
         """Whether a value is a tensor on the CPU for certain: ``torch.zeros(10)`` that is filled there."""
@@ -125,8 +133,11 @@ class StepTensors(ForestFact):
         return self._added(root) if isinstance(root, cst.Call) and called_name(root) == "scale" else [root]
 
     def is_term(self, node: cst.CSTNode) -> bool:
-        """Whether ``node`` is a name that is added to such a loss."""
-        return (dotted_name(node), self._module.function_of(node)) in self._terms
+        """Whether ``node`` is a name that is added to such a loss, and not a part of a batch on the CPU."""
+        if (dotted_name(node), self._module.function_of(node)) not in self._terms:
+            return False
+        value = self._module.value(node)
+        return value.kind is not Kind.LOADER and (value.role is not Role.BATCH or value.device is Device.CUDA)
 
     @cached_property
     def _backward_roots(self) -> list[cst.CSTNode]:

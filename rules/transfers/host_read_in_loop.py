@@ -21,9 +21,10 @@ class HostReadInLoop(Rule):
     ## What it does
     Flags `x.item()`, `float(x)` and `int(x)` at every step of a training loop, where `x` is the loss or is computed
     from the output of the network, or from a part of the batch that was moved to the GPU. Also flags
-    `loss.cpu().numpy()` of the loss itself. The read may be in the loop, or in a function or `forward` that the step
-    calls. It may also be in a function that is itself a training step, such as that of an ignite `Engine`, or in a
-    `forward` that records gradients and whose callers are unknown.
+    `loss.cpu().numpy()` of the loss itself, and copies of which only a sum or mean is computed: `hits.cpu().sum()`. The
+    read may be in the loop, or in a function or `forward` that the step calls. It may also be in a function that is
+    itself a training step, such as that of an ignite `Engine`, or in a `forward` that records gradients and whose
+    callers are unknown.
 
     Not flagged are
 
@@ -86,7 +87,10 @@ class HostReadInLoop(Rule):
 
     code = "TL201"
     name = "host-read-in-loop"
-    words = (("torch", "transformers", "backward("), (".item()", "float(", ".numpy()", ".tolist()"))
+    words = (
+        ("torch", "transformers", "backward("),
+        (".item()", "float(", ".numpy()", ".tolist()", ".cpu().sum(", ".cpu().mean("),
+    )
     project_words = (("backward(", "def training_step(", "def compute_loss("),)
     demo = ("GPU",)
 

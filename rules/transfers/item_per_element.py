@@ -22,13 +22,13 @@ class ItemPerElement(Rule):
     """A tensor is read element by element where one `.tolist()` reads all of it.
 
     ## What it does
-    Flags `[x.item() for x in tensor]`, `[float(x) for x in tensor]` and `tensor[i].item()` in a loop over `i`, where
-    the tensor is seen to be one tensor and is the same in all iterations. Several reads of one tensor in one loop are
-    one finding.
+    Flags `[x.item() for x in tensor]`, `[float(x) for x in tensor]`, `[int(row[0]) for row in tensor]`, and
+    `tensor[i].item()` in a loop that binds `i`, where the tensor is seen to be one tensor and is the same in all
+    iterations. Several reads of one tensor in one loop are one finding.
 
     Not reported: loops over a tensor that is seen to be on the CPU, lists of tensors, tensors that an iteration makes,
-    reads under a test of the type, constructors, and `torch.linspace(...)`, by which networks choose the drop rates of
-    their layers.
+    reads under a test of the type, constructors, loops that a script runs once, and `torch.linspace(...)`, by which
+    networks choose the drop rates of their layers.
 
     ## Why it is slow
     Each iteration makes a tensor for one element, through the dispatcher, and copies one number. On a GPU each copy

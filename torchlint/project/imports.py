@@ -324,6 +324,8 @@ def _does_something(node: ast.stmt) -> bool:
     """Whether a top-level statement does more than bind names."""
     if isinstance(node, ast.Expr):
         return isinstance(node.value, ast.Call) and not _dotted(node.value.func).startswith(_SETUP)
+    if isinstance(node, (ast.If, ast.Try)):  # ``if checkpoint.ok:`` around a training loop
+        return any(isinstance(item, (ast.For, ast.While)) for item in node.body)
     return isinstance(node, (ast.For, ast.While, ast.With))
 
 

@@ -33,7 +33,7 @@ _ADDING = re.compile(r"\bsys\s*\.\s*path\s*\.\s*(?:append|insert|extend)\b")
 
 #: How a top-level statement begins that does more than bind names: a loop, a ``with``, or a call of anything.
 _DOING = re.compile(
-    r"^(?:(?:for|while|with|async|await)\b|[^\W\d][\w.]*[ \t]*[(\[\\]|[(\[{]|[^\s#][^\r\n#]*;)", re.MULTILINE
+    r"^(?:(?:for|while|with|if|try|async|await)\b|[^\W\d][\w.]*[ \t]*[(\[\\]|[(\[{]|[^\s#][^\r\n#]*;)", re.MULTILINE
 )
 
 

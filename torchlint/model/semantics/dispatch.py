@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.dict_reads import COPIES
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.object_parts import Object
 from torchlint.model.semantics.objects import ObjectFlow
 from torchlint.model.semantics.stores import Stores
 
@@ -88,8 +90,14 @@ class Dispatch(ForestFact):
         if not classes and not self._may_hold_function(func):
             return ()
         if not classes:
-            classes = {found for item in self._flow.of(func) if (found := self._flow.class_of(item)) is not None}
+            classes = {found for item in self._objects(func) if (found := self._flow.class_of(item)) is not None}
         return self._few(method for found in classes for method in self._called_method(found))
+
+    def _objects(self, func: cst.BaseExpression) -> Iterator[Object]:
+        """The objects that ``func`` may be; of copies the originals: ``[copy.deepcopy(layer) for _ in range(6)]``."""
+        for item in self._flow.of(func):
+            is_copy = isinstance(item, cst.Call) and item.args and self._names.resolve(item.func) in COPIES
+            yield from self._flow.of(item.args[0].value) if isinstance(item, cst.Call) and is_copy else (item,)
 
     def _called_method(self, definition: cst.ClassDef) -> tuple[cst.FunctionDef, ...]:
         for name in ("__call__", "forward"):
@@ -137,10 +145,18 @@ class Dispatch(ForestFact):
                 continue  # of a library
             if isinstance(call.func, cst.Attribute) and call.func.attr.value not in self._stores.object_names:
                 continue  # `x.view(...)`
-            if not self._definitions.called(call, self._values):
-                for function in self.run(call):
+            named = self._definitions.called(call, self._values)
+            for function in self.run(call):
+                if not named or self._is_attribute_of(function, call.func):
                     found.setdefault(function, []).append(call)
         return found
+
+    def _is_attribute_of(self, function: cst.FunctionDef, func: cst.BaseExpression) -> bool:
+        """Whether ``func`` is an attribute in which a function of the top level is kept under another name."""
+        names = {function.name.value, *self._links.aliases.get(function, ())}
+        return (
+            isinstance(func, cst.Attribute) and self._tree.class_of(function) is None and func.attr.value not in names
+        )
 
     def arguments_for(self, function: cst.FunctionDef, param: cst.Param) -> list[cst.BaseExpression]:
         """What these calls pass for ``param``; unpacked arguments are left out, but not those of ``**options``."""

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left, bisect_right
 from functools import cached_property
 from operator import itemgetter
+from typing import TypeGuard
 
 import libcst as cst
 
@@ -92,11 +93,25 @@ class Iterations(ForestFact):
         return False
 
     def _counts(self, test: cst.BaseExpression) -> bool:
+        """Whether a condition is true at every n-th iteration, also by a name: ``is_logged = step % 100 == 0``."""
         return any(
+            self._is_remainder(node) or (isinstance(node, cst.Name) and self._is_counted_name(node))
+            for node in self._tree.nodes_in(test)
+        )
+
+    def _is_remainder(self, node: cst.CSTNode) -> bool:
+        return (
             isinstance(node, cst.BinaryOperation)
             and isinstance(node.operator, cst.Modulo)
             and not (isinstance(node.right, cst.Integer) and node.right.value in ("1", "2"))
-            for node in self._tree.nodes_in(test)
+        )
+
+    def _is_counted_name(self, name: cst.Name) -> bool:
+        made = [item.value for item in self._module.values.reaching.of(name) if item.kind == "assign" and not item.path]
+        return any(
+            isinstance(value, (cst.Comparison, cst.BooleanOperation, cst.UnaryOperation))
+            and any(map(self._is_remainder, self._tree.nodes_in(value)))
+            for value in made
         )
 
     def _is_closure(self, function: cst.FunctionDef | cst.Lambda) -> bool:
@@ -172,7 +187,7 @@ class Iterations(ForestFact):
         return any(isinstance(node, (cst.Break, cst.Return, cst.Raise)) for node in self._tree.nodes_in(block))
 
     def _checks_type(self, name: cst.Name) -> bool:
-        """``isinstance(loss, float)``, ``scheduler is not None``, ``"loss" in outputs``."""
+        """``isinstance(loss, float)``, ``item["loss"] is not None``, ``"loss" in outputs``."""
         parent = self._tree.parent(name)
         if isinstance(parent, cst.Arg):
             call = self._tree.parent(parent)
@@ -181,6 +196,8 @@ class Iterations(ForestFact):
         if isinstance(parent, cst.ComparisonTarget) and isinstance(parent.operator, (cst.In, cst.NotIn)):
             comparison = self._tree.parent(parent)
             return isinstance(comparison, cst.Comparison) and isinstance(comparison.left, cst.SimpleString)
+        while _is_entry(parent):
+            parent = self._tree.parent(parent)
         return isinstance(parent, cst.Comparison) and any(
             isinstance(item.comparator, cst.Name) and item.comparator.value == "None" for item in parent.comparisons
         )
@@ -233,6 +250,14 @@ class Iterations(ForestFact):
         """Whether all backward passes of ``block`` are behind an exit: it leaves out whole training steps."""
         trains, place = self._module.fact(Gradients).trains, block.body.index(exit_)
         return any(map(trains, block.body[place + 1 :])) and not any(map(trains, block.body[:place]))
+
+
+def _is_entry(node: cst.CSTNode | None) -> TypeGuard[cst.Subscript]:
+    """``item["loss"]``."""
+    if not isinstance(node, cst.Subscript) or len(node.slice) != 1:
+        return False
+    index = node.slice[0].slice
+    return isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString)
 
 
 def _setting(node: cst.BaseExpression) -> str:

@@ -21,6 +21,7 @@ from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.library_steps import LibrarySteps
 from torchlint.model.training.loops import Loop, LoopKind, Loops, is_batch
+from torchlint.model.training.mode_switches import ModeSwitches
 from torchlint.model.training.outputs import Outputs
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.steps import Steps
@@ -77,10 +78,11 @@ class StepPlaces(ForestFact):
     def in_training(self, node: cst.CSTNode) -> StepPlace | None:
         """The training step that runs ``node`` every time, or a `forward` that records gradients for unseen callers.
 
-        Functions and classes whose names say that they infer do not count.
+        Functions and classes whose names say that they infer do not count, and no pass over other data in evaluation
+        mode.
         """
         found = self.of(node, trained=True) or self._in_forward(node, _FORWARD_DEPTH)
-        if found is None or any(map(self._infers, (node, *found.calls))):
+        if found is None or any(self._infers(place) or self._evaluates(place) for place in (node, *found.calls)):
             return None
         return found
 
@@ -109,6 +111,11 @@ class StepPlaces(ForestFact):
         function = self._module.function_of(node)
         owner = self._module.tree.class_of(function) if function is not None else None
         return any(item is not None and _INFERRING.search(item.name.value) for item in (function, owner))
+
+    def _evaluates(self, node: cst.CSTNode) -> bool:
+        """Whether the function around ``node`` has switched a network to evaluation mode, and records no gradients."""
+        last = self._module.fact(ModeSwitches).last_before(node)
+        return last is not None and last.evaluation is True and self._module.fact(GradModes).of(node).is_off
 
     def usually(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
         """Whether ``node`` runs whenever ``outer`` does, or whenever that trains, if it is wanted at all.
