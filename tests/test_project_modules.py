@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,33 @@ def test_a_path_that_an_imported_file_adds_counts(tmp_path: Path) -> None:
     )
     assert resolved(project, "net", "tools/run.py") == "code/net.py"
     assert names(project, project.programs(tmp_path / "code/net.py")) == ["tools/run.py"]
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (["models/decoder.py"], "src/models/decoder.py"),
+        (["models/decoder/__init__.py"], "src/models/decoder/__init__.py"),
+        (["models/decoder.py", "../egs/decoder.py"], "src/models/decoder.py"),
+        (["bin/lib/decoder.py", "models/decoder.py"], "src/bin/lib/decoder.py"),
+        (["models/decoder.py", "layers/decoder.py"], None),
+        (["../egs/decoder.py"], None),
+        (["models/decoders.py"], None),
+    ],
+    ids=["next to it", "package", "nearer", "below it", "two", "far", "none"],
+)
+def test_the_only_module_of_a_name_is_found_wherever_it_is(
+    files: list[str], expected: str | None, tmp_path: Path
+) -> None:
+    """``PYTHONPATH`` names its folder, which no file of the project does."""
+    paths = [os.path.normpath(f"src/{file}") for file in files]
+    project = make(tmp_path, {"src/bin/train.py": f"import decoder\n{GUARD}", **dict.fromkeys(paths, "")})
+    assert resolved(project, "decoder", "src/bin/train.py") == expected
+
+
+def test_the_only_module_may_have_the_name_of_a_package(tmp_path: Path) -> None:
+    project = make(tmp_path, {"src/bin/train.py": f"import clip\nimport wandb\n{GUARD}", "src/models/wandb.py": ""})
+    assert resolved(project, "wandb", "src/bin/train.py") is None
 
 
 def test_further_sources_are_given_by_settings(tmp_path: Path) -> None:

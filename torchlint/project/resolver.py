@@ -78,5 +78,20 @@ class Resolver:
             return layout.file_at(near[0], module) if len(near) == 1 and file is None else None
         if file is None:
             found = {layout.file_at(folder, module) for folder in self._distributions} - {None}
-            return found.pop() if len(found) == 1 else None
+            return found.pop() if len(found) == 1 else self._only(module, importer)
         return file
+
+    def _only(self, module: str, importer: str) -> str | None:
+        """The file of a module that only one folder near a file has: ``PYTHONPATH`` may contain that folder.
+
+        Near are folders below its own, or else below one above it that is not the root.
+        """
+        places = self.layout.places[module.partition(".")[0]]
+        own = folder_of(importer)
+        for folder in ancestors(own):
+            if not folder and own:
+                return None
+            inside = [place for place in places if place.startswith(f"{folder}/" if folder else "")]
+            if inside:
+                return self.layout.file_at(inside[0], module) if len(inside) == 1 else None
+        return None
