@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.syntax.dotted import last_name
+from torchlint.model.training.computations import Computations
 from torchlint.model.training.function_words import SHOWING
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.networks import Networks
@@ -92,6 +93,8 @@ class OutputUses:
         for other in module.tree.calls_in(within):
             library = (module.name_of(other.func) or "").partition(".")[0]
             if other is call or library in _READING_LIBRARIES or self._continues_graph(other):
+                continue
+            if module.fact(Computations).only_computes(other):
                 continue
             if not outputs.ends_in_helper(other, DETACHING):
                 kept += [argument.value for argument in other.args]
