@@ -23,10 +23,12 @@ INFERENCE_WORDS = ("torch", (*_SIGNS, *_NAMES), (*_SIGNS, *_SCRIPTS))
 _GIVEN = ".from_pretrained("
 #: Code that detaches outputs from the graph. A file may get its network from one that imports torch.
 _DETACHED = (".detach().cpu()", ".detach().numpy()", re.compile(r"return [^\n]{1,80}\.detach\(\)"))
+#: Code that trains, in which outputs may be used without their graph.
+_TRAINED = ".backward("
 RECORDING_WORDS = (
     ("torch", ".cuda()", ".to(device", ".to(self.device", ".eval()", *_DETACHED),
-    (*_SIGNS, *_NAMES, ".data.", ".detach()", _GIVEN),
-    (*_SIGNS, *_SCRIPTS, *_DETACHED, ".detach(),", _GIVEN),
+    (*_SIGNS, *_NAMES, ".data.", ".data[", ".data)", ").data", ".detach()", "argmax(", _GIVEN),
+    (*_SIGNS, *_SCRIPTS, *_DETACHED, ".detach(),", _GIVEN, _TRAINED),
 )
 #: Code that disables gradients counts as well.
 GRADIENTLESS_WORDS = ("torch", (*_SIGNS, *_NAMES, "no_grad", "inference_mode"), (*_SIGNS, *_SCRIPTS))

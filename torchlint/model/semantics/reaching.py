@@ -10,6 +10,9 @@ from torchlint.model.semantics.names import Names
 from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.syntax.tree import Tree
 
+#: How many lines further a name is looked for that is bound again.
+_LINES = 8
+
 
 class Reaching:
     """Answers for one forest."""
@@ -38,6 +41,7 @@ class Reaching:
         here = tree.index(at)
         statement = tree.statement_of(at)
         found: list[Binding] = []
+        rebound: dict[cst.IndentedBlock, int] = {}  # the first line in a block of those found
         stop: Binding | None = None
         ordered, orders = self._in_order(bindings, scope)
         behind = bisect_right(orders, here)
@@ -52,10 +56,15 @@ class Reaching:
                     continue  # its own right side sees what was there before
                 if tree.exclusive(binding.node, at):
                     continue
+                line = self._line_of(binding)
+                if line is not None and self._is_rebound(line, rebound):
+                    continue
                 found.append(binding)
                 if self._settles(binding, at):
                     stop = binding
                     break
+                if line is not None:
+                    rebound[line[0]] = line[1]
             behind = first
         loop = self._outer_loop(at)
         if loop is not None and (stop is None or not tree.within(stop.node, loop)):
@@ -63,6 +72,21 @@ class Reaching:
             later = ordered[bisect_left(orders, here) : bisect_right(orders, tree.last(loop))]
             found.extend(binding for binding in later if tree.within(binding.node, loop) and binding not in known)
         return found
+
+    def _line_of(self, binding: Binding) -> tuple[cst.IndentedBlock, int] | None:
+        """The block and the line of a statement that binds a name for certain, unless it is the block of a ``try``."""
+        if binding.kind not in ("assign", "augment") or isinstance(binding.node, cst.NamedExpr):
+            return None
+        line = self._tree.line_of(binding.node)
+        return None if line is None or isinstance(self._tree.parent(line[0]), cst.Try) else line
+
+    def _is_rebound(self, line: tuple[cst.IndentedBlock, int], rebound: dict[cst.IndentedBlock, int]) -> bool:
+        """Whether the name of a binding is bound again a few lines further, with nothing in between that jumps."""
+        block, position = line
+        following = rebound.get(block)
+        if following is None or not position < following <= position + _LINES:
+            return False
+        return all(isinstance(item, cst.SimpleStatementLine) for item in block.body[position:following])
 
     def between(self, scope: Scope, name: str, low: int, high: int) -> list[Binding]:
         """The bindings of ``name`` in ``scope`` behind index ``low`` and before index ``high``, in order."""

@@ -274,6 +274,15 @@ class Tree(Traversal):
             child = above
         return path
 
+    def line_of(self, statement: cst.CSTNode) -> tuple[cst.IndentedBlock, int] | None:
+        """The indented block and the position in it of the line that is a small statement alone; None elsewhere."""
+        line = self.parent(statement)
+        block = self.parent(line) if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
+        if line is None or not isinstance(block, cst.IndentedBlock):
+            return None
+        position = self._position_in(block, line)
+        return None if position is None else (block, position)
+
     def _position_in(
         self,
         block: cst.IndentedBlock | cst.Module | cst.SimpleStatementSuite | cst.SimpleStatementLine,

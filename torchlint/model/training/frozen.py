@@ -10,6 +10,11 @@ from torchlint.model.module import Module
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.training.loops import Loops
+from torchlint.model.training.parameters import Parameters
+
+#: Functions that switch the parameters of a network off or on, and those that only switch them off.
+_SWITCHES = frozenset({"requires_grad", "set_requires_grad", "toggle_grad", "toggle_requires_grad", "set_grad"})
+_FREEZES = frozenset({"freeze", "freeze_model", "freeze_network", "freeze_parameters", "freeze_params"})
 
 
 class Frozen:
@@ -19,11 +24,13 @@ class Frozen:
         self._module = module
 
     def has(self, model: cst.BaseExpression) -> bool:
-        """Whether the parameters of ``model`` are switched off, so that it records nothing.
+        """Whether the parameters of ``model`` are switched off, or it has none, so that it records nothing.
 
         If they are switched on again anywhere, only the function that switches them off counts.
         """
         if self._module.value(model).definition in self._frozen_classes:
+            return True
+        if self._module.fact(Parameters).has_none(model):
             return True
         off, on = self._switched
         thawed = {last_name(network) for network in on}
@@ -68,6 +75,8 @@ class Frozen:
             if isinstance(call.func, cst.Attribute):
                 is_off = bool(call.args) and dotted_name(call.args[0].value) == "False"
                 (off if is_off else on).append(call.func.value)
+        for call in module.tree.calls_named(*_SWITCHES, *_FREEZES):
+            (off if _switches_off(call) else on).extend(_networks_given(call))
         for target, value, statement in module.tree.stores:
             if isinstance(target, cst.Attribute) and self._freezes_table(target, value):
                 off.append(target.value)
@@ -94,6 +103,19 @@ class Frozen:
     def _is_of_some(self, statement: cst.CSTNode, loop: cst.For) -> bool:
         """Whether a condition in a loop selects parameters: ``if "encoder" in name:``."""
         return any(isinstance(above, cst.If) for above, _ in climb(self._module.tree, statement, loop))
+
+
+def _switches_off(call: cst.Call) -> bool:
+    """Whether a call of a function that switches parameters passes ``False``, or can do nothing else."""
+    return last_name(call.func) in _FREEZES or any(dotted_name(item.value) == "False" for item in call.args)
+
+
+def _networks_given(call: cst.Call) -> list[cst.BaseExpression]:
+    """The networks in the first argument of a call, one or several in a list."""
+    first = call.args[0].value if call.args else None
+    if isinstance(first, (cst.List, cst.Tuple)):
+        return [element.value for element in first.elements]
+    return [first] if isinstance(first, (cst.Name, cst.Attribute)) else []
 
 
 def freezes(module: Module, evaluated: cst.CSTNode) -> bool:

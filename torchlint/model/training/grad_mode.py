@@ -127,10 +127,10 @@ class GradModes(ForestFact):
             return None
         callers = self._definitions.callers(function, self._values)
         modes = {call: self.of(call) for call in callers.calls}
-        if GradMode.UNKNOWN in modes.values():
-            found = [self.unguarded_call(call, depth - 1) for call in callers.calls] if len(modes) == 1 else []
-            return found[0] if found else None
-        return next((call for call, mode in modes.items() if mode is GradMode.RECORDING), None)
+        recording = next((call for call, mode in modes.items() if mode is GradMode.RECORDING), None)
+        if recording is None and len(modes) == 1 and GradMode.UNKNOWN in modes.values():
+            return self.unguarded_call(callers.calls[0], depth - 1)
+        return recording
 
     def _with_mode(self, node: cst.With) -> GradMode | None:
         """The grad mode that a ``with`` sets; None if it leaves it alone."""

@@ -19,7 +19,9 @@ _CALL_DEPTH = 3
 #: Methods that return numbers or arrays, which have no gradient.
 LEAVING = frozenset({"item", "tolist", "numpy"})
 #: ... and those whose result has no graph.
-_DETACHING = LEAVING | {"detach"}
+_DETACHING = LEAVING | {"detach", "argmax", "argmin"}
+#: Names of files in which ``x.data`` may be the data of a packed sequence, which is on the graph.
+_PACKING = frozenset({"pack_padded_sequence", "pack_sequence", "PackedSequence"})
 _GRADIENT_FUNCTIONS = ("torch.autograd.grad", "torch.autograd.backward")
 _GRADIENT_PREFIXES = ("torch.func.", "torch.autograd.functional.", "functorch.")
 
@@ -33,6 +35,7 @@ class Gradients(ForestFact):
         self._flow = module.fact(DataFlow)
         self._dispatch = module.fact(Dispatch)
         self._library_steps = module.fact(LibrarySteps)
+        self._words_of = module.words_of
         self._trained: dict[cst.CSTNode, bool] = {}
 
     @cached_property
@@ -103,6 +106,8 @@ class Gradients(ForestFact):
         """What the losses are made of, without what a method of ``ending`` has taken off the graph."""
 
         def ends(part: cst.CSTNode) -> bool:
+            if type(part) is cst.Attribute:
+                return "detach" in ending and part.attr.value == "data" and self._is_detached(part)
             return type(part) is cst.Call and type(part.func) is cst.Attribute and part.func.attr.value in ending
 
         reached: set[cst.CSTNode] = set()
@@ -125,6 +130,10 @@ class Gradients(ForestFact):
                 reached.add(part)
                 waiting.extend(self._flow.sources(part, outward))
         return reached
+
+    def _is_detached(self, data: cst.Attribute) -> bool:
+        """Whether ``x.data`` is what a tensor contains: no attribute of ``self``, nor the data of a packed sequence."""
+        return dotted_name(data) != "self.data" and _PACKING.isdisjoint(self._words_of(self._tree.root_of(data)))
 
 
 def _is_of_gradients(name: str) -> bool:

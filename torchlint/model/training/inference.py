@@ -18,6 +18,7 @@ from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.syntax.dotted import called_name, dotted_name
 from torchlint.model.training.constructors import Constructors
+from torchlint.model.training.discarded_graphs import DiscardedGraphs
 from torchlint.model.training.evaluation import Evaluation
 from torchlint.model.training.exclusions import Exclusions
 from torchlint.model.training.frozen import Frozen, freezes
@@ -47,8 +48,6 @@ from torchlint.model.training.volatile_inputs import VolatileInputs
 _GRADIENT_LIBRARIES = ("captum", "torchattacks", "foolbox", "pytorch_grad_cam", "functorch", "higher", "learn2learn")
 _HELD_OUT = re.compile(r"val|test|eval|dev|infer|predict", re.IGNORECASE)
 _BATCHES = re.compile(r"batch|data|set\b|iter", re.IGNORECASE)
-#: Words of a script that wants a gradient.
-_DIFFERENTIATING = frozenset({"backward", "grad", "autograd", "requires_grad", "requires_grad_", "optim"})
 _ADVERSARIES = re.compile(r"discriminator|^net_?d$|^d_net$|adversarial", re.IGNORECASE)
 _MOVING_TARGETS = re.compile(r"teacher|target|ema|momentum|frozen|vgg|lpips|perceptual", re.IGNORECASE)
 
@@ -71,6 +70,7 @@ class Inference:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._exclusions = module.fact(Exclusions)
+        self._discarded = module.fact(DiscardedGraphs)
         self._uses = module.fact(OutputUses)
         self._trials = module.fact(TrialRuns)
         self._training: dict[cst.FunctionDef, tuple[list[cst.Call], Counter[cst.CSTNode]]] = {}
@@ -227,11 +227,11 @@ class Inference:
         if evaluated is not None and freezes(module, evaluated):
             return None
         apart = None if function is None or trains or function.name.value == "main" else function
-        if evaluated is None and module.fact(Gradients).reaches_backward(call):
-            if apart is None or not self._uses.only_leaves_graph(call, apart):
-                return None  # detached, but in training mode: maybe one side of a game
+        in_loss = evaluated is None and module.fact(Gradients).reaches_backward(call)
         if function is None or apart is None:
-            return self._recorded_statement(call, model, evaluated)
+            return self._recorded_statement(call, model, evaluated, in_loss=in_loss)
+        if in_loss and not self._uses.only_leaves_graph(call, apart):
+            return None
         if volatile is None and self._uses.converts_without_detach(call, function):
             return None
         if isinstance(call.func, cst.Attribute) and model is call.func.value and evaluated is None:
@@ -247,7 +247,7 @@ class Inference:
         loop = self._batch_loop(call)
         if words & EVALUATING and (loop is not None or self._uses.reads(function)):
             return InferenceSite(call, model, function, (f"`{function.name.value}` is an evaluation function", None))
-        if words & ACTING and self._uses.only_chooses(call, function):
+        if words & ACTING and (self._uses.only_chooses(call, function) or self._uses.is_only_read(call, function)):
             return InferenceSite(call, model, function, (f"`{function.name.value}` only chooses an action", None))
         if words & USING and self._uses.leaves_graph(call, function):
             return InferenceSite(call, model, function, (f"`{function.name.value}` only reads the outputs", None))
@@ -295,36 +295,22 @@ class Inference:
         return f"`{code}`" if len(code) <= 40 and code.isprintable() else f"`{name}()`"
 
     def _recorded_statement(
-        self, call: cst.Call, model: cst.BaseExpression, evaluated: cst.CSTNode | None
+        self, call: cst.Call, model: cst.BaseExpression, evaluated: cst.CSTNode | None, *, in_loss: bool
     ) -> InferenceSite | None:
         """In code that also trains, or outside a function: a loop or statement that does not train."""
-        node: cst.CSTNode | None = self.outermost_loop(call)
-        if node is None:
-            node = self._module.tree.statement_of(call)
-            if not isinstance(node, cst.BaseSmallStatement) or self._module.fact(Gradients).trains(node):
-                return None
-            if evaluated is None:
-                reason = self._read_only(call)
-                return InferenceSite(call, model, node, (reason, None)) if reason else None
+        statement = self._module.tree.statement_of(call)
+        loop = self.outermost_loop(call)
+        is_alone = isinstance(statement, cst.BaseSmallStatement) and not self._module.fact(Gradients).trains(statement)
         if evaluated is not None:
-            return InferenceSite(call, model, node, (self._quoted(evaluated), evaluated))
-        loop = self._batch_loop(call)
-        if loop is not None and self._is_held_out(loop) and self._uses.reads(node):
-            return InferenceSite(call, model, node, ("this loop has no backward pass", None))
-        return None
-
-    def _read_only(self, call: cst.Call) -> str:
-        """Why the output of a forward in a script, or in a function that trains, is only read; empty if it is not."""
-        module = self._module
-        within = module.function_of(call) or module.root
-        if module.fact(Gradients).trains(within):
-            only = self._uses.only_leaves_graph(call, within)
-            return "the output is only read after it is detached" if only else ""
-        words = module.words_of(module.root)
-        if within is not module.root or not {"load_state_dict", "load"} & words or words & _DIFFERENTIATING:
-            return ""
-        only = self._uses.leaves_graph(call, within) and not self._uses.is_given_away(call, within)
-        return "the script loads weights and trains nothing" if only else ""
+            node = loop or (statement if is_alone else None)
+            return None if node is None else InferenceSite(call, model, node, (self._quoted(evaluated), evaluated))
+        batches = self._batch_loop(call)
+        if loop is not None and batches is not None and not in_loss:
+            if self._is_held_out(batches) and self._uses.reads(loop):
+                return InferenceSite(call, model, loop, ("this loop has no backward pass", None))
+        reason = self._discarded.reason(call) if is_alone else ""
+        node = statement if loop is None or self._discarded.trains_around(call) else loop
+        return InferenceSite(call, model, node, (reason, None)) if reason else None
 
     def _batch_loop(self, call: cst.Call) -> cst.For | None:
         """The loop over a loader around ``call``."""

@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.syntax.dotted import last_name
+from torchlint.model.training.computations import Computations
 from torchlint.model.training.function_words import SHOWING
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.networks import Networks
@@ -25,7 +26,7 @@ class OutputUses:
 
     def __init__(self, module: Module) -> None:
         self._module = module
-        self._detached: dict[cst.CSTNode, list[cst.CSTNode]] = {}
+        self._taken: dict[tuple[cst.CSTNode, frozenset[str]], list[cst.CSTNode]] = {}
 
     def reads(self, node: cst.CSTNode) -> bool:
         """Whether outputs are visibly taken off the graph, here or by a helper such as ``to_numpy``, or only shown."""
@@ -41,31 +42,47 @@ class OutputUses:
 
     def leaves_graph(self, call: cst.Call, within: cst.CSTNode) -> bool:
         """Whether the output is detached ``within`` a function or file, which shows that it was recorded, or drawn."""
-        detached = self._detached_in(within)
-        return any(self._module.fact(Outputs).carries(item, {call}, frozenset()) for item in detached)
+        return self._is_taken(call, within, _DETACHED)
 
-    def _detached_in(self, within: cst.CSTNode) -> list[cst.CSTNode]:
-        """What is detached or drawn ``within`` a function or file."""
-        found = self._detached.get(within)
+    def _is_taken(self, call: cst.Call, within: cst.CSTNode, exits: frozenset[str]) -> bool:
+        """Whether one of ``exits`` ends the graph of the output ``within`` a function or file, or it is drawn."""
+        taken = self._taken_in(within, exits)
+        return any(self._module.fact(Outputs).carries(item, {call}, frozenset()) for item in taken)
+
+    def _taken_in(self, within: cst.CSTNode, exits: frozenset[str]) -> list[cst.CSTNode]:
+        """What ``exits`` end, or what is drawn, ``within`` a function or file."""
+        found = self._taken.get((within, exits))
         if found is None:
-            found = self._detached[within] = []
+            found = self._taken[within, exits] = []
             for part in self._module.tree.nodes_in(within):
-                if isinstance(part, cst.Attribute) and self._module.fact(Outputs).is_exit(part, _DETACHED):
+                if isinstance(part, cst.Attribute) and self._module.fact(Outputs).is_exit(part, exits):
                     found.append(part.value)
                 elif isinstance(part, cst.Call) and (
-                    last_name(part.func) in SHOWING or self._module.fact(Outputs).ends_in_helper(part, _DETACHED)
+                    last_name(part.func) in SHOWING
+                    or self._is_function_of_torch(part, exits)
+                    or self._module.fact(Outputs).ends_in_helper(part, exits)
                 ):
                     found += [argument.value for argument in part.args]
         return found
+
+    def _is_function_of_torch(self, call: cst.Call, exits: frozenset[str]) -> bool:
+        """Whether a call is of one of ``exits`` as a function: ``torch.argmax(scores, 1)``."""
+        return last_name(call.func) in exits and (self._module.name_of(call.func) or "").startswith("torch.")
 
     def only_leaves_graph(self, call: cst.Call, within: cst.FunctionDef | cst.Module) -> bool:
         """Whether the output is detached ``within`` a function or a file, and goes nowhere else.
 
         It goes to no caller, object or function.
         """
+        return self.leaves_graph(call, within) and self._stays(call, within)
+
+    def is_only_read(self, call: cst.Call, within: cst.FunctionDef | cst.Module) -> bool:
+        """The same for an output of which only numbers or indices may be read, which shows no grad mode."""
+        return self._is_taken(call, within, DETACHING) and self._stays(call, within)
+
+    def _stays(self, call: cst.Call, within: cst.FunctionDef | cst.Module) -> bool:
+        """Whether the output goes to no caller, object or function from ``within`` a function or a file."""
         module, outputs = self._module, self._module.fact(Outputs)
-        if not self.leaves_graph(call, within):
-            return False
         kept = [
             value
             for target, value, statement in module.tree.stores
@@ -76,6 +93,8 @@ class OutputUses:
         for other in module.tree.calls_in(within):
             library = (module.name_of(other.func) or "").partition(".")[0]
             if other is call or library in _READING_LIBRARIES or self._continues_graph(other):
+                continue
+            if module.fact(Computations).only_computes(other):
                 continue
             if not outputs.ends_in_helper(other, DETACHING):
                 kept += [argument.value for argument in other.args]
@@ -152,8 +171,9 @@ class OutputUses:
         """
         for other in self._module.methods("numpy"):
             if isinstance(other.func, cst.Attribute) and self._module.tree.within(other, function):
-                if self._module.fact(Outputs).carries(other.func.value, {call}, GRADIENTLESS):
-                    if not any(map(_is_labels, self._module.tree.inside(other.func.value, cst.SimpleString))):
+                read, outputs = other.func.value, self._module.fact(Outputs)
+                if outputs.carries(read, {call}, GRADIENTLESS) and not outputs.is_index(read, call):
+                    if not any(map(_is_labels, self._module.tree.inside(read, cst.SimpleString))):
                         return True
         return False
 

@@ -6,9 +6,11 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
+from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.parameters import parameters_of
+from torchlint.model.syntax.scopes import unpacked
 from torchlint.model.training.data_flow import DataFlow
 from torchlint.model.training.gradients import LEAVING
 from torchlint.model.training.networks import Networks
@@ -28,6 +30,7 @@ GRADIENTLESS = DETACHING | {
     "bool",
     "byte",
     "size",
+    "sample",
 }
 _PLAIN = frozenset(
     f"builtins.{name}" for name in ("float", "int", "len", "str", "bool", "print", "round", "isinstance", "range")
@@ -99,7 +102,44 @@ class Outputs(ForestFact):
     def carries(self, expression: cst.CSTNode, runs: set[cst.CSTNode], exits: frozenset[str]) -> bool:
         """Whether ``expression`` may hold the output of one of ``runs`` that no method of ``exits`` has ended."""
         flow = self._module.fact(DataFlow)
-        return flow.search(runs.__contains__, lambda part: self._ends(part, exits)).finds(expression)
+        return flow.search(runs.__contains__, lambda part: part not in runs and self._ends(part, exits)).finds(
+            expression
+        )
+
+    def is_index(self, expression: cst.CSTNode, call: cst.Call) -> bool:
+        """Whether ``expression`` only has indices or samples of the tuple that ``call`` returns: they have no gradient.
+
+        ``actions, scores = agent.choose(states)``, where ``actions`` is what ``argmax`` gives.
+        """
+        module = self._module
+        bindings = [
+            binding
+            for name in module.tree.inside(expression, cst.Name)
+            for binding in module.values.reaching.of(name)
+            if binding.value is call
+        ]
+        functions = module.fact(Dispatch).run(call)
+        return (
+            bool(bindings)
+            and bool(functions)
+            and all(self._returns_index(function, binding.path) for function in functions for binding in bindings)
+        )
+
+    def _returns_index(self, function: cst.FunctionDef, path: tuple[int, ...]) -> bool:
+        """Whether a function returns, at a place of a tuple, what is made of its networks but has no gradient."""
+        runs = self.tensor_calls(function.body)
+        returned = [unpacked(item, path) for item in self._module.definitions.returns(function)]
+        return (
+            bool(path)
+            and bool(runs)
+            and bool(returned)
+            and all(
+                item is not None
+                and self.carries(item, runs, frozenset())
+                and not self.carries(item, runs, GRADIENTLESS)
+                for item in returned
+            )
+        )
 
     def is_no_tensor(self, expression: cst.CSTNode) -> bool:
         """Whether ``expression`` is surely a number, a text, an array or nothing."""
@@ -161,15 +201,15 @@ class Outputs(ForestFact):
         )
 
     def _is_ended(self, node: cst.BaseExpression, function: cst.FunctionDef, exits: frozenset[str]) -> bool:
-        """Whether an expression takes a parameter of ``function`` and contains an exit, here or in a variable."""
-        module, made = self._module, node
-        if isinstance(node, cst.Name):
-            bound = [item.value for item in module.values.reaching.of(node) if item.kind == "assign"]
-            if len(bound) != 1 or bound[0] is None:
+        """Whether an expression takes a parameter of ``function``, and an exit is on each way."""
+        parameters = {param.name.value for param in parameters_of(function)} - {"self", "cls"}
+
+        def is_parameter(part: cst.CSTNode) -> bool:
+            if not isinstance(part, cst.Name) or part.value not in parameters:
                 return False
-            made = bound[0]
-        parameters = {param.name.value for param in parameters_of(function)}
-        live = list(module.fact(DataFlow).live_parts(made, lambda part: self._ends(part, exits)))
-        if any(isinstance(part, cst.Name) and part.value in parameters for part in live):
+            return any(item.kind in ("param", "star") for item in self._module.values.reaching.of(part))
+
+        flow = self._module.fact(DataFlow)
+        if flow.search(is_parameter, lambda part: self._ends(part, exits)).finds(node):
             return False
-        return any(isinstance(part, cst.Name) and part.value in parameters for part in module.tree.nodes_in(made))
+        return flow.search(is_parameter, lambda part: False).finds(node)

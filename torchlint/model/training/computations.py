@@ -1,0 +1,66 @@
+"""Functions of a program that only compute their result from their arguments, and keep or pass on nothing."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.tensor_forms import METHODS
+from torchlint.model.syntax.parameters import parameters_of
+from torchlint.model.syntax.scopes import unpacked
+
+#: Libraries whose functions keep nothing.
+_LIBRARIES = frozenset({"builtins", "torch", "numpy", "math"})
+#: Methods that put their arguments into a list.
+_FILLING = frozenset({"append", "extend", "insert"})
+
+
+class Computations(ForestFact):
+    """Answers for one forest."""
+
+    def __init__(self, module: Forest) -> None:
+        self._module = module
+        self._known: dict[cst.FunctionDef, bool] = {}
+
+    def only_computes(self, call: cst.Call) -> bool:
+        """Whether all that ``call`` may run is functions, no methods, that only compute what they return."""
+        called = self._module.definitions.called(call, self._module.values)
+        return bool(called) and all(isinstance(item, cst.FunctionDef) and self._is_pure(item) for item in called)
+
+    def _is_pure(self, function: cst.FunctionDef) -> bool:
+        if function not in self._known:
+            self._known[function] = False  # it may call itself
+            self._known[function] = self._find_pure(function)
+        return self._known[function]
+
+    def _find_pure(self, function: cst.FunctionDef) -> bool:
+        module = self._module
+        if module.tree.class_of(function) is not None or module.definitions.yields(function) or function.asynchronous:
+            return False
+        if function.decorators or module.tree.scopes[function].outer_names:
+            return False
+        within = [item for item in module.tree.stores if module.tree.within(item[2], function)]
+        if not all(isinstance(target, cst.Name) or self._is_in_own(target, function) for target, _, _ in within):
+            return False
+        return all(self._computes(call, function) for call in module.tree.calls_in(function.body))
+
+    def _computes(self, call: cst.Call, function: cst.FunctionDef) -> bool:
+        """Whether a call in ``function`` keeps nothing but in a list of the function itself."""
+        name = self._module.name_of(call.func)
+        if name is not None:
+            return name.partition(".")[0] in _LIBRARIES and not name.startswith("torch.autograd.")
+        if isinstance(call.func, cst.Attribute):
+            method = call.func.attr.value
+            return method in METHODS or (method in _FILLING and self._is_own(call.func.value, function))
+        return self.only_computes(call)
+
+    def _is_in_own(self, target: cst.CSTNode, function: cst.FunctionDef) -> bool:
+        return isinstance(target, cst.Subscript) and self._is_own(target.value, function)
+
+    def _is_own(self, node: cst.BaseExpression, function: cst.FunctionDef) -> bool:
+        """Whether ``node`` is a variable of ``function`` that is bound there to a new list or the like."""
+        if not isinstance(node, cst.Name) or any(param.name.value == node.value for param in parameters_of(function)):
+            return False
+        bindings = self._module.tree.scopes[function].bindings.get(node.value, ())
+        made = [unpacked(item.value, item.path) for item in bindings]
+        return bool(made) and all(isinstance(item, (cst.List, cst.Dict)) for item in made)
