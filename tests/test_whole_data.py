@@ -334,3 +334,29 @@ def test_the_constructor_of_a_class_of_loaders_chooses_their_settings(
     write(tmp_path, {"graphs": text, "main": LEARNING})
     path = tmp_path / "graphs.py"
     assert sorted(item.code for item in check_text(path.read_text(), str(path))) == expected
+
+
+BASE_AGENT = """\
+class BaseAgent:
+    def __init__(self, env, memory):
+        self.size = env.observation_space.{attribute}
+        self.memory = memory
+"""
+AGENT = """\
+import numpy as np
+import torch
+from base import BaseAgent
+
+
+class Agent(BaseAgent):
+    def sample(self, count):
+        states, actions, rewards = zip(*self.memory.sample(count))
+        return torch.FloatTensor(states), torch.LongTensor(actions), np.mean(rewards)
+"""
+
+
+@pytest.mark.parametrize(("attribute", "lists"), [("shape", [9]), ("n", [])])
+def test_observations_whose_shape_another_file_reads(tmp_path: Path, attribute: str, lists: list[int]) -> None:
+    run = "from agent import Agent\n\nprint(Agent(env, memory).sample(32))\n"
+    write(tmp_path, base=BASE_AGENT.replace("{attribute}", attribute), agent=AGENT, main=run)
+    assert rows(tmp_path, "agent", "TL108") == lists

@@ -71,3 +71,38 @@ def test_a_network_whose_base_is_in_another_file(
     write(tmp_path, base=BASE, main=DERIVED.replace("{base}", base))
     assert rows(tmp_path, "main", "TL715") == numpy
     assert rows(tmp_path, "main", "TL714") == created
+
+
+POINTS = """\
+import numpy as np
+import torch
+
+
+def distances_between(first, second):
+    return {value}
+"""
+NEAREST = """\
+import torch
+from points import distances_between
+
+
+def nearest(points, k):
+    order = distances_between(points, points).argsort()
+    return torch.as_tensor(order[:, :k])
+
+
+print(nearest(torch.load("points.pt"), 8))
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "sorted_for_few"),
+    [
+        ("torch.cdist(first, second)", [6]),
+        ("np.abs(first[:, None] - second)", []),
+        ("np.linalg.norm(first.numpy()[:, None] - second.numpy(), axis=-1)", []),
+    ],
+)
+def test_distances_that_another_file_computes(tmp_path: Path, value: str, sorted_for_few: list[int]) -> None:
+    write(tmp_path, points=POINTS.replace("{value}", value), main=NEAREST)
+    assert rows(tmp_path, "main", "TL709") == sorted_for_few

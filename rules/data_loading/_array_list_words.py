@@ -15,11 +15,22 @@ _ELEMENT = re.compile(r"\s*[^\n,\[\]]{0,120}")
 _FILLED = re.compile(r"\b([A-Za-z_]\w*)(?:\.append\(|\s*=\s*\[)")
 #: What follows a name to which an array is assigned.
 _MADE = re.compile(r"[ \t]*=[ \t]*[^\n]{0,120}?(?:\b(?:np|numpy)\.|\.numpy\()")
+#: What observations of an environment are called, and what is kept with them.
+OBSERVATION = re.compile(
+    r"(?:(?:batch|b|next|new|cur|curr|current|last|prev|old|non_final|final|replay|mb)_)*"
+    r"(?:state|observation|obs|ob|ns|s)(?:e?s)?(?:_?(?:batch|b|t|t1|tp1|next|1|2))*_?"
+)
+OUTCOME = re.compile(r"(?:(?:batch|b|mb)_)*(?:action|act|reward|rew|rwd|a|r)s?(?:_?(?:batch|b|t))*")
+#: A list of them: `tensor([t.state for`, `tensor([s]`, `tensor(batch.state,`.
+_OBSERVED = re.compile(rf"\s*\[?\s*(?:\w+\.)?{OBSERVATION.pattern}(?:\s+for\b|\s*[\],)])")
+_CONSTRUCTORS = ("tensor(", "Tensor(")
 _NAME = re.compile(r"\s*([A-Za-z_]\w*)\s*[,)\]]")
 
 
 def builds_from_arrays(text: str) -> bool:
     """Whether a constructor of tensors is given a list with arrays, or a name for one."""
+    if any(any(behind(text, word, _OBSERVED)) for word in _CONSTRUCTORS):
+        return True
     names: set[str] = set()
     for found in _LIST.finditer(text):
         data = found[1].rstrip(" ,)\t\r\n")

@@ -11,6 +11,8 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.syntax.scopes import Binding
 
+from ._observations import Observations
+
 _TYPED = tuple(
     f"torch.{kind}Tensor" for kind in ("", "Float", "Double", "Half", "Long", "Int", "Short", "Byte", "Bool")
 )
@@ -31,7 +33,8 @@ class ArrayList:
 
     call: cst.Call
     data: cst.BaseExpression  #: the list, as it is written in the call
-    array: cst.CSTNode  #: one of its arrays
+    array: cst.CSTNode  #: one of its arrays, or what contains observations
+    observed: bool  #: whether the arrays are observations of an environment
     keeps_type: bool  #: whether the call itself says which type the tensor has
 
 
@@ -41,6 +44,7 @@ class ArrayLists:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._tree = module.tree
+        self._observations = Observations(module)
 
     def all(self) -> Iterator[ArrayList]:
         """The calls of the file that are given a list of arrays, in order."""
@@ -52,9 +56,22 @@ class ArrayLists:
             if call.name not in _FACTORIES and len(arguments) > 1:
                 continue
             array = self._array_in(data)
-            if array is not None:
+            observed = self._observed_in(data) if array is None else None
+            if array is not None or observed is not None:
                 typed = call.name in _TYPED or call.argument("dtype").node is not None
-                yield ArrayList(call.node, data, array, typed)
+                yield ArrayList(call.node, data, array or observed or data, observed is not None, typed)
+
+    def _observed_in(self, data: cst.BaseExpression) -> cst.CSTNode | None:
+        """An observation of a list that contains nothing else, or a name for all of them."""
+        observations = self._observations
+        if not observations.are_arrays:
+            return None
+        if isinstance(data, cst.ListComp):
+            return data.elt if observations.is_item(data.elt) else None
+        if isinstance(data, cst.List):
+            given = data.elements[0].value if len(data.elements) == 1 else None
+            return given if isinstance(given, cst.Name) and observations.is_image(given) else None
+        return data if observations.is_list(data) else None
 
     def _array_in(self, data: cst.BaseExpression) -> cst.CSTNode | None:
         """An array of a list that contains nothing else; None if it may contain something else."""

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from ._array_lists import ArrayList
 
+_OBSERVED = "observations of gym environments are arrays"
+
 
 class TensorFromArrayList(Rule):
     """A tensor is made of a list of NumPy arrays, number by number.
@@ -20,7 +22,10 @@ class TensorFromArrayList(Rule):
     ## What it does
     Flags `torch.tensor(arrays)`, `torch.as_tensor(arrays)` and `torch.FloatTensor(arrays)` where `arrays` is a list of
     NumPy arrays for certain: a list or comprehension of calls such as `np.stack(...)` and `x.cpu().numpy()`, also if
-    it is built by `append` in the same function.
+    it is built by `append` in the same function. Observations of gym environments are arrays as well, if the program
+    reads the shape of `observation_space`: those of a batch by their names, next to actions or rewards
+    (`states, actions, rewards = zip(*batch)`, `[t.state for t in batch]`), and a single one (`[state]`) in a program
+    with convolutions, if it comes from `env.reset()` or `env.step()`.
 
     Not reported: lists of numbers, tensors or values of unknown origin, and results of NumPy that are single numbers,
     such as `np.mean(x)`.
@@ -42,8 +47,8 @@ class TensorFromArrayList(Rule):
 
     ## Fix safety
     Safe or unsafe: safe where the call says which type the tensor has (`dtype=`, `torch.FloatTensor`): values and shape
-    stay the same. Unsafe otherwise: for an empty list, or arrays of several types, NumPy may choose another type than
-    torch. No fix is offered where a comment would be lost.
+    stay the same. Unsafe otherwise, and for observations: for an empty list, or arrays of several types, NumPy may
+    choose another type than torch. No fix is offered where a comment would be lost.
 
     ## When to ignore
     When the list has a few small arrays, and the call runs once.
@@ -72,7 +77,7 @@ class TensorFromArrayList(Rule):
                 found.call,
                 f"`{module.code(found.call.func)}` of a list of arrays converts them number by number",
                 label="`np.array` copies each array as a whole",
-                notes=(Note.at(module, found.array, "this is an array"),),
+                notes=(Note.at(module, found.array, _OBSERVED if found.observed else "this is an array"),),
                 fix=_fix(module, found),
             )
 
@@ -84,7 +89,7 @@ def _fix(module: Module, found: ArrayList) -> Fix | None:
         return None
     numpy, imported = named
     edited = edits.replace(module, found.data, f"{numpy}.array({module.code(found.data)})")
-    if found.keeps_type:
+    if found.keeps_type and not found.observed:
         return Fix("pass one array", (*imported, *edited), Applicability.SAFE)
     caution = "an empty list, or arrays of several types, may give another type"
     return Fix("pass one array", (*imported, *edited), Applicability.UNSAFE, caution)

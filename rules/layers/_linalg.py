@@ -9,16 +9,11 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.dotted import dotted_name
+
+from ._sorts import Sorts
 
 _PRODUCTS = frozenset({"torch.matmul", "torch.mm", "torch.bmm"})
 _INVERSES = frozenset({"torch.inverse", "torch.linalg.inv"})
-_SORTS = frozenset({"torch.sort", "torch.argsort"})
-#: Names of a number of items that is there as a bound, and seldom reached.
-_BOUNDS = re.compile(r"max|nms|limit|pre_|size\(|shape|len\(|keep|self\.top_k|ratio|frac", re.IGNORECASE)
-#: The largest number of leading items for which a sort is surely more than is needed.
-_FEW = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,16 +32,15 @@ class WastefulProducts:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._tree = module.tree
+        self._sorts = Sorts(module)
 
     def all(self) -> Iterator[Waste]:
         """The expressions that compute more than is read, in order."""
-        for node in self._tree.inside(self._module.root, cst.BinaryOperation, cst.Call, cst.Subscript):
+        for node in self._tree.inside(self._module.root, cst.BinaryOperation, cst.Call):
             if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.MatrixMultiply):
                 found = self._product(node, node.left, node.right)
             elif isinstance(node, cst.Call):
                 found = self._call(node)
-            elif isinstance(node, cst.Subscript):
-                found = self._leading(node)
             else:
                 continue
             if found is not None:
@@ -61,7 +55,16 @@ class WastefulProducts:
             return self._trace(call, given[0])
         if name in ("torch.diag", "torch.diagonal") and len(given) == 1 == len(call.args):
             return self._diagonal(call, given[0], certain=name == "torch.diagonal")
-        return None
+        return self._sort(call)
+
+    def _sort(self, call: cst.Call) -> Waste | None:
+        """``x.argsort(descending=True)[:5]``, ``torch.sort(x, dim=1)[0][:, :8]``, also with a name in between."""
+        found = self._sorts.leading(call)
+        if found is None:
+            return None
+        if found.count == "1":
+            return Waste(found.node, "a whole sort is computed for one item", "`argmax`, `max` or `min` find it")
+        return Waste(found.node, f"a whole sort is computed for its first {found.count} items", "`topk` finds them")
 
     # -- products
 
@@ -151,51 +154,6 @@ class WastefulProducts:
             return (node.func.value, given[0]) if self._module.name_of(node.func) is None else None
         return None
 
-    # -- sorts
-
-    def _leading(self, node: cst.Subscript) -> Waste | None:
-        """``x.argsort(descending=True)[:5]``, ``torch.sort(x, dim=1)[0][:, :8]``."""
-        source: cst.BaseExpression = node.value
-        is_pair = isinstance(source, cst.Subscript)
-        if isinstance(source, cst.Subscript):
-            if not _takes_item(source):
-                return None
-            source = source.value
-        if not isinstance(source, cst.Call) or self._sorts(source) != ("sort" if is_pair else "argsort"):
-            return None
-        count = self._count(node)
-        if count is None or "rand" in self._module.code(source):
-            return None
-        if count == "1":
-            return Waste(node, "a whole sort is computed for one item", "`argmax`, `max` or `min` find it")
-        return Waste(node, f"a whole sort is computed for its first {count} items", "`topk` finds them")
-
-    def _sorts(self, call: cst.Call) -> str | None:
-        """Which sort of torch a call is: "sort" gives values and indices, "argsort" indices."""
-        name = self._module.name_of(call.func)
-        if name in _SORTS:
-            return "sort" if name == "torch.sort" else "argsort"
-        if name is not None or not isinstance(call.func, cst.Attribute):
-            return None
-        keywords = {item.keyword.value for item in call.args if item.keyword is not None}
-        method = call.func.attr.value
-        if method not in ("sort", "argsort") or "stable" in keywords:
-            return None
-        is_tensor = bool(keywords & {"dim", "descending"}) or self._module.value(call.func.value).kind is Kind.TENSOR
-        return method if is_tensor else None
-
-    def _count(self, node: cst.Subscript) -> str | None:
-        """How many leading items are taken along the last index; None where it is not few."""
-        last = node.slice[-1].slice
-        if isinstance(last, cst.Index):
-            return "1" if len(node.slice) > 1 and self._module.code(last.value) in ("0", "-1") else None
-        if not isinstance(last, cst.Slice) or last.upper is None or last.lower is not None or last.step is not None:
-            return None
-        if isinstance(last.upper, cst.Integer):
-            return last.upper.value if int(last.upper.value) <= _FEW else None
-        name = dotted_name(last.upper)
-        return f"`{name}`" if name is not None and not _BOUNDS.search(name) else None
-
     # -- text
 
     def _name(self, node: cst.BaseExpression) -> str | None:
@@ -221,13 +179,6 @@ class WastefulProducts:
 def _is_turned(text: str) -> bool:
     """Whether an expression, by its source, is a transposed matrix, or one of singular vectors."""
     return re.search(r"\.(t\(\)|T|mT|mH|transpose\([^()]*\))$|^(U|V|Vh|Vt|vh|vt|Uh)$", text) is not None
-
-
-def _takes_item(node: cst.Subscript) -> bool:
-    """``pair[0]`` or ``pair[1]``."""
-    index = node.slice[0].slice
-    is_item = isinstance(index, cst.Index) and isinstance(index.value, cst.Integer) and index.value.value in ("0", "1")
-    return is_item and len(node.slice) == 1
 
 
 def _is_method(node: cst.BaseExpression, name: str) -> bool:

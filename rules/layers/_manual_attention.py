@@ -12,7 +12,7 @@ from torchlint.model.module import Module
 from torchlint.model.syntax.dotted import called_name, dotted_name, last_part
 from torchlint.model.syntax.scopes import Binding
 
-from ._product_sketch import MASK, SAME, SCALE
+from ._product_sketch import MASK, SAME, SCALE, fills
 
 _SOFTMAX = ("torch.softmax", "torch.nn.functional.softmax", "torch.special.softmax")
 _PRODUCTS = frozenset({"torch.matmul", "torch.bmm"})
@@ -164,6 +164,11 @@ class ManualAttention:
     def _scaled(self, node: cst.BinaryOperation, found: Attention) -> cst.BaseExpression | None:
         """The scores of ``scores * scale``, ``scores / sqrt(d)`` and ``scores + mask``."""
         left, right = node.left, node.right
+        code = self._module.code
+        if isinstance(node.operator, (cst.Add, cst.Subtract)) and isinstance(left, cst.BinaryOperation):
+            if isinstance(left.operator, cst.Multiply) and fills(code(right), code(left.right)):
+                found.masked = True
+                return left.left
         if isinstance(node.operator, cst.Divide):
             return left if SCALE.search(self._module.code(right)) else None
         if isinstance(node.operator, cst.Multiply):

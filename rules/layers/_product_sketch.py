@@ -14,6 +14,8 @@ MASK = re.compile(r"mask|causal|\bpad", re.IGNORECASE)
 SCALE = re.compile(
     r"(?<!logit_)scale|sqrt|\bd_?k\b|dim\b|\*\* ?\(? ?-|^\(?[\d./ *-]+\)?$|head_size|channels?\b|norm_fact"
 )
+#: What fills in the scores that a mask leaves out: `1e10 * (1 - mask)`.
+_FILL = re.compile(r"-?[\d.]+(?:e\+?\d+)?\*\(1(?:\.0*)?-(.+)\)")
 #: Methods that give the same numbers in another format.
 SAME = frozenset("to type type_as float half bfloat16 double contiguous clone".split())
 #: How many names scores and weights are followed through.
@@ -58,9 +60,18 @@ def _may_be_product(sketch: Sketch, node: ast.expr, at: ast.stmt, seen: set[tupl
     return isinstance(node, ast.Name) and _may_be_named(sketch, node, at, seen)
 
 
+def fills(text: str, mask: str) -> bool:
+    """Whether an expression, by its text, is a number where ``mask`` is zero: ``scores * mask - 1e10 * (1 - mask)``."""
+    found = _FILL.fullmatch(text.replace(" ", ""))
+    return found is not None and found[1] == mask.replace(" ", "")
+
+
 def _scaled(node: ast.BinOp) -> Iterator[ast.expr]:
     """The scores of ``scores * scale``, ``scores / sqrt(d)`` and ``scores + mask``."""
     right = ast.unparse(node.right)
+    if isinstance(node.op, (ast.Add, ast.Sub)) and isinstance(node.left, ast.BinOp):
+        if isinstance(node.left.op, ast.Mult) and fills(right, ast.unparse(node.left.right)):
+            yield node.left.left
     if isinstance(node.op, (ast.Mult, ast.Div)) and SCALE.search(right):
         yield node.left
     elif isinstance(node.op, ast.Mult) and SCALE.search(ast.unparse(node.left)):

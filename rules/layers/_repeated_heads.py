@@ -109,14 +109,8 @@ class RepeatedHeadsOf:
         """Where the value of a binding of a name is read."""
         home = self._module.names.home_of(name)
         nodes = self._module.names.uses_in(home, name.value) if home is not None else []
-        reads = [node for node in nodes if not self._is_target(node)]
+        reads = [node for node in nodes if not self._module.tree.is_target(node)]
         return [node for node in reads if bound in self._module.values.reaching.of(node)]
-
-    def _is_target(self, node: cst.Name) -> bool:
-        above = self._module.tree.parent(node)
-        while isinstance(above, (cst.Element, cst.Tuple)):
-            above = self._module.tree.parent(above)
-        return isinstance(above, cst.AssignTarget)
 
     def _repeated(self, value: cst.Call) -> str:
         """``k`` of ``k.repeat_interleave(n, dim=1)`` and ``torch.repeat_interleave(k, n, dim=1)``."""

@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING
 
 from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Rule
+from torchlint.rule.words import contains
+
+from ._sort_words import sorts_for_few
 
 if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.model.module import Module
 
+_PRODUCTS = ("diag(", "diag_embed(", "torch.inverse(", "linalg.inv(", "torch.trace(", "torch.diagonal(")
 #: Functions that run once, by their names.
 _SETUP = re.compile(r"_*(load|read|save|prepare|preprocess|setup|set_up|init|reset|visuali[sz]e|plot|export)(_|$)")
 
@@ -25,12 +29,14 @@ class WastefulLinalg(Rule):
     - `x @ torch.diag(d)`, `torch.diag(d) @ x` and the same with `torch.diag_embed`, `torch.mm` or `torch.matmul`;
     - `torch.trace(a @ b)`, `torch.diagonal(a @ b)` and `torch.diag(a.mm(b))`;
     - `torch.inverse(a) @ b` and `torch.linalg.inv(a) @ b`;
-    - `x.argsort(descending=True)[:5]`, `torch.sort(x, dim=1)[0][:, :k]` and `x.sort(dim=1)[1][:, 0]`.
+    - `x.argsort(descending=True)[:5]`, `torch.sort(x, dim=1)[0][:, :k]` and `x.sort(dim=1)[1][:, 0]`, also where later
+      statements take the first items, and nothing else, of a sort with a name.
 
     Not reported are calls of NumPy, `torch.diag` of a product or a covariance, which takes the diagonal out, an
-    inverse with a name, which may be used again, and slices by a bound that is seldom reached (`[:max_detections]`),
-    where most of the sort is read. Code that runs only once is not reported either: in a constructor, or in a
-    function named for loading, setting up or drawing.
+    inverse with a name, which may be used again, and slices by a bound that is seldom reached (`[:max_detections]`, or
+    any in NMS), where most of the sort is read. A sort is not reported where a comment compares it with `topk`.
+    Code that runs only once is not reported either: in a constructor, or in a function named for loading, setting up
+    or drawing.
 
     ## Why it is slow
     A product with a diagonal matrix costs `n` times as much as a multiplication of each column by its number, and so
@@ -69,12 +75,14 @@ class WastefulLinalg(Rule):
     name = "wasteful-linalg"
     words = (
         ("torch", "import *"),
-        (
-            *("diag(", "diag_embed(", "torch.inverse(", "linalg.inv(", "torch.trace(", "torch.diagonal("),
-            re.compile(r"sort\([^\n]{0,200}?\)(?:\[[01]\])?\["),
-        ),
+        (*_PRODUCTS, "sort("),
     )
     demo = ("GPU", "CPU")
+
+    @classmethod
+    def may_concern(cls, text: str) -> bool:
+        """Whether a text contains one of the products, or a sort of which the first items may be read."""
+        return super().may_concern(text) and (contains(text, (_PRODUCTS,)) or sorts_for_few(text))
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.training.purpose import Purposes

@@ -116,10 +116,17 @@ class Flushes:
         if self._is_for_a_purpose(call) or self._ends_a_phase(call):
             return None
         places = self._module.fact(StepPlaces)
-        found = places.of(call, places.always, trained=True) or places.of(call, places.always)
+        found = places.of(call, places.always, trained=True) or places.of(call, places.always) or self._forward(call)
         if found is None or any(map(self._is_for_a_purpose, found.calls)) or self._handles_models(found.step):
             return None
         return None if self._saves_memory(found.step) else found
+
+    def _forward(self, call: cst.Call) -> StepPlace | None:
+        """The `forward` that runs ``call`` for every batch, in a class whose training loop is not seen."""
+        places, function = self._module.fact(StepPlaces), self._module.function_of(call)
+        if function is None or not places.always(call, function):
+            return None
+        return places.in_training(call)
 
     def _ends_a_phase(self, call: cst.Call) -> bool:
         """Whether a loop that runs a network precedes ``call`` in its function: a whole sampling or an evaluation."""

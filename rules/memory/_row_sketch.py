@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from torchlint.rule.sketch import Sketch, dotted_name
 
-from ._row_words import FEW, ONCE
+from ._row_words import FEW, ONCE, SCATTERING
 
 
 def may_write_rows(sketch: Sketch) -> bool:
@@ -18,11 +18,13 @@ def may_write_rows(sketch: Sketch) -> bool:
 
 def _may_write_rows(sketch: Sketch, loop: ast.For | ast.AsyncFor) -> bool:
     function = sketch.function_of(loop)
-    if loop.orelse or function is None or ONCE.search(function.name) is not None:
+    if loop.orelse or (not any(sketch.loops_around(loop)) if function is None else ONCE.search(function.name)):
         return False
     bound = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
     if isinstance(loop.iter, (ast.List, ast.Tuple)) or any(map(FEW.search, bound)):
         return False
+    if any(map(_scatters, loop.body)):
+        return True
     written: set[str | None] = set()
     read: set[str | None] = set()
     for statement in loop.body:
@@ -37,6 +39,14 @@ def _may_write_rows(sketch: Sketch, loop: ast.For | ast.AsyncFor) -> bool:
         written.add(dotted_name(target.value))
         read.update(dotted_name(part) for node in (target.slice, statement.value) for part in ast.walk(node))
     return None not in written and read.isdisjoint(written)
+
+
+def _scatters(statement: ast.stmt) -> bool:
+    """``target[i].index_add_(0, index[i], source[i])``."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return False
+    return call.func.attr in SCATTERING and isinstance(call.func.value, ast.Subscript)
 
 
 def _is_row_by_row(statement: ast.Assign | ast.AugAssign, target: ast.Subscript, bound: Collection[str]) -> bool:

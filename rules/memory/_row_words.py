@@ -7,8 +7,10 @@ import re
 #: The head of a loop, and the first line of its body: an assignment to an item.
 _HEAD = re.compile(
     r"for\s([^:\n]{1,120}?)\sin\b([^\n]{1,200}):[^\S\n]*(?:#[^\n]*)?\n"
-    r"\s*[\w.]+\[([^\n]{1,160}?)\] *(\+?)= ([^\n]*\n[^\n]*)"
+    r"\s*[\w.]+\[([^\n]{1,160}?)\](?: *(\+?)= |\.\w{5,12}_\()([^\n]*\n[^\n]*)"
 )
+#: Methods that write the items of a tensor that an index names.
+SCATTERING = frozenset({"index_add_", "index_copy_", "index_fill_", "scatter_", "scatter_add_"})
 #: What there are only a few of.
 FEW = re.compile(
     r"layer|block|scale|level|head|crop|gpu|device|view|key|stage|group|branch|conv|set|split|chunk|expert|stream|"
@@ -26,7 +28,7 @@ def writes_rows(text: str) -> bool:
     return any(_writes_row(*head.groups()) for head in _HEAD.finditer(text))
 
 
-def _writes_row(targets: str, over: str, index: str, plus: str, value: str) -> bool:
+def _writes_row(targets: str, over: str, index: str, plus: str | None, value: str) -> bool:
     if ".items()" in over or ".keys()" in over or "'" in index or '"' in index:
         return False
     bound = _WORD.findall(targets)

@@ -12,9 +12,10 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.tensor_forms import METHODS, TensorForms
 from torchlint.model.semantics.value import Role
 from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.training.loops import Loops
 from torchlint.model.training.purpose import Purposes
 
-from ._row_words import FEW, ONCE
+from ._row_words import FEW, ONCE, SCATTERING
 
 _MANY = 16  #: iterations below which a loop costs little
 #: Methods that only tensors have.
@@ -55,9 +56,14 @@ class RowLoops:
                     yield found
 
     def _row_loop(self, loop: cst.For) -> RowLoop | None:
-        statements = self._statements(loop)
         bound = [node.value for node in self._tree.nodes_in(loop.target) if isinstance(node, cst.Name)]
-        if not statements or loop.orelse is not None or not self._is_long(loop, bound) or self._is_once(loop):
+        if loop.orelse is not None or not self._is_long(loop, bound) or self._is_once(loop):
+            return None
+        scattered = self._scattered(loop, frozenset(bound))
+        if scattered is not None:
+            return RowLoop(loop, scattered, counts=False)
+        statements = self._statements(loop)
+        if not statements:
             return None
         written = {self._written_by(item) for item in statements}
         if None in written:
@@ -117,11 +123,50 @@ class RowLoops:
         return len(call.args) == 2 and self._module.value(call.args[0].value).constant == 0
 
     def _is_once(self, loop: cst.For) -> bool:
-        """Whether a constructor or the top level of a file runs the loop."""
+        """Whether a constructor or the top level of a file runs the loop, and no other loop does."""
         function = self._module.function_of(loop)
-        if function is None or self._module.fact(Purposes).is_constructor(function):
+        if function is None:
+            return not self._module.fact(Loops).around(loop)
+        if self._module.fact(Purposes).is_constructor(function):
             return True
         return ONCE.search(function.name.value) is not None
+
+    # -- rows of a scatter
+
+    def _scattered(self, loop: cst.For, bound: frozenset[str]) -> cst.BaseExpression | None:
+        """The tensor of ``target[i].index_add_(0, index[i], source[i])``, if the body consists of such calls."""
+        targets: list[cst.BaseExpression] = []
+        for row in loop.body.body:
+            for item in row.body if isinstance(row, cst.SimpleStatementLine) else (row,):
+                target = self._scatters(item.value, bound) if isinstance(item, cst.Expr) else None
+                if target is None:
+                    return None
+                targets.append(target)
+        return targets[0] if targets else None
+
+    def _scatters(self, call: cst.BaseExpression, bound: frozenset[str]) -> cst.BaseExpression | None:
+        if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute) or len(call.args) < 3:
+            return None
+        target, given = call.func.value, [item.value for item in call.args]
+        if call.func.attr.value not in SCATTERING or any(item.star or item.keyword for item in call.args):
+            return None
+        if not isinstance(target, cst.Subscript) or not self._is_item(target, bound):
+            return None
+        if not isinstance(given[0], (cst.Integer, cst.UnaryOperation)) or not self._is_of_row(given[1], bound):
+            return None
+        return (
+            target.value if all(self._is_number(item) or self._is_of_row(item, bound) for item in given[2:]) else None
+        )
+
+    def _is_item(self, node: cst.CSTNode, bound: frozenset[str]) -> bool:
+        """``rows[i]``."""
+        return isinstance(node, cst.Subscript) and len(node.slice) == 1 and self._is_row(node, bound)
+
+    def _is_of_row(self, node: cst.BaseExpression, bound: frozenset[str]) -> bool:
+        """``index[i]``, ``index[i].long()``."""
+        while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
+            node = node.func.value
+        return self._is_item(node, bound)
 
     # -- one statement
 

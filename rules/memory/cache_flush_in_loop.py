@@ -24,8 +24,8 @@ class CacheFlushInLoop(Rule):
     ## What it does
     Flags `torch.cuda.empty_cache()`, its counterparts for other accelerators, and `gc.collect()` at every step of a
     training loop, or of a loop that runs a network over a loader or other data. The flush may be in the loop, or in a
-    function that the loop calls, also in another file. A call of a function that does nothing but flush is reported
-    where the step calls it.
+    function that the loop calls, also in another file, or in what the `forward` of a network runs. A call of a function
+    that does nothing but flush is reported where the step calls it.
 
     Not reported: flushes once per epoch, before a validation pass or after a loop that runs a network, in an `except`
     block, under a condition other than one on the device (a step counter, a memory limit, an option), in loops that

@@ -17,10 +17,11 @@ class RowLoop(Rule):
     """A Python loop writes a tensor row by row, or counts its elements one by one.
 
     ## What it does
-    Flags three kinds of `for` loops whose body consists of assignments to items of tensors:
+    Flags four kinds of `for` loops whose body consists of writes to items of tensors:
 
     - `mask[i, :length] = 1`, which fills each row up to a length of its own;
     - `out[i] = f(x[i], y[i])`, where `f` is arithmetic and functions of torch that compute each row by itself;
+    - `out[i].index_add_(0, index[i], source[i])`, and `scatter_` and the like;
     - `matrix[t, p] += 1` over the elements of one tensor or of several (`zip(targets.view(-1), guesses.view(-1))`).
 
     Not reported: loops in which an iteration reads what another one has written; rows that a network or a function of
@@ -49,6 +50,8 @@ class RowLoop(Rule):
     pairs = targets.flatten() * classes + guesses.flatten()
     matrix += torch.bincount(pairs, minlength=classes**2).view(classes, classes)
     ```
+    Rows that `index_add_` writes are one `out.scatter_add_(1, index, source)`.
+
     For rows, apply the function to the whole tensor, with `dim=` where it reduces; `torch.vmap` does this for a
     function of one row.
 
@@ -65,7 +68,7 @@ class RowLoop(Rule):
 
     code = "TL603"
     name = "row-loop"
-    words = ("torch", "for ", ("] = ", "] += "))
+    words = ("torch", "for ", ("] = ", "] += ", "]."))
     demo = ("GPU", "CPU")
 
     @classmethod

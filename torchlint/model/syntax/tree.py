@@ -141,6 +141,13 @@ class Tree(Traversal):
         parent = self.parent(node)
         return type(parent) is cst.Call and parent.func is node
 
+    def is_target(self, node: cst.CSTNode) -> bool:
+        """Whether an assignment binds ``node``, also as an element of a tuple."""
+        above = self.parent(node)
+        while isinstance(above, (cst.Element, cst.Tuple)):
+            above = self.parent(above)
+        return isinstance(above, cst.AssignTarget)
+
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """The nodes around ``node``, innermost first."""
         above = self._parents[self._index[node]]

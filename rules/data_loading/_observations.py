@@ -1,0 +1,140 @@
+"""Observations of gym environments: NumPy arrays that replay memories collect."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.syntax.climbing import nearest
+from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.parameters import owner_of
+from torchlint.model.syntax.scopes import COMPREHENSIONS, Binding
+
+from ._array_list_words import OBSERVATION, OUTCOME
+
+_CONVOLUTION = "torch.nn.Conv2d"
+#: How many names and calls an observation is followed through.
+_DEPTH = 8
+
+
+class Observations:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+
+    @cached_property
+    def are_arrays(self) -> bool:
+        """Whether the program uses environments of gym whose observations have a shape, and none that give numbers."""
+        spaces = [self._tree.parent(node) for node in self._tree.attributes_named("observation_space")]
+        read = {node.attr.value for node in spaces if isinstance(node, cst.Attribute)}
+        return "shape" in read and "n" not in read
+
+    def is_list(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is a tuple of the observations of a batch, by its name.
+
+        ``states`` of ``states, actions, rewards = zip(*batch)``, and ``batch.state`` of
+        ``batch = Transition(*zip(*transitions))``.
+        """
+        if isinstance(node, cst.Name):
+            bound = self._bound(node)
+            return bound is not None and len(bound.path) == 1 and self._is_unzipped(bound.value) and self._names(node)
+        if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name):
+            bound = self._bound(node.value)
+            made = bound.value if bound is not None and not bound.path else None
+            if not isinstance(made, cst.Call) or len(made.args) != 1 or made.args[0].star != "*":
+                return False
+            return self._is_unzipped(made.args[0].value) and self._is_field(node)
+        return False
+
+    def is_item(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is an observation of a batch, in a comprehension over it, by its name.
+
+        ``t.state for t in batch``, ``state for state, action, reward, _ in batch``,
+        ``s for s in states if s is not None``.
+        """
+        comprehension = nearest(self._tree, node, *COMPREHENSIONS)
+        source = getattr(comprehension, "for_in", None)
+        if not isinstance(source, cst.CompFor) or source.inner_for_in is not None:
+            return False
+        if isinstance(node, cst.Attribute) and isinstance(source.target, cst.Name):
+            return last_name(node.value) == source.target.value and self._is_field(node)
+        if not isinstance(node, cst.Name):
+            return False
+        if isinstance(source.target, cst.Name):
+            return node.value == source.target.value and self.is_list(source.iter)
+        return OBSERVATION.fullmatch(node.value) is not None and self._has_outcome(source.target)
+
+    def is_image(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is what an environment gave, in a program that runs convolutions on it."""
+        return any(self._module.calls(_CONVOLUTION)) and self._is_observed(node, _DEPTH, set())
+
+    # -- names
+
+    def _bound(self, name: cst.Name) -> Binding | None:
+        reached = self._module.values.reaching.of(name)
+        return reached[0] if len(reached) == 1 and reached[0].kind == "assign" else None
+
+    def _is_unzipped(self, value: cst.BaseExpression | None) -> bool:
+        """``zip(*batch)``."""
+        if not isinstance(value, cst.Call) or self._module.name_of(value.func) != "builtins.zip":
+            return False
+        return len(value.args) == 1 and value.args[0].star == "*"
+
+    def _names(self, name: cst.Name) -> bool:
+        """Whether a name of an unpacked batch is that of observations, and others are those of actions or rewards."""
+        bound = self._bound(name)
+        if bound is None or not isinstance(bound.node, cst.Assign) or not OBSERVATION.fullmatch(name.value):
+            return False
+        return any(self._has_outcome(target.target) for target in bound.node.targets)
+
+    def _has_outcome(self, target: cst.BaseExpression) -> bool:
+        elements = target.elements if isinstance(target, (cst.Tuple, cst.List)) else ()
+        return any(OUTCOME.fullmatch(last_name(item.value)) for item in elements)
+
+    def _is_field(self, node: cst.Attribute) -> bool:
+        """Whether an attribute is named for observations, where the same function reads actions or rewards as well."""
+        function = self._module.function_of(node)
+        if function is None or not OBSERVATION.fullmatch(node.attr.value):
+            return False
+        return any(OUTCOME.fullmatch(other.attr.value) for other in self._tree.attributes_in(function))
+
+    # -- flow
+
+    def _is_observed(self, node: cst.CSTNode | None, depth: int, seen: set[Binding]) -> bool:
+        if depth <= 0:
+            return False
+        if isinstance(node, cst.IfExp):
+            parts = [part for part in (node.body, node.orelse) if last_name(part) != "None"]
+            return bool(parts) and all(self._is_observed(part, depth - 1, seen) for part in parts)
+        if isinstance(node, cst.Name):
+            reached = self._module.values.reaching.of(node)
+            return bool(reached) and all(self._is_bound(item, depth - 1, seen) for item in reached)
+        return self._is_of_environment(node, "reset")
+
+    def _is_bound(self, binding: Binding, depth: int, seen: set[Binding]) -> bool:
+        if binding in seen:
+            return True  # another of its bindings decides
+        seen.add(binding)
+        if isinstance(binding.node, cst.Param):
+            function = owner_of(self._tree, binding.node)
+            if not isinstance(function, cst.FunctionDef):
+                return False
+            given = self._module.definitions.arguments_for(function, binding.node, self._module.values)
+            if not given:
+                return OBSERVATION.fullmatch(binding.name) is not None
+            return all(self._is_observed(item, depth, seen) for item in given)
+        if binding.kind != "assign":
+            return False
+        if binding.path:
+            return binding.path == (0,) and self._is_of_environment(binding.value, "step", "reset")
+        return self._is_observed(binding.value, depth, seen)
+
+    def _is_of_environment(self, node: cst.CSTNode | None, *methods: str) -> bool:
+        """``env.reset()``, ``self.envs.step(action)``."""
+        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+            return False
+        return node.func.attr.value in methods and "env" in last_name(node.func.value).lower()
