@@ -49,6 +49,21 @@ def test_a_test_library_makes_a_test() -> None:
 
 
 @pytest.mark.parametrize(
+    ("place", "purpose"),
+    [
+        ("ops/test.py", Purpose.TEST),
+        ("pointnet2/pointnet2_test.py", Purpose.TEST),
+        ("test_deform.py", Purpose.TEST),
+        ("ops/deform_conv.py", Purpose.WORK),
+        ("ops/testing/conv.py", Purpose.WORK),
+    ],
+)
+def test_a_script_that_compares_gradients_with_numerical_ones(place: str, purpose: Purpose) -> None:
+    assert of_file("from torch.autograd import Function, gradcheck\n", place) is purpose
+    assert of_file("from torch.autograd import Function\n# gradcheck\n", place) is Purpose.WORK
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "import os, pytest\n",

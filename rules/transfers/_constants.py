@@ -22,7 +22,7 @@ from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
 from ._constant_values import ConstantValues
-from ._repetition import keeps_result
+from ._repetition import is_for_deployment, keeps_result
 
 #: ``torch.<name>(data)`` that makes a tensor of a list or of a number ...
 _OF_DATA = ("torch.tensor", "torch.as_tensor", "torch.asarray")
@@ -76,7 +76,7 @@ class ConstantUploads:
         if node is None or self._is_seldom(node):
             return None
         repeated = self._module.fact(StepPlaces).per_batch(node)
-        if repeated is None or self._is_compiled(node):
+        if repeated is None or self._is_compiled(node) or any(map(self._is_default, repeated.calls)):
             return None
         return Upload(node, factory, data, repeated, named)
 
@@ -203,7 +203,7 @@ class ConstantUploads:
         for above, child in climb(self._tree, node):
             if isinstance(above, cst.FunctionDef) and child is above.body:
                 compiles = any(_COMPILING.search(self._module.code(item.decorator)) for item in above.decorators)
-                return compiles or keeps_result(self._module, above)
+                return compiles or keeps_result(self._module, above) or is_for_deployment(self._module, above)
             if isinstance(above, (cst.ExceptHandler, cst.Raise, cst.Assert)):
                 return True
             if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
@@ -219,6 +219,18 @@ class ConstantUploads:
             ):
                 return True
         return False
+
+    def _is_default(self, call: cst.Call) -> bool:
+        """Whether a call computes what its caller may be given: ``if grid is None: grid = self.make_grid(x)``."""
+        statement = self._tree.statement_of(call)
+        name = dotted_name(statement.targets[0].target) if isinstance(statement, cst.Assign) else None
+        return name is not None and any(
+            isinstance(above, cst.If)
+            and isinstance(above.test, cst.Comparison)
+            and isinstance(above.test.comparisons[0].operator, cst.Is)
+            and dotted_name(above.test.left) == name
+            for above in self._tree.ancestors(statement)
+        )
 
     def _keeps(self, call: cst.Call) -> bool:
         """Whether a call makes a parameter or a buffer of what it is given."""

@@ -12,6 +12,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.dotted import called_name, last_part
 from torchlint.model.training.step_places import StepPlace, StepPlaces
+from torchlint.source.lexemes import comments_in
 
 from ._host_reads import HostReads
 from ._step_tensors import StepTensors
@@ -60,12 +61,17 @@ class DynamicShapes:
             return
         for call in self._module.tree.calls_in(self._module.root):
             name, operand = self._operation(call)
-            if operand is None:
+            if operand is None or self._is_known(call):
                 continue
             places = self._module.fact(StepPlaces)
             step = places.of(call) or places.repeating(call)
             if step is not None and len(step.calls) <= _CALLS and self._is_on_gpu(operand):
                 yield DynamicShape(call, name, _OPERATIONS[name], step)
+
+    def _is_known(self, call: cst.Call) -> bool:
+        """Whether a comment in the row of ``call`` speaks of the wait: ``# the only sync``."""
+        line = self._module.line(self._module.row(call))
+        return any("sync" in comment.lower() for comment in comments_in(line))
 
     def _operation(self, call: cst.Call) -> tuple[str, cst.BaseExpression | None]:
         """The name of an operation, and the tensor that decides on the size of its output."""

@@ -16,6 +16,7 @@ from torchlint.model.semantics.stores import Stores
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.step_places import StepPlaces
 
@@ -61,14 +62,14 @@ class InvariantMoves:
                 yield found
 
     def _invariant(self, move: Move) -> InvariantMove | None:
-        place = self._module.fact(StepPlaces).of(move.call)
+        place = self._module.fact(StepPlaces).of(move.call, self._passes)
         if place is None or place.calls or not isinstance(place.step, (cst.For, cst.While)):
             return None
         loop = self._module.fact(Loops).around(move.call)[0].node
         if loop is not place.step or not self._is_same_device(move, loop) or self._moves_again(move, loop):
             return None
         value = self._module.value(move.source)
-        if value.kind in (Kind.MODULE, Kind.LOSS) and value.sure:
+        if value.kind in (Kind.MODULE, Kind.LOSS) and (value.sure or self._is_called(move.source, loop)):
             if not self._is_one_module(move, loop):
                 return None
             return InvariantMove(move.call, loop, True, self._statement(move, loop))
@@ -77,6 +78,18 @@ class InvariantMoves:
         if not self._module.fact(Invariance).is_invariant(move.source, loop):
             return None
         return InvariantMove(move.call, loop, False, None) if self._is_on_host(move.source) else None
+
+    def _passes(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
+        """Whether ``node`` runs at every iteration of ``outer``, or of those that a condition on all of it selects."""
+        work = outer.body if isinstance(outer, (cst.For, cst.While)) else None
+        only = work.body[0] if isinstance(work, cst.IndentedBlock) and len(work.body) == 1 else None
+        selected = only.body if isinstance(only, cst.If) and only.orelse is None else outer
+        return self._module.fact(Iterations).at_every_iteration(node, selected)
+
+    def _is_called(self, moved: cst.BaseExpression, loop: cst.CSTNode) -> bool:
+        """Whether a loop calls what it moves, as only modules are."""
+        name = dotted_name(moved)
+        return any(dotted_name(call.func) == name for call in self._tree.calls_in(loop))
 
     def _is_same_device(self, move: Move, loop: cst.CSTNode) -> bool:
         """Whether the device is the same at every iteration; so is that of a batch, ``x.device``."""
@@ -95,7 +108,8 @@ class InvariantMoves:
             if call is move.call or not isinstance(func, cst.Attribute):
                 continue
             if func.attr.value in ("cpu", "to", "cuda", "to_empty") and dotted_name(func.value) == text:
-                return True
+                if not self._tree.exclusive(call, move.call):
+                    return True
             if func.attr.value in _LOADING:
                 return True
         return False
@@ -107,7 +121,12 @@ class InvariantMoves:
         if isinstance(operand, cst.Name):
             scope = self._module.names.home_of(operand)
             bound = scope.bindings.get(operand.value, ()) if scope is not None else ()
-            return all(item.node is statement or not self._tree.within(item.node, loop) for item in bound)
+            return all(
+                item.node is statement
+                or not self._tree.within(item.node, loop)
+                or self._tree.exclusive(item.node, statement)
+                for item in bound
+            )
         text = dotted_name(operand)
         root = operand
         while isinstance(root, cst.Attribute):

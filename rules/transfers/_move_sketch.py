@@ -13,16 +13,49 @@ _OPTIONS = frozenset({"device", "generator", "out", "pin_memory", "requires_grad
 _MOVING = frozenset({"to", "cuda", "type", "type_as"})
 #: Methods and functions whose result is another form of the same tensor.
 _FORMS = SAME_EVERYWHERE | COMPUTING | FILLING | JOINING | {"scatter_", "to", "type", "Variable"}
+#: Functions that make a tensor of an array, functions of NumPy that create one, and methods that give another form.
+_OF_ARRAYS = LEGACY | {"from_numpy", "tensor", "as_tensor", "astype", "copy"}
+_ARRAYS = frozenset({"identity", "tri"})
 
 
 def may_move_created(sketch: Sketch) -> bool:
     """Whether a method moves, or a function that may move it is given, what a factory function may have created."""
+    makers = _makers(sketch)
     for statement in sketch.containing(".to(", ".cuda(", ".type(", ".type_as("):
         for call in sketch.calls(statement):
             if isinstance(call.func, ast.Attribute) and call.func.attr in _MOVING and not is_cast(call):
-                if _may_be_created(sketch, statement, call.func.value):
+                if _may_be_created(sketch, statement, call.func.value, makers):
                     return True
-    return any(_may_be_created(sketch, statement, given) for statement, given in _given(sketch))
+    if any(_may_be_created(sketch, statement, given, makers) for statement, given in _given(sketch)):
+        return True
+    return any(_may_copy_created(sketch, statement, makers) for statement in sketch.containing(".copy_("))
+
+
+def _makers(sketch: Sketch) -> set[str]:
+    """The names of the functions of the file that contain a call of a factory."""
+    creating = sketch.containing(*(f"{name}(" for name in FACTORIES))
+    functions = (sketch.function_of(statement) for statement in creating)
+    return {function.name for function in functions if function is not None}
+
+
+def _may_copy_created(sketch: Sketch, statement: ast.stmt, makers: set[str]) -> bool:
+    """Whether ``copy_`` may copy what a factory has created in a function to an attribute of ``self``."""
+    function = sketch.function_of(statement)
+    return (
+        bool(makers)
+        and function is not None
+        and any(
+            isinstance(call.func, ast.Attribute)
+            and call.func.attr == "copy_"
+            and isinstance(call.func.value, ast.Attribute)
+            for call in sketch.calls(statement)
+        )
+        and any(
+            sketch.may_be(call.func, FACTORIES) or sketch.may_be(call.func, makers)
+            for inner in sketch.within(function)
+            for call in sketch.calls(inner)
+        )
+    )
 
 
 def is_cast(call: ast.Call) -> bool:
@@ -60,7 +93,7 @@ def _may_be_elsewhere(sketch: Sketch, func: ast.expr) -> bool:
     return not sketch.alone and sketch.packages(root_of(func)) != {"torch"}
 
 
-def _may_be_created(sketch: Sketch, statement: ast.stmt, moved: ast.expr) -> bool:
+def _may_be_created(sketch: Sketch, statement: ast.stmt, moved: ast.expr, makers: set[str]) -> bool:
     """Whether what is moved may be the result of a factory, by the expressions that lead to it."""
     seen: set[tuple[str, bool]] = set()  #: names, the first of them in the block of the move, others anywhere
     waiting = [(moved, False)]
@@ -76,7 +109,9 @@ def _may_be_created(sketch: Sketch, statement: ast.stmt, moved: ast.expr) -> boo
         elif sketch.may_be(node.func, FACTORIES) or (filled and sketch.may_be(node.func, LEGACY)):
             if not any(item.arg is None or item.arg in _OPTIONS for item in node.keywords):
                 return True
-        elif sketch.may_be(node.func, _FORMS):
+        elif sketch.may_be(node.func, makers) or sketch.may_be(node.func, _ARRAYS):
+            return True
+        elif sketch.may_be(node.func, _OF_ARRAYS) or sketch.may_be(node.func, _FORMS):
             filled = filled or sketch.may_be(node.func, FILLING)
             waiting += [(item, filled) for item in node.args[:1]]
             if isinstance(node.func, ast.Attribute):
@@ -90,6 +125,8 @@ def _operands(node: ast.expr) -> list[ast.expr]:
         return [node.operand]
     if isinstance(node, ast.BinOp):
         return [node.left, node.right]
+    if isinstance(node, ast.Compare):
+        return [node.left, *node.comparators]
     if isinstance(node, ast.Subscript):
         return [node.value]
     return node.elts if isinstance(node, (ast.List, ast.Tuple)) else []

@@ -11,15 +11,16 @@ from torchlint.model.data.creation import FACTORIES, JOINING, WINDOWS
 from torchlint.source.lexemes import places
 
 _FACTORY = (
-    r"\b(?:zeros|ones|empty|full|eye|arange|linspace|logspace|rand|randn|randint|randperm|\w+_window|tri[lu]_indices|"
+    r"\b(?:zeros|ones|empty|full|eye|identity|tri|arange|linspace|logspace|rand|randn|randint|randperm|\w+_window|tri[lu]_indices|"
     r"(?:Bool|Byte|Char|Double|Float|Half|Int|Long|Short)?Tensor)\("
 )
 _MADE = re.compile(_FACTORY)
 #: Functions and methods of several tensors.
 _JOINED = JOINING | {"scatter_"}
-_CREATING = (*(f"{name}(" for name in FACTORIES - WINDOWS), "_window(", "Tensor(")
+_CREATING = (*(f"{name}(" for name in FACTORIES - WINDOWS), "_window(", "Tensor(", "identity(", "tri(")
 _JOINING = tuple(f".{name}(" for name in _JOINED)
 _NAME = re.compile(r"\w+")
+_CALLED = re.compile(r"\b\w+ *\(")
 _METHODS = (".cuda(", ".to(", ".type(", ".type_as(")
 #: A method that moves, but not ``.to(torch.float16)``, ``.to(dtype=x.dtype)`` or ``.type(torch.FloatTensor)``
 _MOVE = re.compile(
@@ -39,8 +40,13 @@ _WORD = 60
 
 
 def moves_created_tensors(text: str) -> bool:
-    """Whether a move follows a factory call: in one expression, or closely and under one name. Linear in the text."""
-    return any(_is_moved_by(method, text) for method in _METHODS) or _is_passed(text)
+    """Whether a move follows a factory call: in one expression, or closely and under one name. Linear in the text.
+
+    So may a call of a function that contains a factory call, and ``copy_`` may copy to a buffer.
+    """
+    if any(_is_moved_by(method, text) for method in _METHODS) or _is_passed(text):
+        return True
+    return ".copy_(" in text and "register_buffer(" in text and any(word in text for word in _CREATING)
 
 
 def _is_moved_by(method: str, text: str) -> bool:
@@ -58,15 +64,29 @@ def _is_chained(text: str, at: int) -> bool:
     if not before.endswith((")", "]")):
         return False
     begin = max(before.rfind("device="), before.rfind("\n\n")) + 1
-    return _MADE.search(before, begin) is not None
+    called = {name.rstrip(" (") for name in _CALLED.findall(before, begin)} if _makers(text) else ()
+    return _MADE.search(before, begin) is not None or not _makers(text).isdisjoint(called)
 
 
 def _is_named(text: str, at: int) -> bool:
-    """Whether the line of a method binds or joins names that lines shortly before give the result of a factory."""
+    """Whether a method follows a name that lines shortly before give the result of a factory, or its line joins one."""
     names = _near(_bound(text), at)
     used = _NAME.findall(text, max(text.rfind("\n", 0, at) + 1, at - _CHAIN), at) if names else []
+    is_moved = bool(used) and used[-1] in names and text.endswith(used[-1], 0, at)
     rebinds = bool(used) and used[0] in names and used[0] in used[1:]
-    return rebinds or not (names.isdisjoint(used) or _JOINED.isdisjoint(used))
+    return is_moved or rebinds or not (names.isdisjoint(used) or _JOINED.isdisjoint(used))
+
+
+@lru_cache(maxsize=1)  # several moves of one text are asked for
+def _makers(text: str) -> frozenset[str]:
+    """The names of the functions that contain a factory call."""
+    defined = list(places(text, "def "))
+    last = (bisect_left(defined, at) - 1 for at in places(text, *_CREATING)) if defined else ()
+    return frozenset(
+        found[0]
+        for index in dict.fromkeys(last)
+        if index >= 0 and (found := _NAME.match(text, defined[index] + len("def "))) is not None
+    )
 
 
 def _near(bound: list[tuple[int, str]], at: int) -> set[str]:
@@ -78,7 +98,8 @@ def _near(bound: list[tuple[int, str]], at: int) -> set[str]:
 @lru_cache(maxsize=1)  # several moves of one text are asked for
 def _bound(text: str) -> list[tuple[int, str]]:
     """The names that lines give the result of a factory, or of joining such names, each with its place, in order."""
-    made = sorted((at, name) for at in places(text, *_CREATING) for name in _targets(text, at))
+    creating = (*_CREATING, *(f"{name}(" for name in _makers(text)))
+    made = sorted((at, name) for at in places(text, *creating) for name in _targets(text, at))
     joined = (
         (at, name)
         for at in places(text, *_JOINING)

@@ -28,7 +28,14 @@ def _is_invariant(sketch: Sketch, statement: ast.stmt, moved: ast.expr) -> bool:
     if loop is None or not root:
         return False
     bindings = [item for item in sketch.bindings(root, statement) if item.kind is not BindingKind.PARAMETER]
-    return all(item.statement is statement or loop not in _containing(sketch, item.statement) for item in bindings)
+    return all(
+        item.statement is statement
+        or loop not in _containing(sketch, item.statement)
+        or (
+            isinstance(item.value, ast.Call) and root_of(item.value.func) == root
+        )  # to another device, in another branch
+        for item in bindings
+    )
 
 
 def _containing(sketch: Sketch, statement: ast.stmt) -> list[ast.stmt]:

@@ -21,18 +21,28 @@ _ASKING = (cst.Is, cst.NotIn, cst.Equal)
 _CACHING = re.compile(r"cache|memo|once", re.IGNORECASE)
 #: Functions that export a network.
 _EXPORTS = frozenset({"torch.jit.trace", "torch.onnx.export", "torch.export.export"})
+#: Names of functions, classes and files for an export, or for networks whose layers are merged once, after training.
+_DEPLOYING = re.compile(r"onnx|export|deploy|reparam|equivalent_kernel|fuse_(bn|conv)", re.IGNORECASE)
 #: Functions that make inputs with which a network is exported.
 _EXAMPLES = re.compile(r"(example|dummy)_?inputs?|input_?examples?", re.IGNORECASE)
 
 
 def is_kept(module: Module, call: cst.Call) -> bool:
-    """Whether the tensor of ``call`` is set up once and kept: at import, by an object, or in a cache."""
+    """Whether the tensor of ``call`` is set up once and kept: at import, by a constructor, or in a cache."""
     function = module.function_of(call)
     if function is None:
         return module.fact(Purposes).runs_once(call)
     if module.fact(Purposes).is_constructor(function):
         return not is_of_step(module, function)
+    callers = [module.function_of(item) for item in module.callers(function).calls]
+    if callers and all(item is not None and _sets_up(module, item) for item in callers):
+        return True
     return keeps_result(module, function) or _is_cached(module, call, function) or _sets_up_global(module, function)
+
+
+def _sets_up(module: Module, function: cst.FunctionDef) -> bool:
+    """Whether a function is the constructor of an object that lives long."""
+    return module.fact(Purposes).is_constructor(function) and not is_of_step(module, function)
 
 
 def keeps_result(module: Module, function: cst.FunctionDef) -> bool:
@@ -51,8 +61,16 @@ def is_once(module: Module, call: cst.Call) -> bool:
     return (
         purposes.runs_once(call)
         or _EXAMPLES.search(function.name.value) is not None
+        or is_for_deployment(module, function)
         or any(module.name_of(inner.func) in _EXPORTS for inner in module.tree.calls_in(function.body))
     )
+
+
+def is_for_deployment(module: Module, function: cst.FunctionDef) -> bool:
+    """Whether a function exports a network or merges its layers, by its name, that of its class or of the file."""
+    owner = module.tree.class_of(function)
+    names = [item.name.value for item in (function, owner) if item is not None]
+    return any(map(_DEPLOYING.search, (*names, *module.file.place.split("/")[-2:])))
 
 
 def is_of_step(module: Module, constructor: cst.FunctionDef) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import libcst as cst
@@ -14,7 +15,7 @@ from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self
 from torchlint.model.syntax.parameters import first_parameter, owner_of
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.training.data_flow import DataFlow, Search
 
 from ._exits import leaves_device
@@ -42,14 +43,33 @@ class TensorTargets(ForestFact):
     def is_tensor(self, node: cst.BaseExpression) -> bool:
         """Whether what ``x.to`` accepts is a tensor and neither a device nor a dtype.
 
-        It is known to be one, or the function around it uses it as one: ``y.shape``, ``y[0]``, ``y * 2``.
+        It is known to be one, or the function around it uses it as one: ``y.shape``, ``y[0]``, ``y * 2``. Another
+        function that unpacks a parameter of the same name in the same way may do so, too: ``x, y = batch``.
         """
         value = self._module.value(node)
         if value.sure and value:
             return value.kind in (Kind.TENSOR, Kind.BATCH)
         if isinstance(node, cst.Name):
-            return self._module.names.home_of(node) in self._homes(node.value)
+            return self._module.names.home_of(node) in self._homes(node.value) or self._is_unpacked_tensor(node)
         return (dotted_name(node), self._module.function_of(node)) in self._attributes
+
+    def _is_unpacked_tensor(self, node: cst.Name) -> bool:
+        """Whether ``node`` is unpacked from a parameter like a name that another function uses as a tensor."""
+        place = self._unpacked_from(self._module.values.reaching.of(node))
+        return place is not None and any(
+            self._unpacked_from(home.bindings.get(node.value, ())[:1]) == place
+            for home in self._homes(node.value)
+            if isinstance(home, Scope)
+        )
+
+    def _unpacked_from(self, bindings: Sequence[Binding]) -> tuple[str, tuple[int, ...]] | None:
+        """The name of the parameter that an assignment unpacks, and the position in it."""
+        if len(bindings) != 1 or not bindings[0].path or not isinstance(bindings[0].value, cst.Name):
+            return None
+        given = bindings[0].value
+        reached = self._module.values.reaching.of(given)
+        is_given = bool(reached) and all(item.kind == "param" for item in reached)
+        return (given.value, bindings[0].path) if is_given else None
 
     def _homes(self, name: str) -> set[object]:
         """The scopes whose variable of this name is used as a tensor."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from torchlint import edits
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.rule import Applicability, Cause, Diagnostic, Fix, Rule, Severity
+from torchlint.rule import Applicability, Cause, Diagnostic, Fix, Note, Rule, Severity
 
 from ._move_sketch import may_move_created
 from ._move_words import moves_created_tensors
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.edits import Edits
-    from torchlint.model.data.new_tensors import NewTensor
+    from torchlint.model.data.host_factories import NewTensor
     from torchlint.model.data.placement import Move
     from torchlint.model.module import Module
     from torchlint.rule.sketch import Sketch
@@ -29,12 +29,22 @@ class AllocateThenMove(Rule):
     result is moved by `.to(device)` or `.cuda()`
 
     - in the same expression, also after a cast, a change of shape, a slice, `torch.triu`, `torch.tril`, arithmetic
-      with numbers or `.scatter_(...)`, or joined with others by `torch.cat`, `torch.stack` or `torch.meshgrid`;
+      with numbers, comparisons or `.scatter_(...)`, joined with others by `torch.cat`, `torch.stack` or
+      `torch.meshgrid`, or indexed (`torch.eye(classes)[labels]`);
     - in a later statement of the same block, if nothing else uses the tensor before; only a statement that gives its
       name another form of it may be between (`x = x.expand(8, 3)`).
 
-    Also flags `torch.FloatTensor(rows, columns)` that the same expression fills by `.zero_()`, `.fill_(...)`,
-    `.normal_()` or similar methods. A cast to a CUDA type counts as a move: `.type(torch.cuda.FloatTensor)`, or
+    Also flags
+
+    - `torch.FloatTensor(rows, columns)` that the same expression fills by `.zero_()`, `.fill_(...)`, `.normal_()` or
+      similar methods;
+    - tensors of NumPy arrays of sizes and numbers alone, such as `torch.from_numpy(np.triu(np.ones(shape), k=1))`;
+    - tensors that a function of the same file makes of sizes and numbers, and that its caller moves:
+      `self.causal_mask(size).to(x.device)`;
+    - tensors that a method copies to a buffer of its network, at other times than in the constructor:
+      `self.noise.copy_(torch.randn(size))`.
+
+    A cast to a CUDA type counts as a move: `.type(torch.cuda.FloatTensor)`, or
     `.type_as(x)` and `.type(x.type())` if `x` is a tensor on a CUDA device, or any in a network. So do `.to(x)` if `x`
     is a tensor that is not known to be on the CPU, and a call of a function of the program that returns its first
     argument moved.
@@ -43,7 +53,8 @@ class AllocateThenMove(Rule):
 
     - tensors created once: in `__init__`, unless each forward pass creates the object, and at module level outside of
       loops. A tensor in a function or method that the program calls once, that exports a network, or that makes
-      inputs for an export (`input_example`), is reported at information level, and not at all if it has a name first;
+      inputs for an export (`input_example`), is reported at information level, and not at all if it has a name first.
+      So are tensors in functions that merge the layers of a trained network;
     - tensors that are created when they are first needed, and kept: under `if "mask" not in self.cache:`, with
       `functools.cached_property`, or in a function that sets a global variable and is called under `if grid is None:`;
     - tensors of data (`torch.tensor([...])`), which come from the CPU in any case;
@@ -78,7 +89,8 @@ class AllocateThenMove(Rule):
     No fix is offered
 
     - for `.cuda(index)` if the index may be None;
-    - for `torch.FloatTensor` and similar constructors;
+    - for `torch.FloatTensor` and similar constructors, for arrays, for `torch.eye(classes)[labels]`, for what a
+      function of the program returns, and for `copy_`;
     - with `.scatter_(...)`, whose indices must be moved first, and casts such as `.type(torch.ByteTensor)`;
     - if several new tensors are joined, or an attribute of `self` may be one;
     - if the move is a separate statement, a call of a function of the program, or a cast to a CUDA type.
@@ -111,37 +123,47 @@ class AllocateThenMove(Rule):
         return may_move_created(sketch)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.data.new_tensors import NewTensors
         from torchlint.model.data.placement import Placement
         from torchlint.model.semantics.value import Device
         from torchlint.model.training.purpose import Purposes
 
-        from ._indirect import IndirectMoves
         from ._repetition import is_kept, is_once
 
-        purposes, placement = module.fact(Purposes), module.fact(Placement)
-        if placement.is_gpu_default:
+        purposes = module.fact(Purposes)
+        if module.fact(Placement).is_gpu_default:
             return
-        for move in (*placement.moves, *module.fact(IndirectMoves).all):
-            if move.device is Device.CPU or is_kept(module, move.call):
-                continue
-            created = module.fact(NewTensors).of(move.source)
-            if created is None or purposes.is_self_test(move.call):
+        for move, created in self._found(module):
+            if move.device is Device.CPU or is_kept(module, move.call) or purposes.is_self_test(move.call):
                 continue
             function, once = module.function_of(move.call), is_once(module, move.call)
             if once and created.named:
                 continue
-            factory = "torch.empty" if created.legacy else module.code(created.factory.node.func)
+            factory = created.by_torch or module.code(created.factory.node.func)
             fix = None if created.named or created.legacy or created.hosted else self._fix(module, move, created)
             yield self.diagnostic(
                 module,
                 move.call,
                 "tensor is created on the CPU and then copied; pass `device=`",
                 label=f"`{factory}` can create it on the device",
+                notes=(Note.at(module, created.factory.node, "created on the CPU"),) if created.returned else (),
                 fix=fix,
                 severity=Severity.INFO if once else None,
                 cause=self._cause(module, function, fix, once),
             )
+
+    def _found(self, module: Module) -> Iterator[tuple[Move, NewTensor]]:
+        """The moves of tensors that may be new."""
+        from torchlint.model.data.new_tensors import NewTensors
+        from torchlint.model.data.placement import Placement
+
+        from ._copies import Copies
+        from ._indirect import IndirectMoves
+
+        for move in (*module.fact(Placement).moves, *module.fact(IndirectMoves).all):
+            created = module.fact(NewTensors).of(move.source)
+            if created is not None:
+                yield move, created
+        yield from module.fact(Copies).all
 
     def _cause(self, module: Module, function: cst.FunctionDef | None, fix: Fix | None, once: bool) -> Cause:
         """One cause for all in a function that run equally often and whose fixes are equally safe."""

@@ -23,10 +23,11 @@ class ConstantUploadPerStep(Rule):
     attributes that only the constructor sets.
 
     Not reported are values that differ between calls, tensors that are kept after the first call (`if self.grid is
-    None:`), functions with a cache, code that runs at every n-th step (`if step % 100 == 0:`), branches for what is
-    rare (no objects in a batch, an export), networks that the file gives to `torch.compile`, which folds the constant
-    into its graph, and classes that are not networks and that no step is seen to call, such as transforms of single
-    images.
+    None:`) or only made if the caller gives none (`if grid is None: grid = self.make_grid(x)`), functions with a cache,
+    code that runs at every n-th step (`if step % 100 == 0:`), branches for what is rare (no objects in a batch, an
+    export), networks that the file gives to `torch.compile`, which folds the constant into its graph, code for an
+    export by the names of its function, class or file, and classes that are not networks and that no step is seen to
+    call, such as transforms of single images.
 
     ## Why it is slow
     The values are in pageable memory of the host. The copy is queued behind the kernels that are already there, and the

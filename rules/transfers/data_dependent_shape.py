@@ -17,7 +17,8 @@ class DataDependentShape(Rule):
     one argument, `masked_select`, `unique`, `bincount`, `one_hot` without `num_classes`, and `repeat_interleave` of a
     tensor of counts without `output_size`.
 
-    Not reported are tensors on the CPU, arrays, and indexing with a mask, which TL216 reports in losses.
+    Not reported are tensors on the CPU, arrays, rows with a comment on the synchronization, and indexing with a mask,
+    which TL216 reports in losses.
 
     ## Why it is slow
     Only the GPU knows how many items the output has. The CPU must wait for this number before it can allocate the

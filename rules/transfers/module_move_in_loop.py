@@ -20,7 +20,8 @@ class ModuleMoveInLoop(Rule):
     """A module, or a tensor that never changes, is moved to the GPU at every step.
 
     ## What it does
-    Flags `.to(device)` and `.cuda()` in a training, validation or inference loop that run at every step, of
+    Flags `.to(device)` and `.cuda()` in a training, validation or inference loop that run at every step, or at every
+    step that a condition around the whole iteration selects, of
 
     - a network or criterion that is the same at every step;
     - a tensor that is seen to be created on the host before the loop, such as class weights.

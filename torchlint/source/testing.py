@@ -17,6 +17,9 @@ _LIBRARIES = re.compile(
     r"(?:pytest|parameterized|torch\.testing|numpy\.testing|absl\.testing|accelerate\.test_utils)\b",
     re.MULTILINE,
 )
+#: A script of this name tests an operator if it compares gradients with numerical ones.
+_TEST_SCRIPT = re.compile(r"(^|[/_])test(_\w+)?\.py$")
+_COMPARES_GRADIENTS = re.compile(r"^[ \t]*from[ \t]+torch\.autograd[ \t]+import[^\n#]*\bgradcheck\b", re.MULTILINE)
 _IMPORT = re.compile(
     r"^[ \t]*(?:import[ \t]+(?P<modules>[^\n(]*)"
     r"|from[ \t]+unittest[\w.]*[ \t]+import[ \t]*(?P<names>\([^)]{0,2000}\)|[^\n]*))",
@@ -30,7 +33,9 @@ _ITEM = re.compile(r"(?P<name>\w+)[\w.]*(?:[ \t]+as[ \t]+(?P<bound>\w+))?")
 
 def is_test(place: str, text: str) -> bool:
     """Whether the file at `place`, a path within its project, with this text tests code."""
-    return _TESTS.search(place) is not None or _imports_tests(text)
+    if _TESTS.search(place) is not None or _imports_tests(text):
+        return True
+    return "gradcheck" in text and bool(_TEST_SCRIPT.search(place) and _COMPARES_GRADIENTS.search(code_of(text)))
 
 
 @lru_cache(maxsize=256)  # asked again for the files around each file

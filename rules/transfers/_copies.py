@@ -1,0 +1,65 @@
+"""New tensors that `copy_` copies from the host to the buffers of a network, at each call of a method."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.data.host_factories import NewTensor
+from torchlint.model.data.placement import Move
+from torchlint.model.data.returned_tensors import ReturnedTensors
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.value import Device
+from torchlint.model.syntax.dotted import is_attribute_of_self
+from torchlint.model.training.purpose import Purposes
+
+from ._tensor_targets import TensorTargets
+
+
+class Copies(ForestFact):
+    """Answers for one forest."""
+
+    def __init__(self, module: Forest) -> None:
+        self._module = module
+
+    @cached_property
+    def all(self) -> list[tuple[Move, NewTensor]]:
+        """The calls ``self.noise.copy_(torch.randn(size))`` that do not only set up the network, in order."""
+        found: list[tuple[Move, NewTensor]] = []
+        for call in self._module.methods("copy_"):
+            source = call.args[0].value if len(call.args) == 1 and call.args[0].keyword is None else None
+            created = self._module.fact(ReturnedTensors).computed(source) if source is not None else None
+            if source is None or created is None or not isinstance(call.func, cst.Attribute):
+                continue
+            if self._is_of_network(call.func.value) and self._is_repeated(call) and self._is_only_copied(source):
+                found.append((Move(call, source, None, Device.CUDA), created))
+        return found
+
+    def _is_of_network(self, target: cst.BaseExpression) -> bool:
+        """Whether ``target`` is a buffer or parameter of the network whose method copies to it."""
+        return is_attribute_of_self(target) and self._module.fact(TensorTargets).is_on_cuda(target)
+
+    def _is_repeated(self, call: cst.Call) -> bool:
+        """Whether code other than constructors is seen to call the method."""
+        function = self._module.function_of(call)
+        if function is None:
+            return False
+        purposes = self._module.fact(Purposes)
+        return any(
+            (caller := self._module.function_of(item)) is None or not purposes.is_constructor(caller)
+            for item in self._module.callers(function).calls
+        )
+
+    def _is_only_copied(self, source: cst.BaseExpression) -> bool:
+        """Whether the tensors with names in ``source`` are only used for such copies."""
+        tree, names = self._module.tree, self._module.names
+        copied = [item for call in self._module.methods("copy_") for item in call.args]
+        return all(
+            any(tree.within(use, item) for item in copied) or tree.within(use, binding.node)
+            for node in tree.inside(source, cst.Name)
+            for binding in self._module.values.reaching.of(node)
+            if binding.kind == "assign"
+            for use in tree.names.get(node.value, ())
+            if names.home_of(use) is names.home_of(node)
+        )

@@ -1,0 +1,143 @@
+"""Functions of torch that create a tensor on the host, of sizes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.model.data.creation import DRAWN, EXACT, FACTORIES, LEGACY
+from torchlint.model.data.numbers import Numbers
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.calls import Call
+
+#: Options of a factory for a tensor elsewhere, or one that must be on the host.
+_OPTIONS = frozenset({"device", "generator", "out", "pin_memory", "requires_grad"})
+#: ``numpy.<name>(...)`` that makes an array of sizes and numbers, with the function of torch that does the same.
+_OF_NUMPY = {name: f"torch.{name}" for name in ("arange", "empty", "eye", "full", "linspace", "ones", "zeros")} | {
+    "identity": "torch.eye",
+    "tri": "torch.ones",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class NewTensor:
+    """A tensor that a factory such as ``torch.zeros`` makes on the host."""
+
+    factory: Call
+    exact: bool  #: whether it has the same values on every device
+    drawn: bool  #: whether it takes random numbers
+    named: bool = False  #: whether it has a name before it is moved
+    legacy: bool = False  #: whether the factory is a type such as ``torch.FloatTensor``, which takes no device
+    hosted: bool = False  #: whether a step before the move needs the host: ``scatter_``, ``type(torch.ByteTensor)``
+    expanded: bool = False  #: whether its elements share memory until it is moved: ``torch.ones(1).expand(n)``
+    returned: bool = False  #: whether a function of the program creates and returns it
+
+    @property
+    def by_torch(self) -> str:
+        """The function of torch that can create it: the one for a type or an array; else empty."""
+        if self.legacy:
+            return "torch.empty"
+        return _OF_NUMPY[self.factory.name.removeprefix("numpy.")] if self.of_numpy else ""
+
+    @property
+    def of_numpy(self) -> bool:
+        """Whether a function of NumPy creates the array of its data."""
+        return self.factory.name.startswith("numpy.")
+
+
+class HostFactories(ForestFact):
+    """Answers for one forest."""
+
+    def __init__(self, module: Forest) -> None:
+        self._module = module
+
+    def of(self, node: cst.Call, name: str, *, filled: bool = False) -> NewTensor | None:
+        """What a function of torch with this name creates on the host; a type only if the result is ``filled``."""
+        call, last = self._module.call(node, name), name.removeprefix("torch.")
+        if last in LEGACY and filled:
+            return NewTensor(call, False, False, legacy=True) if self._is_sized(call) else None
+        return self._made_by(call, last) if last in FACTORIES else None
+
+    def of_numpy(self, node: cst.Call, name: str) -> NewTensor | None:
+        """The tensor of an array that a function of NumPy with this name creates, of sizes and numbers."""
+        if name.removeprefix("numpy.") not in _OF_NUMPY or any(item.star == "**" for item in node.args):
+            return None
+        return NewTensor(self._module.call(node, name), False, False, hosted=True)
+
+    def casts(self, call: cst.Call, method: str) -> bool:
+        """Whether a method only casts: ``x.to(torch.long)``, ``x.type(torch.float32)``."""
+        if method not in ("to", "type") or len(call.args) != 1:
+            return False
+        value = call.args[0].value
+        named = isinstance(value, cst.Attribute) and value.attr.value == "dtype"
+        return named or self._module.value(value).kind is Kind.DTYPE
+
+    def _made_by(self, call: Call, last: str) -> NewTensor | None:
+        if any(item.star == "**" or (item.keyword and item.keyword.value in _OPTIONS) for item in call.node.args):
+            return None
+        drawn = last in DRAWN
+        return NewTensor(call, last in EXACT or (not drawn and self._counts(call)), drawn)
+
+    def _is_sized(self, call: Call) -> bool:
+        """Whether a type is given sizes and no data: several arguments, a number, or the shape of a tensor."""
+        arguments = call.node.args
+        if any(item.keyword is not None or item.star == "**" for item in arguments):
+            return False
+        if len(arguments) != 1:
+            return len(arguments) > 1
+        given = arguments[0].value
+        if isinstance(given, cst.Attribute) and given.attr.value == "shape":
+            return True
+        if isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute) and given.func.attr.value == "size":
+            return True
+        return not arguments[0].star and self._module.fact(Numbers).is_number(given)
+
+    def _counts(self, call: Call) -> bool:
+        """Whether ``arange`` counts in whole steps from a whole number, which every device does alike."""
+        if call.name != "torch.arange" or call.opaque:
+            return False
+        by_position = [item.value for item in call.node.args if item.keyword is None]
+        named = {item.keyword.value: item.value for item in call.node.args if item.keyword is not None}
+        given = [*by_position[:1], *by_position[2:]] if len(by_position) > 1 else []
+        given += [named[name] for name in ("start", "step") if name in named]
+        return all(self._is_whole(node) for node in given)
+
+    def _is_whole(self, node: cst.BaseExpression) -> bool:
+        if isinstance(node, cst.UnaryOperation):
+            node = node.expression
+        return isinstance(node, cst.Integer) or isinstance(self._module.value(node).constant, int)
+
+
+def has_device(call: cst.Call) -> bool:
+    """Whether a call passes ``device=``, or may do so."""
+    return any(item.star == "**" or (item.keyword is not None and item.keyword.value == "device") for item in call.args)
+
+
+def operands(node: cst.BinaryOperation | cst.Comparison) -> list[cst.BaseExpression]:
+    """What an operator computes from."""
+    if isinstance(node, cst.BinaryOperation):
+        return [node.left, node.right]
+    return [node.left, *(item.comparator for item in node.comparisons)]
+
+
+def joined_items(given: Sequence[cst.BaseExpression]) -> list[cst.BaseExpression]:
+    """The tensors in the arguments of ``torch.cat([x, y], 1)`` and ``torch.meshgrid(x, y)``."""
+    return [
+        item.value if isinstance(item, cst.Element) else item
+        for node in given
+        for item in (node.elements if isinstance(node, (cst.List, cst.Tuple)) else (node,))
+        if isinstance(item, (cst.Element, cst.BaseExpression))
+    ]
+
+
+def selects(node: cst.Subscript) -> bool:
+    """Whether an index gives a part or another shape, by numbers alone: ``x[None, :]``, ``x[:count]``."""
+    return all(not isinstance(item.slice, cst.Index) or _is_place(item.slice.value) for item in node.slice)
+
+
+def _is_place(node: cst.BaseExpression) -> bool:
+    node = node.expression if isinstance(node, cst.UnaryOperation) else node
+    return isinstance(node, (cst.Integer, cst.Ellipsis)) or (isinstance(node, cst.Name) and node.value == "None")

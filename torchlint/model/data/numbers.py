@@ -1,0 +1,97 @@
+"""Numbers: sizes and settings, with which a tensor may be made or computed."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torchlint.model.data.creation import FACTORIES
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.scopes import Binding
+
+#: Methods that give a number of a tensor.
+_COUNTING = frozenset({"size", "dim", "numel", "item"})
+
+
+class Numbers(ForestFact):
+    """Answers for one forest."""
+
+    def __init__(self, module: Forest) -> None:
+        self._module = module
+
+    def is_number(self, node: cst.BaseExpression, depth: int = 6) -> bool:
+        """Whether ``node`` is a number: also a variable of a loop that is not known to be something else."""
+        value = self._module.value(node)
+        if (value and value.kind is not Kind.OTHER) or depth <= 0:
+            return value.kind is Kind.NUMBER and (value.sure or isinstance(node, cst.Name))
+        if isinstance(node, cst.UnaryOperation):
+            return self.is_number(node.expression, depth - 1)
+        if isinstance(node, cst.BinaryOperation):
+            return self.is_number(node.left, depth - 1) and self.is_number(node.right, depth - 1)
+        if isinstance(node, cst.Subscript):
+            return isinstance(node.value, cst.Attribute) and node.value.attr.value == "shape"
+        if isinstance(node, cst.Call):
+            if isinstance(node.func, cst.Attribute) and node.func.attr.value in _COUNTING:
+                return bool(node.args) or node.func.attr.value != "size"
+            return (self._module.name_of(node.func) or "").startswith(("math.", "builtins.len"))
+        if not isinstance(node, cst.Name):
+            return False
+        reached = self._module.values.reaching.of(node)
+        if not reached or self._is_size(node):
+            return bool(reached)
+        return all(
+            item.kind == "for"
+            or _is_of_shape(item)
+            or (isinstance(item.node, cst.Param) and _is_promised(item.node))
+            or (
+                item.kind == "assign"
+                and not item.path
+                and item.value is not None
+                and self.is_number(item.value, depth - 1)
+            )
+            for item in reached
+        )
+
+    def is_setting(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is an attribute of ``self`` that is only set to parameters and to settings, none known."""
+        stored = self._module.values.stored(dotted_name(node) or "") if isinstance(node, cst.Attribute) else []
+        return bool(stored) and all(
+            value is not None and not self._module.value(value) and self._is_given(value) for value in stored
+        )
+
+    def _is_given(self, value: cst.BaseExpression) -> bool:
+        """``width``, a parameter, or ``options["width"]``."""
+        if isinstance(value, cst.Subscript) and isinstance(value.slice[0].slice, cst.Index):
+            return isinstance(value.slice[0].slice.value, cst.SimpleString)
+        return isinstance(value, cst.Name) and all(
+            item.kind == "param" for item in self._module.values.reaching.of(value)
+        )
+
+    def _is_size(self, node: cst.Name) -> bool:
+        """Whether a factory is given the name, too, as the size of a tensor: ``torch.arange(half)``."""
+        tree = self._module.tree
+        bindings = self._module.names.bindings(node)
+        for use in tree.names.get(node.value, ()):
+            argument = tree.parent(use)
+            if isinstance(argument, cst.Element):  # `torch.ones((rows, columns))`
+                sizes = tree.parent(argument)
+                argument = tree.parent(sizes) if sizes is not None else None
+            call = tree.parent(argument) if isinstance(argument, cst.Arg) else None
+            if isinstance(call, cst.Call) and self._module.names.bindings(use) == bindings:
+                name = self._module.name_of(call.func) or ""
+                if name.startswith("torch.") and name[6:] in FACTORIES:
+                    return True
+        return False
+
+
+def _is_of_shape(binding: Binding) -> bool:
+    """Whether a name is one of the sizes of a tensor: ``rows, columns = x.shape``."""
+    value = binding.value.func if isinstance(binding.value, cst.Call) else binding.value
+    return bool(binding.path) and isinstance(value, cst.Attribute) and value.attr.value in ("shape", "size")
+
+
+def _is_promised(param: cst.Param) -> bool:
+    """Whether the annotation of a parameter is ``int`` or ``float``."""
+    written = param.annotation.annotation if param.annotation is not None else None
+    return isinstance(written, cst.Name) and written.value in ("int", "float")

@@ -1,0 +1,191 @@
+"""Functions of the program that make a tensor of sizes and numbers on the host and return it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TypeAlias
+
+import libcst as cst
+
+from torchlint.model.data.creation import SAME_EVERYWHERE
+from torchlint.model.data.host_factories import (
+    HostFactories,
+    NewTensor,
+    has_device,
+    joined_items,
+    operands,
+    selects,
+)
+from torchlint.model.data.numbers import Numbers
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.scopes import Binding
+
+#: Methods whose result is, or may be, elsewhere or no tensor.
+_LEAVING = frozenset("to cuda cpu type type_as item tolist numpy size dim numel data_ptr get_device pin_memory".split())
+#: Methods that need the values on the host.
+_READING = frozenset({"item", "tolist", "numpy"})
+#: Decorators that change nothing about what a function returns.
+_PLAIN = frozenset({"staticmethod", "classmethod"})
+#: Kinds of values that are no tensors.
+_OTHERS = frozenset({Kind.NUMBER, Kind.STRING, Kind.DTYPE, Kind.NONE})
+#: The maximum number of expressions that a tensor is followed through, and of iterations of a loop that writes to it.
+_DEPTH = 40
+_FEW = 8
+
+#: The parameters of a function that are given a new tensor, with that.
+_Given: TypeAlias = frozenset[tuple[cst.CSTNode, NewTensor]]
+
+
+class ReturnedTensors(ForestFact):
+    """Answers for one forest."""
+
+    def __init__(self, module: Forest) -> None:
+        self._module = module
+        self._numbers = module.fact(Numbers)
+        self._factories = module.fact(HostFactories)
+        self._known: dict[tuple[cst.CSTNode, _Given], NewTensor | None] = {}
+        self._plain: dict[cst.FunctionDef, bool] = {}
+
+    def of(self, call: cst.Call) -> NewTensor | None:
+        """What a function of the same file, which ``call`` runs, makes of sizes and numbers and returns.
+
+        None if it may return something else, keeps the tensor, reads its elements, or sets them one by one in a loop,
+        which is slow on a GPU.
+        """
+        if any(isinstance(item.value, cst.Name) and self.computed(item.value) for item in call.args):
+            return None  # a tensor with a name may also be used on the host
+        return self._of_program(call, frozenset(), _DEPTH)
+
+    def computed(self, node: cst.BaseExpression) -> NewTensor | None:
+        """What ``node`` computes of sizes and numbers, whatever else its names are used for."""
+        return self._made(node, frozenset(), _DEPTH)
+
+    def _of_program(self, call: cst.Call, given: _Given, depth: int) -> NewTensor | None:
+        if any(item.star for item in call.args):
+            return None
+        called = self._module.definitions.called(call, self._module.values)
+        function = called[0] if len(called) == 1 else None
+        if not isinstance(function, cst.FunctionDef) or not self._is_plain(function):
+            return None
+        if self._module.tree.root_of(function) is not self._module.tree.root_of(call):
+            return None
+        new = {
+            (param, made)
+            for param in (*function.params.posonly_params, *function.params.params, *function.params.kwonly_params)
+            if (passed := self._module.definitions.argument_of(call, function, param)) is not None
+            and (made := self._made(passed, given, depth - 1)) is not None
+        }
+        returned = self._module.definitions.returns(function)
+        results = [None if item is None else self._made(item, frozenset(new), depth - 1) for item in returned]
+        first = _of_all(results)
+        return None if first is None else replace(first, named=True, returned=True)
+
+    def _is_plain(self, function: cst.FunctionDef) -> bool:
+        """Whether a function always makes its result anew, with few operations on tensors."""
+        if function not in self._plain:
+            self._plain[function] = (
+                function.asynchronous is None
+                and all(self._module.code(item.decorator) in _PLAIN for item in function.decorators)
+                and not self._module.tree.inside(function.body, cst.While, cst.Global, cst.Nonlocal, cst.Yield)
+                and all(map(self._is_short, self._module.tree.inside(function.body, cst.For)))
+                and not any(
+                    isinstance(call.func, cst.Attribute) and call.func.attr.value in _READING
+                    for call in self._module.tree.calls_in(function.body)
+                )
+                and all(map(self._writes_numbers, self._module.tree.inside(function.body, cst.Assign)))
+                and all(map(self._writes_numbers, self._module.tree.inside(function.body, cst.AugAssign)))
+            )
+        return self._plain[function]
+
+    def _is_short(self, loop: cst.For) -> bool:
+        """Whether a loop has a few iterations for certain: over a tuple or list that is written there."""
+        over: cst.BaseExpression | None = loop.iter
+        if isinstance(over, cst.Name):
+            reached = self._module.values.reaching.of(over)
+            over = reached[0].value if len(reached) == 1 and not reached[0].path else None
+        return isinstance(over, (cst.Tuple, cst.List)) and len(over.elements) <= _FEW
+
+    def _writes_numbers(self, statement: cst.Assign | cst.AugAssign) -> bool:
+        """Whether an assignment to elements, if it is one, writes to a new tensor alone: ``mask[:, rows] = count``."""
+        targets = [statement] if isinstance(statement, cst.AugAssign) else statement.targets
+        for target in (item.target for item in targets):
+            if isinstance(target, cst.Attribute):
+                return False  # it is kept
+            if isinstance(target, cst.Subscript):
+                places = [part.slice.value for part in target.slice if isinstance(part.slice, cst.Index)]
+                if any(self._module.value(place).kind in (Kind.TENSOR, Kind.BATCH) for place in places):
+                    return False
+                if self.computed(target.value) is None:
+                    return False
+                if not self._is_other(statement.value) and self.computed(statement.value) is None:
+                    return False
+        return True
+
+    # -- expressions
+
+    def _made(self, node: cst.BaseExpression, given: _Given, depth: int) -> NewTensor | None:
+        if depth <= 0:
+            return None
+        key = (node, given)
+        if key not in self._known:
+            self._known[key] = None  # it may depend on itself
+            self._known[key] = self._find(node, given, depth - 1)
+        return self._known[key]
+
+    def _find(self, node: cst.BaseExpression, given: _Given, depth: int) -> NewTensor | None:
+        if isinstance(node, cst.Name):
+            reached = self._module.values.reaching.of(node)
+            return _of_all([self._bound(item, given, depth) for item in reached])
+        if isinstance(node, cst.Subscript):
+            return self._made(node.value, given, depth) if selects(node) else None
+        if isinstance(node, cst.UnaryOperation):
+            return self._joined([node.expression], given, depth)
+        if isinstance(node, (cst.BinaryOperation, cst.Comparison)):
+            return self._joined(operands(node), given, depth)
+        return self._of_call(node, given, depth) if isinstance(node, cst.Call) else None
+
+    def _bound(self, binding: Binding, given: _Given, depth: int) -> NewTensor | None:
+        """What a name is given."""
+        if isinstance(binding.node, cst.Param):
+            return dict(given).get(binding.node)
+        if binding.kind != "assign" or binding.path or binding.value is None:
+            return None
+        return self._made(binding.value, given, depth)
+
+    def _of_call(self, node: cst.Call, given: _Given, depth: int) -> NewTensor | None:
+        if has_device(node) or any(item.star for item in node.args):
+            return None
+        name = self._module.name_of(node.func) or ""
+        passed = [item.value for item in node.args]
+        if name.startswith("torch."):
+            created = self._factories.of(node, name)
+            return created if created is not None else self._joined(joined_items(passed), given, depth)
+        if name:
+            return None
+        made = self._made(node.func.value, given, depth) if isinstance(node.func, cst.Attribute) else None
+        if made is None or not isinstance(node.func, cst.Attribute):
+            return self._of_program(node, given, depth)
+        method = node.func.attr.value
+        if method in SAME_EVERYWHERE or self._factories.casts(node, method):
+            return made
+        return None if method in _LEAVING else self._joined([node.func.value, *joined_items(passed)], given, depth)
+
+    def _joined(self, nodes: Iterable[cst.BaseExpression], given: _Given, depth: int) -> NewTensor | None:
+        """What is computed from tensors and other values, if all tensors are new."""
+        return _of_all([self._made(item, given, depth) for item in nodes if not self._is_other(item)])
+
+    def _is_other(self, node: cst.BaseExpression) -> bool:
+        """Whether a value is no tensor."""
+        return (
+            self._module.value(node).kind in _OTHERS or self._numbers.is_number(node) or self._numbers.is_setting(node)
+        )
+
+
+def _of_all(made: list[NewTensor | None]) -> NewTensor | None:
+    """The first of some tensors, which represents all, if all are new."""
+    new = [item for item in made if item is not None]
+    if not new or len(new) < len(made):
+        return None
+    return replace(new[0], exact=False, drawn=any(item.drawn for item in new), hosted=True)
