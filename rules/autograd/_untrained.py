@@ -158,8 +158,18 @@ class Untrained:
         if not module.fact(Gradients).carries_gradient(call) or module.fact(GradModes).of(call).is_off:
             return False
         own = module.value(module.fact(Networks).network_of(call)).origins
-        others = module.fact(Steps).networks(step)
+        others = (*module.fact(Steps).networks(step), *self._networks_around(call))
         return any(not own & module.value(item).origins for item in others)
+
+    def _networks_around(self, call: cst.Call) -> list[cst.BaseExpression]:
+        """The networks that the function around ``call`` runs for a backward pass, be it in another loop."""
+        networks, gradients = self._module.fact(Networks), self._module.fact(Gradients)
+        around = self._tree.calls_in(self._module.function_of(call) or self._module.root)
+        return [
+            networks.network_of(item)
+            for item in around
+            if gradients.carries_gradient(item) and networks.runs_network(item)
+        ]
 
 
 def _parameters(optimizer: cst.Call) -> cst.BaseExpression | None:
