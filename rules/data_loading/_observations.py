@@ -29,9 +29,23 @@ class Observations:
     @cached_property
     def are_arrays(self) -> bool:
         """Whether the program uses environments of gym whose observations have a shape, and none that give numbers."""
-        spaces = [self._tree.parent(node) for node in self._tree.attributes_named("observation_space")]
-        read = {node.attr.value for node in spaces if isinstance(node, cst.Attribute)}
+        read = {node.attr.value for node in self._spaces}
         return "shape" in read and "n" not in read
+
+    @cached_property
+    def _spaces(self) -> list[cst.Attribute]:
+        """What is read of observation spaces: ``env.observation_space.shape``."""
+        above = map(self._tree.parent, self._tree.attributes_named("observation_space"))
+        return [node for node in above if isinstance(node, cst.Attribute)]
+
+    @cached_property
+    def _are_images(self) -> bool:
+        """Whether the program has convolutions, and takes no length of a vector: ``env.observation_space.shape[0]``."""
+        convolutions = [call.node for call in self._module.calls(_CONVOLUTION)]
+        lengths = [above for node in self._spaces if isinstance(above := self._tree.parent(node), cst.Subscript)]
+        return bool(convolutions) and all(
+            any(self._tree.within(length, call) for call in convolutions) for length in lengths
+        )
 
     def is_list(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is a tuple of the observations of a batch, by its name.
@@ -70,7 +84,7 @@ class Observations:
 
     def is_image(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is what an environment gave, in a program that runs convolutions on it."""
-        return any(self._module.calls(_CONVOLUTION)) and self._is_observed(node, _DEPTH, set())
+        return self._are_images and self._is_observed(node, _DEPTH, set())
 
     # -- names
 
