@@ -160,7 +160,7 @@ class ElementReads:
         if not isinstance(element, cst.Subscript) or len(element.slice) > _MAX_INDICES:
             return None
         indices = [item.slice.value if isinstance(item.slice, cst.Index) else None for item in element.slice]
-        names = [index.value if isinstance(index, cst.Name) else "" for index in indices]
+        names = [index.value if isinstance(index, (cst.Name, cst.Integer)) else "" for index in indices]
         counted = all(names) and names[-1] == name and name not in names[:-1]
         return element.value if counted and isinstance(element.value, cst.Name) else None
 

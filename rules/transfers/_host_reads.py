@@ -12,6 +12,7 @@ import libcst as cst
 from torchlint.model.data.devices import Devices
 from torchlint.model.data.placement import Placement
 from torchlint.model.module import Module
+from torchlint.model.semantics.branches import Branches
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of
@@ -69,6 +70,7 @@ class HostReads:
         self._module = module
         self._tree = module.tree
         self._tensors = module.fact(StepTensors)
+        self._branches = Branches(module.tree, module.definitions)
         self._passes: dict[cst.FunctionDef, bool] = {}
 
     @cached_property
@@ -172,7 +174,8 @@ class HostReads:
                 if function not in seen and (
                     self._is_pass(function) or self._feeds(call) or self._computes_loss(function, call)
                 ):
-                    yield from self._calls_at_every_iteration(function, step, depth - 1, seen, or_often=or_often)
+                    inside = self._calls_at_every_iteration(function, step, depth - 1, seen, or_often=or_often)
+                    yield from (inner for inner in inside if not self._branches.excludes(call, function, inner))
 
     def _feeds(self, call: cst.Call) -> bool:
         """Whether ``call`` passes on something of the step: a metric of outputs, not a pass over other data."""

@@ -50,6 +50,12 @@ class Branches:
         found = tuple(item for item in returns if self._may_reach(conditions.get(item, ()), call, function))
         return None if not found or len(found) == len(returns) else found
 
+    def excludes(self, call: cst.Call, function: cst.FunctionDef, node: cst.CSTNode) -> bool:
+        """Whether ``node`` of ``function`` is under a condition that the arguments of ``call`` make false."""
+        if any(item.star for item in call.args):
+            return False
+        return not self._may_reach(self._around(node, function), call, function)
+
     def _may_reach(self, conditions: Iterable[_Condition], call: cst.Call, function: cst.FunctionDef) -> bool:
         return all(self._truth(test, call, function) is not (not holds) for test, holds in conditions)
 
@@ -61,8 +67,8 @@ class Branches:
             self._conditions[function] = {item: tests for item, tests in found.items() if tests}
         return self._conditions[function]
 
-    def _around(self, returned: cst.BaseExpression, function: cst.FunctionDef) -> Iterator[_Condition]:
-        for above, child in climb(self._tree, returned, function):
+    def _around(self, node: cst.CSTNode, function: cst.FunctionDef) -> Iterator[_Condition]:
+        for above, child in climb(self._tree, node, function):
             if isinstance(above, cst.If) and child is not above.test:
                 yield above.test, child is above.body
             elif isinstance(above, cst.IndentedBlock):
