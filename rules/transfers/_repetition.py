@@ -11,7 +11,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.stores import Stores
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.dotted import called_name, dotted_name
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlaces
 
@@ -89,8 +89,19 @@ def is_of_step(module: Module, constructor: cst.FunctionDef) -> bool:
 
 def _is_cached(module: Module, call: cst.Call, function: cst.FunctionDef) -> bool:
     """Whether the tensor is stored where a condition around it asks for it, for good: ``if "mask" not in cache:``."""
-    stored = set(_stored(module.tree.statement_of(call)))
-    return _is_asked_for(module, stored, call, function) and not _is_reset(module, stored)
+    stored = {*_stored(module.tree.statement_of(call)), *_stored_by_name(module, call)}
+    return _is_asked_for(module, stored, call, function) and not _is_reset(module, stored, call)
+
+
+def _stored_by_name(module: Module, call: cst.Call) -> Iterator[object]:
+    """Where the next statements of a block store what ``call`` makes: ``mask = make().to(x)``, ``self.mask = mask``."""
+    statement = module.tree.statement_of(call)
+    name = dotted_name(statement.targets[0].target) if isinstance(statement, cst.Assign) else None
+    block = module.tree.parent(module.tree.parent(statement) or statement)
+    for row in block.body if name is not None and isinstance(block, cst.IndentedBlock) else ():
+        for part in row.body if isinstance(row, cst.SimpleStatementLine) else ():
+            if isinstance(part, cst.Assign) and dotted_name(part.value) == name:
+                yield from _stored(part)
 
 
 def _sets_up_global(module: Module, function: cst.FunctionDef) -> bool:
@@ -143,15 +154,17 @@ def _missing(module: Module, test: cst.BaseExpression) -> Iterator[object]:
             yield from map(_name, module.tree.nodes_in(part))
 
 
-def _is_reset(module: Module, stored: set[object]) -> bool:
+def _is_reset(module: Module, stored: set[object], call: cst.Call) -> bool:
     """Whether code other than a constructor sets one of these attributes though it exists: the state of a sequence.
 
-    A value that is made of the attribute itself, such as a permutation of a queue, does not count.
+    A value that is made of the attribute itself, such as a permutation of a queue, does not count. Nor does another
+    branch than that of ``call``, in which the attribute is not needed.
     """
     attributes = module.fact(Stores).attributes
     return any(
         (function := module.function_of(statement)) is not None
         and not module.fact(Purposes).is_constructor(function)
+        and not module.tree.exclusive(statement, call)
         and not _is_asked_for(module, {name}, statement, function)
         and name not in map(_name, module.tree.nodes_in(value))
         for name in stored
