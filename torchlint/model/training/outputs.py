@@ -184,7 +184,7 @@ class Outputs(ForestFact):
         """
         key = function, exits
         if key not in self._ending:
-            self._ending[key] = False  # it may call itself
+            self._ending[key] = True  # where it calls itself, the other returns decide
             returned = [item for item in self._module.definitions.returns(function) if not self._is_empty(item)]
             self._ending[key] = bool(returned) and all(
                 item is not None and self._is_ended(item, function, exits) for item in returned
