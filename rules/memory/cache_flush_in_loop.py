@@ -90,7 +90,7 @@ class CacheFlushInLoop(Rule):
     )
     project_words = (
         ("empty_cache", "gc.collect", "import collect"),
-        ("for ", "while ", "def training_step(", "def compute_loss("),
+        ("for ", "while ", "def forward(", "def training_step(", "def compute_loss("),
         "torch",
     )
     demo = ("GPU", "CPU")
