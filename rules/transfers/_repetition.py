@@ -23,6 +23,8 @@ _CACHING = re.compile(r"cache|memo|once", re.IGNORECASE)
 _EXPORTS = frozenset({"torch.jit.trace", "torch.onnx.export", "torch.export.export"})
 #: Names of functions, classes and files for an export, or for networks whose layers are merged once, after training.
 _DEPLOYING = re.compile(r"onnx|export|deploy|reparam|equivalent_kernel|fuse_(bn|conv)", re.IGNORECASE)
+#: Names of functions that set the weights of a network before it is trained.
+_INITIALIZING = re.compile(r"^_?(init|initialize|reset)_?(weights?|parameters?)")
 #: Functions that make inputs with which a network is exported.
 _EXAMPLES = re.compile(r"(example|dummy)_?inputs?|input_?examples?", re.IGNORECASE)
 
@@ -35,14 +37,36 @@ def is_kept(module: Module, call: cst.Call) -> bool:
     if module.fact(Purposes).is_constructor(function):
         return not is_of_step(module, function)
     callers = [module.function_of(item) for item in module.callers(function).calls]
+    if _INITIALIZING.search(function.name.value):
+        return True
     if callers and all(item is not None and _sets_up(module, item) for item in callers):
         return True
-    return keeps_result(module, function) or _is_cached(module, call, function) or _sets_up_global(module, function)
+    if keeps_result(module, function) or _sets_up_once(module, function):
+        return True
+    return _is_cached(module, call, function) or _sets_up_global(module, function)
 
 
 def _sets_up(module: Module, function: cst.FunctionDef) -> bool:
     """Whether a function is the constructor of an object that lives long."""
     return module.fact(Purposes).is_constructor(function) and not is_of_step(module, function)
+
+
+def _sets_up_once(module: Module, function: cst.FunctionDef) -> bool:
+    """Whether a method returns at once when it has run before: ``if self.ready: return``, and ``self.ready = True``."""
+    body = function.body.body
+    for guard in body if isinstance(function.body, cst.IndentedBlock) else ():
+        if not isinstance(guard, cst.If):
+            continue
+        last = guard.body.body[-1]
+        small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last
+        if not isinstance(small, cst.Return) or small.value is not None:
+            return False
+        asked = module.code(guard.test)
+        return any(
+            isinstance(target, cst.Attribute) and target.attr.value in asked and module.tree.within(statement, function)
+            for target, _, statement in module.tree.stores
+        )
+    return False
 
 
 def keeps_result(module: Module, function: cst.FunctionDef) -> bool:

@@ -213,6 +213,10 @@ class NewTensors(ForestFact):
         above = tree.parent(suite) if suite is not None else None
         return above if isinstance(above, cst.If) and above.orelse is None else row
 
+    def _is_parameter(self, node: cst.Name) -> bool:
+        """Whether a name can only be what a function is given, as a tensor that its caller need not pass."""
+        return all(item.kind == "param" for item in self._module.values.reaching.of(node))
+
     def _is_kept(self, row: cst.CSTNode, name: str) -> bool:
         """Whether a row is run once and what it makes is kept: ``if bank is None:``."""
         return any(
@@ -220,6 +224,7 @@ class NewTensors(ForestFact):
             and isinstance(part.left, cst.Name)
             and part.left.value == name
             and any(isinstance(item.operator, cst.Is) for item in part.comparisons)
+            and not self._is_parameter(part.left)
             for above in self._module.tree.ancestors(row)
             if isinstance(above, cst.If)
             for part in self._module.tree.nodes_in(above.test)
