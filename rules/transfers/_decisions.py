@@ -50,9 +50,20 @@ class Decisions:
         if isinstance(statement, cst.AugAssign):  # a sum that is checked now and then can be read there
             asked = self._asked(statement.target, statement, step)
             return any(self._module.fact(Iterations).at_every_iteration(use, step) for use in asked)
-        targets = [item.target for item in statement.targets] if isinstance(statement, cst.Assign) else []
-        names = [node for target in targets for node in self._tree.nodes_in(target) if isinstance(node, cst.Name)]
+        bound = self._bound(call, statement) if isinstance(statement, cst.Assign) else []
+        names = [node for target in bound for node in self._tree.nodes_in(target) if isinstance(node, cst.Name)]
         return any(self._asked(name, statement, step) for name in names)
+
+    def _bound(self, call: cst.Call, statement: cst.Assign) -> list[cst.BaseExpression]:
+        """The targets that get the number: of ``a, b = x.item(), y.item()`` the one at the place of ``call``."""
+        found: list[cst.BaseExpression] = []
+        for target in (item.target for item in statement.targets):
+            parts = target.elements if isinstance(target, (cst.Tuple, cst.List)) else ()
+            given = statement.value.elements if isinstance(statement.value, (cst.Tuple, cst.List)) else ()
+            pairs = zip(parts, given, strict=True) if len(parts) == len(given) else ()
+            own = [part.value for part, item in pairs if self._tree.within(call, item)]
+            found += own or [target]
+        return found
 
     def _carrier(self, number: cst.CSTNode) -> cst.CSTNode | None:
         """What contains a number as it is, or the answer to a question about it: ``finished = flag.item() == 1``."""
