@@ -163,10 +163,21 @@ class Growing:
                 if isinstance(node, cst.AssignTarget) and dotted_name(node.target) == name
             ]
             test = self._module.code(above.test)
-            if assigned and (re.search(r"\bNone\b|\b0\b|first|not |len\(|numel", test) or name in test):
+            tells = re.search(r"\bNone\b|\b0\b|first|not |len\(|numel", test) or name in test
+            if assigned and (tells or self._sets_flag(other, above.test)):
                 return above
             return None
         return None
+
+    def _sets_flag(self, block: cst.CSTNode, test: cst.BaseExpression) -> bool:
+        """Whether a block sets a variable of a test to True or False: ``if start: x = y; start = False``."""
+        flags = {node.value for node in self._tree.nodes_in(test) if isinstance(node, cst.Name)}
+        return any(
+            isinstance(node, cst.Assign)
+            and dotted_name(node.targets[0].target) in flags
+            and dotted_name(node.value) in ("True", "False")
+            for node in self._tree.nodes_in(block)
+        )
 
     def _is_collected(self, statement: cst.Assign, name: str, loop: Loop, first: cst.If | None) -> bool:
         """Whether the loop neither reads the variable nor gives it another value, and something reads it behind."""
@@ -183,7 +194,7 @@ class Growing:
             return False
         later = False
         function = self._tree.function_of(statement)
-        for use in self._places(name, last):
+        for use in self._places(name, statement):
             if self._tree.function_of(use) is not function:
                 if "." in name:
                     later = True
@@ -195,11 +206,11 @@ class Growing:
                 return False
         return later
 
-    def _places(self, name: str, last: str) -> list[cst.CSTNode]:
-        """The nodes that name the variable or the attribute."""
+    def _places(self, name: str, at: cst.CSTNode) -> list[cst.CSTNode]:
+        """The nodes that name a variable of a place, or an attribute."""
         if "." not in name:
-            return list(self._tree.names.get(name, ()))
-        return [node for node in self._tree.attributes_named(last) if dotted_name(node) == name]
+            return list(self._module.names.uses_in(self._tree.scope_of(at), name))
+        return [node for node in self._tree.attributes_named(name.rpartition(".")[2]) if dotted_name(node) == name]
 
     def _is_repeated(self, loop: Loop) -> bool:
         return bool(self._module.fact(Loops).around(loop.node))

@@ -18,7 +18,8 @@ class CatInLoop(Rule):
 
     ## What it does
     Flags `x = torch.cat([x, y])` in a loop that only collects: nothing in the loop reads `x`, and something behind it
-    does. Also `torch.vstack` and `torch.hstack`, a first value under `if x is None:`, and attributes of `self`.
+    does. Also `torch.vstack` and `torch.hstack`, a first value under `if x is None:` or `if start:` with
+    `start = False`, and attributes of `self`.
 
     Not reported are sequences that the next iteration reads, such as the tokens of a generation, tensors that are
     created in the same iteration, and loops with few iterations: over layers, scales or devices, or at every hundredth
