@@ -33,6 +33,8 @@ _LIBRARIES = frozenset(
     "accelerate deepspeed lightning pytorch_lightning composer colossalai fairscale megatron torchtitan "
     "catalyst fastai bitsandbytes".split()
 )
+#: Parts of them that leave it as it is: activation checkpointing.
+_OTHER_PARTS = ("fairscale.nn.checkpoint",)
 _GAMES = frozenset("gym gymnasium pettingzoo procgen stable_baselines3 atari_py envpool mujoco_py dm_control".split())
 #: What an agent learns from: one of each.
 _EXPERIENCE = (
@@ -83,7 +85,8 @@ class Precision:
     def _uses_library(self) -> bool:
         """Whether a library that sets the precision is used."""
         module = self._module
-        if any(module.imports(library) for library in _LIBRARIES):
+        used = (name for name in module.imported_names if not name.startswith(_OTHER_PARTS))
+        if any(name.partition(".")[0] in _LIBRARIES for name in used):
             return True
         if any(_TRAINERS.match(name) or name.startswith(_QUANTIZATION) for name in module.imported_names):
             return True
