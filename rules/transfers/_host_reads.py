@@ -18,6 +18,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of
 from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.semantics.value import Device, Role
+from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import is_backward
@@ -44,7 +45,7 @@ _NO_EVIDENCE = frozenset(
 class HostRead:
     """A ``x.item()``, ``float(x)``, ``int(x)`` or ``loss.cpu().numpy()`` that runs at every training step."""
 
-    call: cst.Call
+    call: cst.Call | cst.Subscript  #: a subscript is ``loss.data[0]``, of torch before 0.4
     tensor: cst.BaseExpression  #: the tensor that is read
     step: cst.CSTNode  #: the loop, or the function, that is the step
     decides: bool  #: whether the number controls the program, so that the read cannot be delayed
@@ -52,7 +53,8 @@ class HostRead:
     @property
     def is_array(self) -> bool:
         """Whether the result is an array or a list."""
-        return isinstance(self.call.func, cst.Attribute) and self.call.func.attr.value in _COPYING
+        func = self.call.func if isinstance(self.call, cst.Call) else None
+        return isinstance(func, cst.Attribute) and func.attr.value in _COPYING
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +95,10 @@ class HostReads:
         if self._measures(self._module.path) or not self.on_gpu or not self._module.uses_torch:
             return []
         found: dict[cst.CSTNode, HostRead] = {}
+        for item, loss in self._first_items:
+            place = self._module.fact(StepPlaces).in_training(item)
+            if place is not None:
+                found[item] = HostRead(item, loss, place.step, self._decides(item, loss, place.step))
         for step in self._module.fact(Steps).places:
             for call in self._calls_at_every_iteration(step, step, _DEPTH, set()):
                 tensor = self.read_by(call)
@@ -109,9 +115,22 @@ class HostReads:
                 found[call] = HostRead(call, tensor, place.step, self._decides(call, tensor, place.step))
         return sorted(found.values(), key=lambda read: self._tree.index(read.call))
 
-    def _decides(self, call: cst.Call, tensor: cst.BaseExpression, step: cst.CSTNode) -> bool:
+    @property
+    def _first_items(self) -> Iterator[tuple[cst.Subscript, cst.BaseExpression]]:
+        """``loss.data[0]`` and ``loss``: before torch 0.4, a loss had one item, and this was its ``item()``."""
+        reduced = [node.value for node in self._tree.attributes_named("mean", "sum")]
+        several = {(dotted_name(node), self._module.function_of(node)) for node in reduced}
+        for data in self._tree.attributes_named("data"):
+            item = self._tree.parent(data)
+            if isinstance(item, cst.Subscript) and item.value is data and self._module.is_own(item):
+                loss = bare(data)
+                is_one = (dotted_name(loss), self._module.function_of(loss)) not in several
+                if is_one and self._module.code(item).endswith("[0]") and self._tensors.is_term(loss):
+                    yield item, loss
+
+    def _decides(self, call: cst.Call | cst.Subscript, tensor: cst.BaseExpression, step: cst.CSTNode) -> bool:
         """Whether the number that ``call`` reads, or that is computed from its copy, controls the step."""
-        number = reduction(self._module, call) if self._is_copy(call) else None
+        number = reduction(self._module, call) if isinstance(call, cst.Call) and self._is_copy(call) else None
         return self._module.fact(Decisions).at(number or call, tensor, step)
 
     def waits_otherwise(self, step: WaitingStep) -> bool:
