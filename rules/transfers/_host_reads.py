@@ -108,12 +108,21 @@ class HostReads:
                     found[call] = HostRead(call, tensor, step, self._decides(call, tensor, step))
         for call in self._tree.calls_in(self._module.root):
             tensor = self.read_by(call) if call not in found else None
-            if tensor is None or isinstance(tensor, cst.Subscript) or not self._is_of_step(call, tensor):
-                continue  # `x[i].item()` is often of TL209
+            if tensor is None or self._is_counted(tensor) or not self._is_of_step(call, tensor):
+                continue
             place = self._module.fact(StepPlaces).in_training(call)
             if place is not None:
                 found[call] = HostRead(call, tensor, place.step, self._decides(call, tensor, place.step))
         return sorted(found.values(), key=lambda read: self._tree.index(read.call))
+
+    def _is_counted(self, tensor: cst.BaseExpression) -> bool:
+        """``x[i]``, an element that is often of TL209; not ``x[0, -1]``."""
+        indices = tensor.slice if isinstance(tensor, cst.Subscript) else ()
+        return any(
+            isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
+            for item in indices
+            for node in self._tree.nodes_in(item)
+        )
 
     @property
     def _first_items(self) -> Iterator[tuple[cst.Subscript, cst.BaseExpression]]:
@@ -241,6 +250,14 @@ class HostReads:
         """``x.cpu()``."""
         return isinstance(call.func, cst.Attribute) and call.func.attr.value == "cpu" and not call.args
 
+    def _is_copied(self, node: cst.BaseExpression) -> bool:
+        """``x.detach().cpu().numpy()``."""
+        while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            if self._is_copy(node):
+                return True
+            node = node.func.value
+        return False
+
     def _is_of_step(self, call: cst.Call, tensor: cst.BaseExpression) -> bool:
         value = self._module.value(tensor)
         if isinstance(call.func, cst.Attribute):  # a number has no `item()`, an array has
@@ -250,8 +267,9 @@ class HostReads:
         # `float(x)` may also read a text or a number: `x` must certainly be a tensor
         is_part = self._tensors.is_term(tensor) and value.role in (Role.OUTPUT, Role.LOSS)
         is_tensor = value.kind is Kind.TENSOR and (value.sure or is_part)
-        if not (is_tensor or self._tensors.is_loss(tensor) or self._is_tensor_by_form(tensor)):
-            return False
+        if not (is_tensor or self._is_copied(call.args[0].value) or self._tensors.is_loss(tensor)):
+            if not self._is_tensor_by_form(tensor):
+                return False
         return self._tensors.is_tensor_of_step(tensor)
 
     def _is_tensor_by_form(self, node: cst.BaseExpression) -> bool:
