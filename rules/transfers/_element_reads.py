@@ -16,6 +16,7 @@ from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name
 from torchlint.model.syntax.parameters import owner_of
+from torchlint.model.syntax.scopes import Scope
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
@@ -25,6 +26,10 @@ from ._step_tensors import StepTensors
 #: Functions and methods that give tuples, at least without further arguments.
 _TUPLES = frozenset({"unbind", "split", "chunk", "tensor_split", "meshgrid", "where", "nonzero", "broadcast_tensors"})
 _TYPE_TEST = re.compile(r"\bisinstance\(|\bis_tensor\(|\bhasattr\(|\btype\(")
+#: A function that is called at more places than this is a tool of many.
+_MAX_CALLERS = 24
+#: Methods that only tensors have.
+_SIZES = frozenset({"size", "dim", "numel"})
 _COUNTING = ("builtins.range", "builtins.enumerate")
 _CONVERTING = ("builtins.float", "builtins.int")
 
@@ -47,6 +52,7 @@ class ElementReads:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._tree = module.tree
+        self._sized: dict[tuple[Scope, str], bool] = {}
 
     def all(self) -> Iterator[ElementRead]:
         """The reads in the file, in order."""
@@ -235,7 +241,9 @@ class ElementReads:
         function = owner_of(self._tree, param)
         calls = self._module.callers(function).calls if function is not None and depth > 0 else ()
         given = [self._module.definitions.argument_of(call, function, param) for call in calls if function is not None]
-        return bool(given) and all(isinstance(item, cst.Name) and self._is_row(item, depth - 1) for item in given)
+        if not 0 < len(given) <= _MAX_CALLERS:
+            return False
+        return all(isinstance(item, cst.Name) and self._is_row(item, depth - 1) for item in given)
 
     def _is_tensor(self, node: cst.BaseExpression) -> bool:
         if self._is_tuple(node) or self._module.name_of(self._called(node)) == "torch.linspace":
@@ -243,9 +251,28 @@ class ElementReads:
         value = self._module.value(node)
         if value.kind is Kind.TENSOR and value.role is not Role.BATCH and (value.sure or self._is_matrix(node)):
             return True
+        is_open = value.kind in (Kind.UNKNOWN, Kind.TENSOR) and value.role is not Role.BATCH
+        if is_open and self._is_asked_for_size(node):
+            return True
         return self._module.fact(TensorForms).is_tensor(
             node, lambda name: name is not node and self._has_methods_of_tensor(name)
         )
+
+    def _is_asked_for_size(self, node: cst.BaseExpression) -> bool:
+        """Whether ``lengths.size()`` or ``lengths.dim()`` is called: the size of an array is a number."""
+        home = self._module.names.home_of(node) if isinstance(node, cst.Name) else None
+        if home is None or not isinstance(node, cst.Name):
+            return False
+        if (home, node.value) not in self._sized:
+            owners = map(self._tree.parent, self._module.names.uses_in(home, node.value))
+            self._sized[home, node.value] = any(
+                isinstance(owner, cst.Attribute)
+                and owner.attr.value in _SIZES
+                and isinstance(call := self._tree.parent(owner), cst.Call)
+                and call.func is owner
+                for owner in owners
+            )
+        return self._sized[home, node.value]
 
     def _is_matrix(self, node: cst.BaseExpression) -> bool:
         """Whether a variable is indexed as no list can be: ``boxes[:, 0]``."""

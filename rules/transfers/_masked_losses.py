@@ -33,6 +33,7 @@ _COMPARING = frozenset(f"torch.{name}" for name in (*_COMPARES - {"bool"}, "logi
 #: A reshape to rows of classes.
 _ROWS = re.compile(r"\.(view|reshape)\(\s*-\s*1\s*,[^()]*(\([^()]*\))?[^()]*\)|\.flatten\(0, *1\)")
 _DEPTH = 4
+_MAX_CALLERS = 24  #: callers of a function that are asked for the mask that they pass
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,8 +159,10 @@ class MaskedLosses:
         if function is None or depth <= 0:
             return False
         calls = self._module.callers(function).calls
+        if not 0 < len(calls) <= _MAX_CALLERS:
+            return False
         given = [self._module.definitions.argument_of(call, function, param) for call in calls]
-        return bool(given) and all(item is not None and self._is_mask(item, depth - 1) for item in given)
+        return all(item is not None and self._is_mask(item, depth - 1) for item in given)
 
 
 def _known(name: str) -> str:
