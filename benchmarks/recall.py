@@ -8,7 +8,8 @@ rule should report, found by reading before torchlint ran. CHECKOUTS holds the r
 
 A finding matches a label of the same file and code, the nearest row first: within three rows for a rule about one
 expression, within twenty for a rule about a loop. Findings in files that were not labelled are not counted. A finding
-that readers of it called right although no label names it counts as right (`extra` in the label file).
+that readers of it called right although no label names it counts as right (`extra` in the label file). A label of an
+operation counts as found if a finding at its call names the operation in a note.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Outcome:
 
 
 def findings(checkout: Path) -> list[dict[str, Any]]:
-    """The places that torchlint reports in a folder; those of one cause are ``joined`` to the first of them."""
+    """The places that torchlint reports in a folder; those of one cause, or operation, are ``joined`` to the first."""
     command = [sys.executable, "-m", "torchlint", "check", "--output-format", "json", "--exit-zero", "."]
     done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=True)
     found = []
@@ -72,9 +73,14 @@ def findings(checkout: Path) -> list[dict[str, Any]]:
         here = {"file": str(Path(one["filename"]).relative_to(checkout)), "code": one["code"]}
         found.append({**here, "row": one["location"]["row"], "joined": False})
         found += [
-            {**here, "row": note["location"]["row"], "joined": True}
+            {
+                **here,
+                "file": str(Path(note["filename"]).relative_to(checkout)),
+                "row": note["location"]["row"],
+                "joined": True,
+            }
             for note in one["notes"]
-            if note["message"].startswith("also ") and note["location"]
+            if note["message"].startswith(("also ", "the operation")) and note["location"]
         ]
     return found
 

@@ -36,9 +36,11 @@ _STATE = re.compile(
 #: Words of functions that exchange gradients, weights or statistics of a network.
 _NETWORK = re.compile(r"\.grad\b|parameters\(\)|state_dict|buffers\(\)|\.modules\(\)")
 #: Words of conditions that are true in a program of several processes.
-_PROCESSES = re.compile(r"world|dist|initialized|n?_?procs?\b|process|gpus?\b|replica", re.IGNORECASE)
+_PROCESSES = re.compile(r"world|dist|ddp|initialized|n?_?procs?\b|process|gpus?\b|replica", re.IGNORECASE)
 #: Words of conditions that are true for the parameters that are trained.
 _TRAINED = re.compile(r"\.requires_grad\b|\.grad\b.* None$")
+#: A condition that a value is absent.
+_IS_NONE = re.compile(r"^[\w.]+ is None$")
 #: How many calls lie between a step and a collective operation.
 _DEPTH = 2
 
@@ -121,8 +123,10 @@ class Collectives:
         return False
 
     def _leaves(self, statement: cst.CSTNode) -> bool:
-        """Whether a condition other than the number of processes may end the function there."""
+        """Whether a condition other than the number of processes may end the function there, given a value."""
         if not isinstance(statement, cst.If) or self._is_usual(statement):
+            return False
+        if _IS_NONE.search(self._module.code(statement.test)):
             return False
         return ends_with(statement.body, cst.Return, cst.Raise, cst.Continue, cst.Break)
 

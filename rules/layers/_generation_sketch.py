@@ -9,7 +9,7 @@ from torchlint.rule.sketch import Sketch, called_name, root_of
 
 
 def may_generate_uncached(sketch: Sketch) -> bool:
-    """Whether a loop appends to a sequence along its last dimension, and passes it, or a part of it, to a call."""
+    """Whether a loop appends to a sequence along a dimension, and passes it, or a part of it, to a call."""
     return any(_is_along_sequence(growth.call) and _passes_sequence(sketch, growth) for growth in growths(sketch))
 
 
@@ -17,7 +17,7 @@ def _is_along_sequence(cat: ast.Call) -> bool:
     if called_name(cat) not in ("cat", "concat", "concatenate"):
         return True  # `hstack`, or an alias
     given = [*cat.args[1:], *(item.value for item in cat.keywords if item.arg in ("dim", "axis"))]
-    return bool(given) and ast.unparse(given[0]) in ("1", "-1")
+    return bool(given) and ast.unparse(given[0]) in ("0", "1", "-1")
 
 
 def _passes_sequence(sketch: Sketch, growth: Growth) -> bool:
@@ -40,4 +40,6 @@ def _choices(given: ast.expr) -> list[ast.expr]:
     """The names that an argument may be, or be a part of."""
     if isinstance(given, ast.IfExp):
         return [*_choices(given.body), *_choices(given.orelse)]
+    if isinstance(given, ast.Call) and len(given.args) == 1 and called_name(given) == "Variable":
+        return _choices(given.args[0])
     return _choices(given.value) if isinstance(given, ast.Subscript) else [given]

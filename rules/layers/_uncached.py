@@ -65,21 +65,23 @@ class UncachedGeneration:
         if not isinstance(target, cst.Name) or not isinstance(parts, (cst.List, cst.Tuple)) or len(parts.elements) != 2:
             return None
         first, new = (item.value for item in parts.elements)
-        if not isinstance(first, cst.Name) or first.value != target.value or not self._is_along_sequence(cat):
+        dimension = self._dimension(cat)
+        if not isinstance(first, cst.Name) or first.value != target.value or dimension not in ("0", "1", "-1"):
             return None
         if STATE.search(self._module.code(loop)) or not self._generates(cat):
             return None
         for call in self._tree.calls_in(loop.body):
-            if self._is_forward_of(call, target.value, loop) and self._is_made_by(new, call, loop):
+            is_forward = self._is_forward_of(call, target.value, loop)
+            if is_forward and self._is_made_by(new, call, loop, is_certain=dimension != "0"):
                 return UncachedForward(call, self._module.fact(Networks).network_of(call), target.value, cat)
         return None
 
-    def _is_along_sequence(self, cat: cst.Call) -> bool:
-        """Whether tensors are joined along dimension 1 or the last one, or 0 without a batch."""
+    def _dimension(self, cat: cst.Call) -> str:
+        """The dimension along which tensors are joined: 1 or the last one, or 0 if the batch comes second."""
         if self._module.name_of(cat.func) == "torch.hstack":
-            return True
+            return "1"
         given = [item.value for item in cat.args[1:] if item.keyword is None or item.keyword.value in ("dim", "axis")]
-        return bool(given) and self._module.code(given[0]).replace(" ", "") in ("1", "-1")
+        return self._module.code(given[0]).replace(" ", "") if given else ""
 
     def _generates(self, cat: cst.Call) -> bool:
         """Whether a loop runs without gradients, or in a function whose name says that it generates."""
@@ -114,6 +116,8 @@ class UncachedGeneration:
         if isinstance(node, cst.Subscript):
             cut = self._module.code(node)
             return not _LAST.search(cut) and self._is_sequence(node.value, sequence, loop, depth)
+        if isinstance(node, cst.Call) and self._module.name_of(node.func) == "torch.autograd.Variable" and node.args:
+            return self._is_sequence(node.args[0].value, sequence, loop, depth)
         if not isinstance(node, cst.Name):
             return False
         if node.value == sequence:
@@ -127,8 +131,13 @@ class UncachedGeneration:
             for item in self._module.values.reaching.of(node)
         )
 
-    def _is_made_by(self, new: cst.BaseExpression, forward: cst.Call, loop: cst.For | cst.While) -> bool:
-        """Whether the new token is chosen from the output of ``forward``, as its last item."""
+    def _is_made_by(
+        self, new: cst.BaseExpression, forward: cst.Call, loop: cst.For | cst.While, *, is_certain: bool
+    ) -> bool:
+        """Whether the new token is chosen from the output of ``forward``, as its last item.
+
+        One of both is enough if it is certain that the sequence grows, and not the batch.
+        """
         waiting: list[cst.CSTNode] = [new]
         seen: set[cst.CSTNode] = set()
         chosen = last = reached = False
@@ -146,4 +155,4 @@ class UncachedGeneration:
                     for item in self._module.values.reaching.of(part):
                         if item.value is not None and self._tree.within(item.value, loop.body):
                             waiting.append(item.value)
-        return reached and (last or chosen)
+        return reached and (last or chosen if is_certain else last and chosen)

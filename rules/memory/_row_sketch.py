@@ -28,6 +28,10 @@ def _may_write_rows(sketch: Sketch, loop: ast.For | ast.AsyncFor) -> bool:
     written: set[str | None] = set()
     read: set[str | None] = set()
     for statement in loop.body:
+        name = _name_of(statement)
+        if name is not None and not written:
+            bound.add(name)
+            continue
         if isinstance(statement, ast.AugAssign):
             target: ast.expr = statement.target
         elif isinstance(statement, ast.Assign) and len(statement.targets) == 1:
@@ -39,6 +43,12 @@ def _may_write_rows(sketch: Sketch, loop: ast.For | ast.AsyncFor) -> bool:
         written.add(dotted_name(target.value))
         read.update(dotted_name(part) for node in (target.slice, statement.value) for part in ast.walk(node))
     return None not in written and read.isdisjoint(written)
+
+
+def _name_of(statement: ast.stmt) -> str | None:
+    """``end`` of ``end = start + size``."""
+    target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    return target.id if isinstance(target, ast.Name) else None
 
 
 def _scatters(statement: ast.stmt) -> bool:
@@ -53,7 +63,7 @@ def _is_row_by_row(statement: ast.Assign | ast.AugAssign, target: ast.Subscript,
     """``counts[t, p] += 1``, ``mask[i, :length] = 1``, ``rows[i] = f(others[i])``."""
     if isinstance(statement, ast.AugAssign):
         return isinstance(statement.op, ast.Add) and _is_number(statement.value)
-    if not _is_row(target, bound):
+    if not any(isinstance(item, ast.Name) and item.id in bound for item in _indices(target)):
         return False
     if _is_number(statement.value):
         bounds = [node for item in _indices(target)[1:] if isinstance(item, ast.Slice) for node in ast.walk(item)]
@@ -62,6 +72,8 @@ def _is_row_by_row(statement: ast.Assign | ast.AugAssign, target: ast.Subscript,
     if any(isinstance(part, (ast.Lambda, ast.IfExp, ast.ListComp, ast.GeneratorExp, ast.JoinedStr)) for part in parts):
         return False
     rows = [part for part in parts if isinstance(part, ast.Subscript)]
+    if isinstance(statement.value, (ast.Subscript, ast.Name, ast.Attribute)):
+        return True  # a window of a row, the same items of another tensor, or the same value in all rows
     return bool(rows) and all(_is_row(part, bound) and len(_indices(part)) == 1 for part in rows)
 
 

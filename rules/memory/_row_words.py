@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-#: The head of a loop, and the first line of its body: an assignment to an item.
+#: The head of a loop, and the first lines of its body: names, and an assignment to an item.
 _HEAD = re.compile(
     r"for\s([^:\n]{1,120}?)\sin\b([^\n]{1,200}):[^\S\n]*(?:#[^\n]*)?\n"
-    r"\s*[\w.]+\[([^\n]{1,160}?)\](?: *(\+?)= |\.\w{5,12}_\()([^\n]*\n[^\n]*)"
+    r"((?:[^\S\n]*\w+ = [^\n]*\n){0,3})\s*[\w.]+\[([^\n]{1,160}?)\](?: *(\+?)= |\.\w{5,12}_\()([^\n]*\n[^\n]*)"
 )
 #: Methods that write the items of a tensor that an index names.
 SCATTERING = frozenset({"index_add_", "index_copy_", "index_fill_", "scatter_", "scatter_add_"})
@@ -20,6 +20,9 @@ FEW = re.compile(
 #: Functions that run once.
 ONCE = re.compile(r"init|reset|build|create_|make_|load")
 _WORD = re.compile(r"\w+")
+#: The index of a row, alone or behind another one.
+_ROW = re.compile(r"\[(?:[\w:]+,\s?)?(\w+)")
+_NAMED = re.compile(r"^[^\S\n]*(\w+) = ", re.MULTILINE)
 _NUMBER = re.compile(r"(?:-?[\d.]+|True|False)\s*(?:#|$)")
 
 
@@ -28,10 +31,10 @@ def writes_rows(text: str) -> bool:
     return any(_writes_row(*head.groups()) for head in _HEAD.finditer(text))
 
 
-def _writes_row(targets: str, over: str, index: str, plus: str | None, value: str) -> bool:
+def _writes_row(targets: str, over: str, before: str, index: str, plus: str | None, value: str) -> bool:
     if ".items()" in over or ".keys()" in over or "'" in index or '"' in index:
         return False
-    bound = _WORD.findall(targets)
+    bound = _WORD.findall(targets) + _NAMED.findall(before)
     if set(bound).isdisjoint(_WORD.findall(index)):
         return False
     if _NUMBER.match(value.splitlines()[0]):
@@ -39,5 +42,5 @@ def _writes_row(targets: str, over: str, index: str, plus: str | None, value: st
     return (
         not plus
         and re.search(r"\b(?:range|enumerate|zip)\(", over) is not None
-        and any(f"[{name}]" in value or f"[:, {name}]" in value for name in bound)
+        and not set(bound).isdisjoint(_ROW.findall(value))
     )

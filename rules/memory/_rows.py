@@ -62,8 +62,8 @@ class RowLoops:
         scattered = self._scattered(loop, frozenset(bound))
         if scattered is not None:
             return RowLoop(loop, scattered, counts=False)
-        statements = self._statements(loop)
-        if not statements:
+        named, statements = self._statements(loop)
+        if not statements or named is None:
             return None
         written = {self._written_by(item) for item in statements}
         if None in written:
@@ -71,6 +71,11 @@ class RowLoops:
         names = {name for name in written if name is not None}
         if any(self._reads(item, names) for item in statements):
             return None
+        if named:
+            names_of_row = frozenset((*bound, *named))
+            if not self._copies(statements, names_of_row):
+                return None
+            return RowLoop(loop, self._target_of(statements[0]).value, counts=False)
         forms = {self._form(item, loop, frozenset(bound)) for item in statements}
         if None in forms or len(forms) != 1:
             return None
@@ -78,22 +83,77 @@ class RowLoops:
 
     # -- the loop
 
-    def _statements(self, loop: cst.For) -> list[cst.Assign | cst.AugAssign]:
-        """The statements of the body, if all assign to an item."""
+    def _statements(self, loop: cst.For) -> tuple[list[str] | None, list[cst.Assign | cst.AugAssign]]:
+        """The names that the body gives to numbers of a row, and its other statements, if all assign to an item."""
+        named: list[str] = []
         found: list[cst.Assign | cst.AugAssign] = []
         for row in loop.body.body:
-            if not isinstance(row, cst.SimpleStatementLine):
-                return []
-            for item in row.body:
+            for item in row.body if isinstance(row, cst.SimpleStatementLine) else (row,):
                 if not isinstance(item, cst.AugAssign) and not (
                     isinstance(item, cst.Assign) and len(item.targets) == 1
                 ):
-                    return []
+                    return None, []
                 target = item.target if isinstance(item, cst.AugAssign) else item.targets[0].target
-                if not isinstance(target, cst.Subscript):
-                    return []
-                found.append(item)
-        return found
+                if isinstance(target, cst.Name) and isinstance(item, cst.Assign) and not found:
+                    named.append(target.value)
+                elif isinstance(target, cst.Subscript):
+                    found.append(item)
+                else:
+                    return None, []
+        return named if self._are_of_row(loop, named) else None, found
+
+    def _are_of_row(self, loop: cst.For, named: list[str]) -> bool:
+        """Whether the names that a body begins with are computed from the loop variables and what is before the loop.
+
+        So for ``start = starts[i]`` and ``end = start + size``.
+        """
+        waiting = set(named)
+        for row in loop.body.body[: len(named)]:
+            for item in row.body if isinstance(row, cst.SimpleStatementLine) else ():
+                if not isinstance(item, cst.Assign):
+                    return False
+                parts = self._tree.nodes_in(item.value)
+                if any(isinstance(part, cst.Call) and not self._is_read(part) for part in parts):
+                    return False
+                if any(isinstance(part, cst.Name) and part.value in waiting for part in parts):
+                    return False  # of the iteration before
+                waiting -= {
+                    part.value for part in self._tree.nodes_in(item.targets[0].target) if isinstance(part, cst.Name)
+                }
+        return True
+
+    def _copies(self, statements: list[cst.Assign | cst.AugAssign], bound: frozenset[str]) -> bool:
+        """Whether each statement copies a window of a row, or the same items of another tensor; one may set a value."""
+        copied = False
+        for item in statements:
+            target, value = self._target_of(item), item.value
+            if isinstance(item, cst.AugAssign) or not self._is_tensor(target.value):
+                return False
+            if isinstance(value, cst.Subscript):
+                if not self._is_window(target, value, bound) and not self._is_same_place(target, value, bound):
+                    return False
+                copied = True
+            elif not isinstance(value, (cst.Name, cst.Attribute)) or dotted_name(value) in bound:
+                return False
+        return copied
+
+    def _is_window(self, target: cst.Subscript, value: cst.Subscript, bound: frozenset[str]) -> bool:
+        """``rows[i]`` and ``x[i, :, start:end]``: as many items of each row."""
+        if len(target.slice) != 1 or not self._is_row(target, bound) or not self._is_row(value, bound):
+            return False
+        first, *others = (item.slice for item in value.slice)
+        windows = [
+            part for part in others if isinstance(part, cst.Slice) and part.lower and part.upper and not part.step
+        ]
+        named = {node.value for part in windows for node in self._tree.nodes_in(part) if isinstance(node, cst.Name)}
+        plain = all(isinstance(part, cst.Slice) and not part.step for part in others)
+        return isinstance(first, cst.Index) and len(windows) == 1 and plain and not named.isdisjoint(bound)
+
+    def _is_same_place(self, target: cst.Subscript, value: cst.Subscript, bound: frozenset[str]) -> bool:
+        """``rows[k, place, :]`` and ``others[k, place, :]``."""
+        places = [[self._module.code(item) for item in node.slice] for node in (target, value)]
+        named = [item.slice.value for item in target.slice if isinstance(item.slice, cst.Index)]
+        return places[0] == places[1] and any(isinstance(node, cst.Name) and node.value in bound for node in named)
 
     def _is_long(self, loop: cst.For, bound: list[str]) -> bool:
         """Whether there may be many iterations: rows and elements, not layers or channels."""
@@ -195,7 +255,9 @@ class RowLoops:
             return None
         if self._is_number(statement.value):
             return "rows" if self._is_filled_by_length(target, bound) else None
-        return "rows" if self._is_rowwise(statement.value, bound) else None
+        value = statement.value
+        is_window = isinstance(value, cst.Subscript) and self._is_window(target, value, bound)
+        return "rows" if is_window or self._is_rowwise(value, bound) else None
 
     def _counts(self, statement: cst.AugAssign, target: cst.Subscript, loop: cst.For, bound: frozenset[str]) -> bool:
         """``matrix[t.long(), p.long()] += 1`` over the elements of tensors."""

@@ -17,10 +17,12 @@ class RowLoop(Rule):
     """A Python loop writes a tensor row by row, or counts its elements one by one.
 
     ## What it does
-    Flags four kinds of `for` loops whose body consists of writes to items of tensors:
+    Flags kinds of `for` loops whose body consists of writes to items of tensors:
 
     - `mask[i, :length] = 1`, which fills each row up to a length of its own;
     - `out[i] = f(x[i], y[i])`, where `f` is arithmetic and functions of torch that compute each row by itself;
+    - `out[i] = x[i, :, start:end]`, a window of each row, and `out[k, place] = x[k, place]`, the same items of another
+      tensor; the indices may have names, such as `start = starts[i]`;
     - `out[i].index_add_(0, index[i], source[i])`, and `scatter_` and the like;
     - `matrix[t, p] += 1` over the elements of one tensor or of several (`zip(targets.view(-1), guesses.view(-1))`).
 
@@ -50,7 +52,8 @@ class RowLoop(Rule):
     pairs = targets.flatten() * classes + guesses.flatten()
     matrix += torch.bincount(pairs, minlength=classes**2).view(classes, classes)
     ```
-    Rows that `index_add_` writes are one `out.scatter_add_(1, index, source)`.
+    Windows of rows are one `x.gather(2, index)` of `start[:, None] + torch.arange(size)`. Rows that `index_add_` writes
+    are one `out.scatter_add_(1, index, source)`.
 
     For rows, apply the function to the whole tensor, with `dim=` where it reduces; `torch.vmap` does this for a
     function of one row.

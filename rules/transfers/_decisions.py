@@ -40,7 +40,7 @@ class Decisions:
         self._module = module
         self._tree = module.tree
 
-    def at(self, call: cst.Call, tensor: cst.BaseExpression, step: cst.CSTNode) -> bool:
+    def at(self, call: cst.BaseExpression, tensor: cst.BaseExpression, step: cst.CSTNode) -> bool:
         """Whether the number that ``call`` reads from ``tensor`` controls it: a condition, index, size or action."""
         if self._is_asked(call) or (self._module.fact(Precision).plays_games and _is_choice(tensor)):
             return True
@@ -54,7 +54,7 @@ class Decisions:
         names = [node for target in bound for node in self._tree.nodes_in(target) if isinstance(node, cst.Name)]
         return any(self._asked(name, statement, step) for name in names)
 
-    def _bound(self, call: cst.Call, statement: cst.Assign) -> list[cst.BaseExpression]:
+    def _bound(self, call: cst.BaseExpression, statement: cst.Assign) -> list[cst.BaseExpression]:
         """The targets that get the number: of ``a, b = x.item(), y.item()`` the one at the place of ``call``."""
         found: list[cst.BaseExpression] = []
         for target in (item.target for item in statement.targets):

@@ -15,15 +15,22 @@ from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.parameters import owner_of
+from torchlint.model.syntax.scopes import Scope
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
 
+from ._step_tensors import StepTensors
+
 #: Functions and methods that give tuples, at least without further arguments.
 _TUPLES = frozenset({"unbind", "split", "chunk", "tensor_split", "meshgrid", "where", "nonzero", "broadcast_tensors"})
 _TYPE_TEST = re.compile(r"\bisinstance\(|\bis_tensor\(|\bhasattr\(|\btype\(")
-#: The maximum number of indices of an element.
-_MAX_INDICES = 2
+#: A function that is called at more places than this is a tool of many.
+_MAX_CALLERS = 24
+#: Methods that only tensors have.
+_SIZES = frozenset({"size", "dim", "numel"})
+_COUNTING = ("builtins.range", "builtins.enumerate")
 _CONVERTING = ("builtins.float", "builtins.int")
 
 
@@ -34,6 +41,7 @@ class ElementRead:
     node: cst.BaseExpression  #: the comprehension, or the read in a loop
     loop: cst.CSTNode  #: what repeats it
     tensor: cst.BaseExpression
+    element: cst.BaseExpression  #: what is read: ``x``, ``tensor[i]``, ``tensor[i][0]``
     is_whole: bool  #: whether ``node`` is the list of all elements, so that ``tensor.tolist()`` is the same
     is_line: bool  #: whether the tensor has one dimension for certain
 
@@ -44,6 +52,7 @@ class ElementReads:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._tree = module.tree
+        self._sized: dict[tuple[Scope, str], bool] = {}
 
     def all(self) -> Iterator[ElementRead]:
         """The reads in the file, in order."""
@@ -54,7 +63,9 @@ class ElementReads:
             found = self._repeated(call, element)
             if found is None or self._is_once(found.loop) or self._is_tested(call, found.loop):
                 continue
-            if self._is_tensor(found.tensor) and (found.is_whole or not self._is_on_host(found.tensor)):
+            if not self._is_tensor(found.tensor) and not self._is_row_of_step(found, call):
+                continue
+            if found.is_whole or not self._is_on_host(found.tensor):
                 yield found
 
     def _is_once(self, loop: cst.CSTNode) -> bool:
@@ -80,11 +91,24 @@ class ElementReads:
     def _read_by(self, call: cst.Call) -> cst.BaseExpression | None:
         """What a call takes a number off."""
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "item" and not call.args:
-            return call.func.value
+            return self._item_named(call.func.value)
         if self._module.name_of(call.func) in _CONVERTING and len(call.args) == 1:
             given = call.args[0]
             return given.value if given.keyword is None and not given.star else None
         return None
+
+    def _item_named(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """``tensor[i]`` for ``x`` of ``x = tensor[i]``."""
+        reached = self._module.values.reaching.of(node) if isinstance(node, cst.Name) else ()
+        if len(reached) != 1 or reached[0].kind != "assign" or reached[0].path:
+            return node
+        made = reached[0].value
+        is_near = isinstance(made, cst.Subscript) and self._loop_of(made) is self._loop_of(node)
+        return made if is_near and isinstance(made, cst.Subscript) else node
+
+    def _loop_of(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        around = self._module.fact(Loops).around(node)
+        return around[0].node if around else None
 
     def _repeated(self, call: cst.Call, element: cst.BaseExpression) -> ElementRead | None:
         for above, child in climb(self._tree, call):
@@ -119,8 +143,9 @@ class ElementReads:
             return None
         is_item = isinstance(call.func, cst.Attribute)
         is_whole = made.elt is call and is_item and not source.ifs and self._covers(source.iter, tensor)
+        is_whole = is_whole and len(indexed(element)[1]) < 2
         line = is_whole and self._module.fact(TensorForms).is_line(tensor)
-        return ElementRead(made, made, tensor, is_whole and not isinstance(made, cst.SetComp), line)
+        return ElementRead(made, made, tensor, element, is_whole and not isinstance(made, cst.SetComp), line)
 
     def _rows_of(self, element: cst.BaseExpression, name: str, over: cst.BaseExpression) -> cst.BaseExpression | None:
         """``boxes`` if ``element`` is ``box[0]``, and ``box`` iterates over them."""
@@ -141,7 +166,10 @@ class ElementReads:
         tensor = next((item for item in found if item is not None), None)
         if tensor is None or self._is_bound_in(tensor, loop) or self._has_other_index(element, loop):
             return None
-        return ElementRead(call, loop, tensor, False, False)
+        is_of_column = any(isinstance(index, cst.Integer) for index in indexed(element)[1][-1:])
+        if is_of_column and not isinstance(call.func, cst.Attribute):
+            return None  # `int(places[i][0])` is often of a table on the CPU
+        return ElementRead(call, loop, tensor, element, False, False)
 
     def _called(self, node: cst.BaseExpression) -> cst.BaseExpression:
         return node.func if isinstance(node, cst.Call) else node
@@ -157,15 +185,12 @@ class ElementReads:
             while isinstance(over, cst.Call) and over.args and called_name(over) in ("tqdm", "trange", "track"):
                 over = over.args[0].value
             return None if isinstance(over, cst.Call) and self._is_counting(over) else over
-        if not isinstance(element, cst.Subscript) or len(element.slice) > _MAX_INDICES:
-            return None
-        indices = [item.slice.value if isinstance(item.slice, cst.Index) else None for item in element.slice]
+        container, indices = indexed(element)
         names = [index.value if isinstance(index, (cst.Name, cst.Integer)) else "" for index in indices]
-        counted = all(names) and names[-1] == name and name not in names[:-1]
-        return element.value if counted and isinstance(element.value, cst.Name) else None
+        return container if all(names) and names.count(name) == 1 and isinstance(container, cst.Name) else None
 
     def _is_counting(self, call: cst.Call) -> bool:
-        return self._module.name_of(call.func) in ("builtins.range", "builtins.enumerate")
+        return self._module.name_of(call.func) in _COUNTING
 
     def _covers(self, over: cst.BaseExpression, tensor: cst.BaseExpression) -> bool:
         """Whether ``over`` iterates over all of ``tensor``: it is it, or ``range(len(tensor))``."""
@@ -183,11 +208,42 @@ class ElementReads:
         )
 
     def _has_other_index(self, element: cst.BaseExpression, loop: cst.For) -> bool:
-        """Whether an iteration computes an index of an element before the last: ``scores[row, i]``."""
-        return isinstance(element, cst.Subscript) and any(
-            isinstance(item.slice, cst.Index) and self._is_bound_in(item.slice.value, loop)
-            for item in element.slice[:-1]
+        """Whether an iteration computes another index of an element: ``scores[row, i]``."""
+        bound = {node.value for node in self._tree.nodes_in(loop.target) if isinstance(node, cst.Name)}
+        return any(
+            isinstance(index, cst.Name) and index.value not in bound and self._is_bound_in(index, loop)
+            for index in indexed(element)[1]
         )
+
+    def _is_row_of_step(self, read: ElementRead, call: cst.Call) -> bool:
+        """Whether a single number is read from a row of something that a training step computes on.
+
+        A list contains tensors, but a list of lists of single numbers on the GPU is rare.
+        """
+        if not isinstance(call.func, cst.Attribute):
+            return False  # `float(x)` may read a number as well
+        root, indices = indexed(read.element)
+        levels = len(indices) + (root is not read.tensor)  # `x[0]` where `x` iterates over the tensor
+        if isinstance(read.loop, cst.For) and self._module.name_of(self._called(read.loop.iter)) not in _COUNTING:
+            return False
+        is_row = levels > 1 or (levels == 1 and isinstance(read.tensor, cst.Name) and self._is_row(read.tensor))
+        return is_row and self._module.fact(StepTensors).is_tensor_of_step(read.tensor)
+
+    def _is_row(self, name: cst.Name, depth: int = 2) -> bool:
+        """Whether a variable is what a loop iterates over, or all callers pass that for it."""
+        reached = self._module.values.reaching.of(name)
+        return bool(reached) and all(
+            item.kind == "for" or (isinstance(item.node, cst.Param) and self._is_row_given(item.node, depth))
+            for item in reached
+        )
+
+    def _is_row_given(self, param: cst.Param, depth: int) -> bool:
+        function = owner_of(self._tree, param)
+        calls = self._module.callers(function).calls if function is not None and depth > 0 else ()
+        given = [self._module.definitions.argument_of(call, function, param) for call in calls if function is not None]
+        if not 0 < len(given) <= _MAX_CALLERS:
+            return False
+        return all(isinstance(item, cst.Name) and self._is_row(item, depth - 1) for item in given)
 
     def _is_tensor(self, node: cst.BaseExpression) -> bool:
         if self._is_tuple(node) or self._module.name_of(self._called(node)) == "torch.linspace":
@@ -195,9 +251,28 @@ class ElementReads:
         value = self._module.value(node)
         if value.kind is Kind.TENSOR and value.role is not Role.BATCH and (value.sure or self._is_matrix(node)):
             return True
+        is_open = value.kind in (Kind.UNKNOWN, Kind.TENSOR) and value.role is not Role.BATCH
+        if is_open and self._is_asked_for_size(node):
+            return True
         return self._module.fact(TensorForms).is_tensor(
             node, lambda name: name is not node and self._has_methods_of_tensor(name)
         )
+
+    def _is_asked_for_size(self, node: cst.BaseExpression) -> bool:
+        """Whether ``lengths.size()`` or ``lengths.dim()`` is called: the size of an array is a number."""
+        home = self._module.names.home_of(node) if isinstance(node, cst.Name) else None
+        if home is None or not isinstance(node, cst.Name):
+            return False
+        if (home, node.value) not in self._sized:
+            owners = map(self._tree.parent, self._module.names.uses_in(home, node.value))
+            self._sized[home, node.value] = any(
+                isinstance(owner, cst.Attribute)
+                and owner.attr.value in _SIZES
+                and isinstance(call := self._tree.parent(owner), cst.Call)
+                and call.func is owner
+                for owner in owners
+            )
+        return self._sized[home, node.value]
 
     def _is_matrix(self, node: cst.BaseExpression) -> bool:
         """Whether a variable is indexed as no list can be: ``boxes[:, 0]``."""
@@ -236,3 +311,12 @@ class ElementReads:
             for item in self._module.definitions.returns(function)
         ]
         return called_name(node) in _TUPLES or any(isinstance(item, (cst.Tuple, cst.List)) for item in returned)
+
+
+def indexed(node: cst.BaseExpression) -> tuple[cst.BaseExpression, list[cst.BaseExpression | None]]:
+    """What is indexed, and all indices: ``x`` and ``i``, ``0`` of ``x[i][0]`` or ``x[i, 0]``; None for a slice."""
+    found: list[cst.BaseExpression | None] = []
+    while isinstance(node, cst.Subscript):
+        found[:0] = [item.slice.value if isinstance(item.slice, cst.Index) else None for item in node.slice]
+        node = node.value
+    return node, found

@@ -19,7 +19,12 @@ def may_read_elements(sketch: Sketch) -> bool:
         function = sketch.function_of(statement)
         if function.name == "__init__" if function is not None else not sketch.loops_around(statement):
             continue  # it runs once
-        elements = [element for call in sketch.calls(statement) if (element := _read_by(call)) is not None]
+        elements = [
+            named
+            for call in sketch.calls(statement)
+            if (element := _read_by(call)) is not None
+            for named in _items_named(sketch, element, statement)
+        ]
         if not elements:
             continue
         for name, over in _loops(sketch, statement):
@@ -66,9 +71,21 @@ def _tensor_of(element: ast.expr, name: str, over: ast.expr) -> ast.expr | None:
     counting = isinstance(over, ast.Call) and called_name(over) in _COUNTING
     if isinstance(element, ast.Name) and element.id == name:
         return None if counting else over
-    if not isinstance(element, ast.Subscript) or not isinstance(element.value, ast.Name):
+    indices: list[ast.expr] = []
+    while isinstance(element, ast.Subscript):
+        indices += element.slice.elts if isinstance(element.slice, ast.Tuple) else [element.slice]
+        element = element.value
+    if not isinstance(element, ast.Name):
         return None
-    index = element.slice.elts[-1] if isinstance(element.slice, ast.Tuple) and element.slice.elts else element.slice
-    if element.value.id == name:  # `box[0]` of boxes
-        return over if isinstance(index, (ast.Constant, ast.UnaryOp)) and not isinstance(over, ast.Call) else None
-    return element.value if isinstance(index, ast.Name) and index.id == name else None
+    if element.id == name:  # `box[0]` of boxes
+        plain = len(indices) == 1 and isinstance(indices[0], (ast.Constant, ast.UnaryOp))
+        return over if plain and not isinstance(over, ast.Call) else None
+    return element if any(isinstance(index, ast.Name) and index.id == name for index in indices) else None
+
+
+def _items_named(sketch: Sketch, element: ast.expr, at: ast.stmt) -> list[ast.expr]:
+    """An element, or what it is a name of: ``tensor[i]`` for ``x`` of ``x = tensor[i]``."""
+    if not isinstance(element, ast.Name):
+        return [element]
+    values = (item.value for item in sketch.bindings(element.id, at))
+    return [element, *(value for value in values if isinstance(value, ast.Subscript))]

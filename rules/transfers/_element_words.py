@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 
 from torchlint.rule.tensor_words import may_be_tensor
-from torchlint.source.lexemes import is_in_name, places
+from torchlint.source.lexemes import behind, is_in_name, places
 
 _READS = (".item()", "float(", "int(")
-#: The element before ``.item()``, and behind ``float(``: ``v``, ``v[0]``, ``t[v]`` or ``t[u, v]``.
-_BEFORE = re.compile(r"(?<!\w)(?:(\w+)\[(?:\w+,\s*)?)?(-?\w+)\]?$")
-_AFTER = re.compile(r"(?:(\w+)\[(?:\w+,\s*)?)?(-?\w+)\]?\)")
+#: The element before ``.item()``, and behind ``float(``: ``v``, ``v[0]``, ``t[v]``, ``t[u, v]`` or ``t[v][0]``.
+_BEFORE = re.compile(r"(?<!\w)(\w+)((?:\[[\w\s,-]{1,40}\]){0,4})$")
+_AFTER = re.compile(r"(\w+)((?:\[[\w\s,-]{1,40}\]){0,4})\)")
+#: An element that gets a name: ``x = t[v]``.
+_NAMED = re.compile(r"\s{0,3}=\s{0,3}(\w+)((?:\[[\w\s,-]{1,40}\]){1,4})")
 #: The variables of a loop and what it iterates over; a pattern that begins with a literal is quick.
 _LOOP = re.compile(r"for\s([^:\n]{1,120}?)\sin\b(?=\s*([^:\n\]]{1,120}))")
 _WORD = re.compile(r"\w+")
@@ -29,25 +31,43 @@ def reads_elements(text: str) -> bool:
     if not counting and not over:
         return False
     seen: set[str] = set()
+    names: set[str] = set()
     for at in places(text, *_READS):
-        container, variable = _element(text, at)
-        if container and variable.lstrip("-").isdigit():
-            container, variable = "", container
-        counted = [container] if variable in counting else []
-        for item in counted if container else over.pop(variable, []):
+        element = _element(text, at)
+        if element is None:
+            continue
+        container, indices = element[0], _WORD.findall(element[1])
+        items = [container] if counting.intersection(indices) else []
+        if all(index.isdigit() for index in indices):
+            items += over.pop(container, [])
+        if not indices and container not in names:
+            names.add(container)
+            items += _named(text, container, counting)
+        for item in items:
             if item not in seen:
                 seen.add(item)
-                if len(seen) > _MOST or may_be_tensor(text, item):
+                if may_be_tensor(text, item):
                     return True
+        if len(seen) + len(names) > _MOST:
+            return True
     return False
 
 
-def _element(text: str, at: int) -> tuple[str, str]:
-    """The variable that a read names, and before it what is indexed with it, or nothing."""
+def _element(text: str, at: int) -> tuple[str, str] | None:
+    """The variable that a read names, and the indices behind it."""
     if text[at] == ".":
         found = _BEFORE.search(text, max(0, at - 60), at)
     elif is_in_name(text, at):  # `print(`
-        return "", ""
+        return None
     else:
         found = _AFTER.match(text, text.index("(", at) + 1)
-    return (found[1] or "", found[2]) if found is not None else ("", "")
+    return (found[1], found[2]) if found is not None else None
+
+
+def _named(text: str, name: str, counting: set[str]) -> list[str]:
+    """What a variable is an element of: ``t`` of ``x = t[v]``."""
+    return [
+        found[1]
+        for at, found in behind(text, name, _NAMED)
+        if not is_in_name(text, at) and counting.intersection(_WORD.findall(found[2]))
+    ]

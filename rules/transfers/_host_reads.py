@@ -18,6 +18,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of
 from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.semantics.value import Device, Role
+from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import is_backward
@@ -44,7 +45,7 @@ _NO_EVIDENCE = frozenset(
 class HostRead:
     """A ``x.item()``, ``float(x)``, ``int(x)`` or ``loss.cpu().numpy()`` that runs at every training step."""
 
-    call: cst.Call
+    call: cst.Call | cst.Subscript  #: a subscript is ``loss.data[0]``, of torch before 0.4
     tensor: cst.BaseExpression  #: the tensor that is read
     step: cst.CSTNode  #: the loop, or the function, that is the step
     decides: bool  #: whether the number controls the program, so that the read cannot be delayed
@@ -52,7 +53,8 @@ class HostRead:
     @property
     def is_array(self) -> bool:
         """Whether the result is an array or a list."""
-        return isinstance(self.call.func, cst.Attribute) and self.call.func.attr.value in _COPYING
+        func = self.call.func if isinstance(self.call, cst.Call) else None
+        return isinstance(func, cst.Attribute) and func.attr.value in _COPYING
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +95,10 @@ class HostReads:
         if self._measures(self._module.path) or not self.on_gpu or not self._module.uses_torch:
             return []
         found: dict[cst.CSTNode, HostRead] = {}
+        for item, loss in self._first_items:
+            place = self._module.fact(StepPlaces).in_training(item)
+            if place is not None:
+                found[item] = HostRead(item, loss, place.step, self._decides(item, loss, place.step))
         for step in self._module.fact(Steps).places:
             for call in self._calls_at_every_iteration(step, step, _DEPTH, set()):
                 tensor = self.read_by(call)
@@ -102,16 +108,38 @@ class HostReads:
                     found[call] = HostRead(call, tensor, step, self._decides(call, tensor, step))
         for call in self._tree.calls_in(self._module.root):
             tensor = self.read_by(call) if call not in found else None
-            if tensor is None or isinstance(tensor, cst.Subscript) or not self._is_of_step(call, tensor):
-                continue  # `x[i].item()` is often of TL209
+            if tensor is None or self._is_counted(tensor) or not self._is_of_step(call, tensor):
+                continue
             place = self._module.fact(StepPlaces).in_training(call)
             if place is not None:
                 found[call] = HostRead(call, tensor, place.step, self._decides(call, tensor, place.step))
         return sorted(found.values(), key=lambda read: self._tree.index(read.call))
 
-    def _decides(self, call: cst.Call, tensor: cst.BaseExpression, step: cst.CSTNode) -> bool:
+    def _is_counted(self, tensor: cst.BaseExpression) -> bool:
+        """``x[i]``, an element that is often of TL209; not ``x[0, -1]``."""
+        indices = tensor.slice if isinstance(tensor, cst.Subscript) else ()
+        return any(
+            isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
+            for item in indices
+            for node in self._tree.nodes_in(item)
+        )
+
+    @property
+    def _first_items(self) -> Iterator[tuple[cst.Subscript, cst.BaseExpression]]:
+        """``loss.data[0]`` and ``loss``: before torch 0.4, a loss had one item, and this was its ``item()``."""
+        reduced = [node.value for node in self._tree.attributes_named("mean", "sum")]
+        several = {(dotted_name(node), self._module.function_of(node)) for node in reduced}
+        for data in self._tree.attributes_named("data"):
+            item = self._tree.parent(data)
+            if isinstance(item, cst.Subscript) and item.value is data and self._module.is_own(item):
+                loss = bare(data)
+                is_one = (dotted_name(loss), self._module.function_of(loss)) not in several
+                if is_one and self._module.code(item).endswith("[0]") and self._tensors.is_term(loss):
+                    yield item, loss
+
+    def _decides(self, call: cst.Call | cst.Subscript, tensor: cst.BaseExpression, step: cst.CSTNode) -> bool:
         """Whether the number that ``call`` reads, or that is computed from its copy, controls the step."""
-        number = reduction(self._module, call) if self._is_copy(call) else None
+        number = reduction(self._module, call) if isinstance(call, cst.Call) and self._is_copy(call) else None
         return self._module.fact(Decisions).at(number or call, tensor, step)
 
     def waits_otherwise(self, step: WaitingStep) -> bool:
@@ -222,6 +250,14 @@ class HostReads:
         """``x.cpu()``."""
         return isinstance(call.func, cst.Attribute) and call.func.attr.value == "cpu" and not call.args
 
+    def _is_copied(self, node: cst.BaseExpression) -> bool:
+        """``x.detach().cpu().numpy()``."""
+        while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            if self._is_copy(node):
+                return True
+            node = node.func.value
+        return False
+
     def _is_of_step(self, call: cst.Call, tensor: cst.BaseExpression) -> bool:
         value = self._module.value(tensor)
         if isinstance(call.func, cst.Attribute):  # a number has no `item()`, an array has
@@ -231,8 +267,9 @@ class HostReads:
         # `float(x)` may also read a text or a number: `x` must certainly be a tensor
         is_part = self._tensors.is_term(tensor) and value.role in (Role.OUTPUT, Role.LOSS)
         is_tensor = value.kind is Kind.TENSOR and (value.sure or is_part)
-        if not (is_tensor or self._tensors.is_loss(tensor) or self._is_tensor_by_form(tensor)):
-            return False
+        if not (is_tensor or self._is_copied(call.args[0].value) or self._tensors.is_loss(tensor)):
+            if not self._is_tensor_by_form(tensor):
+                return False
         return self._tensors.is_tensor_of_step(tensor)
 
     def _is_tensor_by_form(self, node: cst.BaseExpression) -> bool:

@@ -71,6 +71,7 @@ def _may_be_mask(sketch: Sketch, node: ast.expr | None, at: ast.stmt, depth: int
             return _may_be_mask(sketch, inner, at, depth - 1)
         return sketch.may_be(node.func, _COMPARING)
     return isinstance(node, ast.Name) and any(
-        item.kind is BindingKind.VALUE and _may_be_mask(sketch, item.value, item.statement, depth - 1)
+        item.kind is BindingKind.PARAMETER
+        or (item.kind is BindingKind.VALUE and _may_be_mask(sketch, item.value, item.statement, depth - 1))
         for item in sketch.bindings(node.id, at)
     )

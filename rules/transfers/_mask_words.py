@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from torchlint.rule.tensor_words import parameters
 from torchlint.source.lexemes import behind, is_in_name
 
 #: Methods that return the same items.
@@ -27,7 +28,7 @@ def _may_be_mask(text: str, index: str) -> bool:
     name = index.lstrip("~")
     if not name.isidentifier():
         return _COMPARED.search(index) is not None
-    return any(
+    return name in parameters(text) or any(
         _COMPARED.search(value[1]) is not None or value[1].rstrip().endswith("(")
         for at, value in behind(text, name, _VALUE)
         if not is_in_name(text, at)

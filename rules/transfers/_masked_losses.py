@@ -11,6 +11,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import called_name, last_part
+from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.step_places import StepPlace, StepPlaces
@@ -31,7 +32,8 @@ _COMPARES = frozenset({"eq", "ne", "gt", "ge", "lt", "le", "bool", "isfinite", "
 _COMPARING = frozenset(f"torch.{name}" for name in (*_COMPARES - {"bool"}, "logical_or"))
 #: A reshape to rows of classes.
 _ROWS = re.compile(r"\.(view|reshape)\(\s*-\s*1\s*,[^()]*(\([^()]*\))?[^()]*\)|\.flatten\(0, *1\)")
-_DEPTH = 3
+_DEPTH = 4
+_MAX_CALLERS = 24  #: callers of a function that are asked for the mask that they pass
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,10 +146,23 @@ class MaskedLosses:
         if isinstance(node, cst.Name):
             reached = self._module.values.reaching.of(node)
             return bool(reached) and all(
-                item.kind == "assign" and not item.path and item.value and self._is_mask(item.value, depth - 1)
+                self._is_given_mask(item.node, depth)
+                if isinstance(item.node, cst.Param)
+                else item.kind == "assign" and not item.path and item.value and self._is_mask(item.value, depth - 1)
                 for item in reached
             )
         return False
+
+    def _is_given_mask(self, param: cst.Param, depth: int) -> bool:
+        """Whether all callers, which are seen, pass a mask for a parameter."""
+        function = owner_of(self._tree, param)
+        if function is None or depth <= 0:
+            return False
+        calls = self._module.callers(function).calls
+        if not 0 < len(calls) <= _MAX_CALLERS:
+            return False
+        given = [self._module.definitions.argument_of(call, function, param) for call in calls]
+        return all(item is not None and self._is_mask(item, depth - 1) for item in given)
 
 
 def _known(name: str) -> str:

@@ -38,7 +38,12 @@ def running(module: Module, read: HostRead) -> Running | None:
 
     Its other uses must be outside of the loop, or (for a sum) run only at some iterations.
     """
-    if read.is_array or not isinstance(read.step, (cst.For, cst.While)) or read.step.orelse is not None:
+    if (
+        not isinstance(read.call, cst.Call)
+        or read.is_array
+        or not isinstance(read.step, (cst.For, cst.While))
+        or read.step.orelse is not None
+    ):
         return None
     parent = module.tree.parent(read.call)
     if isinstance(parent, cst.Arg):
@@ -163,7 +168,7 @@ def _binds(use: cst.Name, bindings: list[Binding]) -> bool:
 
 def _number_kind(module: Module, read: HostRead) -> Literal["int", "float", ""]:
     """``"int"`` for a count of matches, ``"float"`` for a loss or a mean; "" if unknown."""
-    name = module.name_of(read.call.func) or ""
+    name = (module.name_of(read.call.func) if isinstance(read.call, cst.Call) else None) or ""
     if name == "builtins.int":
         return ""  # it truncates the fraction
     if (

@@ -19,8 +19,9 @@ class BooleanMaskInLoss(Rule):
     """Boolean-mask indexing in the loss waits for the GPU at every training step.
 
     ## What it does
-    Flags a loss of `output[mask]` and `target[mask]` in training on a GPU, where `mask` is the result of a comparison.
-    The selections may be in the call, be copied there (`target[mask].detach()`), or be assigned to names before it.
+    Flags a loss of `output[mask]` and `target[mask]` in training on a GPU, where `mask` is the result of a comparison,
+    also if it is a parameter for which all callers pass one. The selections may be in the call, be copied there
+    (`target[mask].detach()`), or be assigned to names before it.
 
     Not reported are other indices, which have a known length, evaluation, and losses that are not of `torch.nn`.
 
@@ -60,7 +61,7 @@ class BooleanMaskInLoss(Rule):
     code = "TL216"
     name = "boolean-mask-in-loss"
     default = Default.INFO
-    words = ("torch", "[", ("loss", "Loss", "entropy", "criteri"), ("==", "!=", ">", "<", ".bool()", ".eq(", ".ne("))
+    words = ("torch", "[", ("loss", "Loss", "entropy", "criteri"))
 
     @classmethod
     def may_concern(cls, text: str) -> bool:

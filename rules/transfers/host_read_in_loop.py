@@ -21,10 +21,10 @@ class HostReadInLoop(Rule):
     ## What it does
     Flags `x.item()`, `float(x)` and `int(x)` at every step of a training loop, where `x` is the loss or is computed
     from the output of the network, or from a part of the batch that was moved to the GPU. Also flags
-    `loss.cpu().numpy()` of the loss itself, and copies of which only a sum or mean is computed: `hits.cpu().sum()`. The
-    read may be in the loop, or in a function or `forward` that the step calls. It may also be in a function that is
-    itself a training step, such as that of an ignite `Engine`, or in a `forward` that records gradients and whose
-    callers are unknown.
+    `loss.cpu().numpy()` of the loss itself, `loss.data[0]` (its `.item()` before torch 0.4), and copies of which only a
+    sum or mean is computed: `hits.cpu().sum()`. The read may be in the loop, or in a function or `forward` that the
+    step calls. It may also be in a function that is itself a training step, such as that of an ignite `Engine`, or in a
+    `forward` that records gradients and whose callers are unknown.
 
     Not flagged are
 
@@ -89,7 +89,7 @@ class HostReadInLoop(Rule):
     name = "host-read-in-loop"
     words = (
         ("torch", "transformers", "backward("),
-        (".item()", "float(", ".numpy()", ".tolist()", ".cpu().sum(", ".cpu().mean("),
+        (".item()", ".data[0]", "float(", ".numpy()", ".tolist()", ".cpu().sum(", ".cpu().mean("),
     )
     project_words = (("backward(", "def training_step(", "def compute_loss("),)
     demo = ("GPU",)
@@ -172,10 +172,12 @@ class HostReadInLoop(Rule):
         return changes, after[0]
 
 
-def _construct(call: cst.Call) -> str:
+def _construct(call: cst.Call | cst.Subscript) -> str:
     """``.item()`` or ``float()``: how a read is named in a message."""
     import libcst as cst
 
+    if isinstance(call, cst.Subscript):
+        return ".data[0]"
     if isinstance(call.func, cst.Attribute):
         return f".{call.func.attr.value}()"
     return f"{call.func.value}()" if isinstance(call.func, cst.Name) else "float()"

@@ -39,7 +39,7 @@ def may_be_tensor(text: str, expression: str) -> bool:
 @lru_cache(maxsize=64)  # of one text after the other, of which more would be kept
 def _may_be_set(text: str, name: str, depth: int) -> bool:
     """Whether a text gives a variable, parameter or attribute of this name a value that may be a tensor."""
-    if depth == 0 or name in _parameters(text):
+    if depth == 0 or name in parameters(text):
         return True
     for at, found in behind(text, name, _VALUE):
         if is_in_name(text, at):
@@ -67,7 +67,7 @@ def _is_bound(text: str, at: int, found: re.Match[str]) -> bool:
 
 
 @lru_cache(maxsize=2)  # several names of one text are asked for
-def _parameters(text: str) -> frozenset[str]:
+def parameters(text: str) -> frozenset[str]:
     """The parameters without annotation and default, which may be anything."""
     found: set[str] = set()
     for function in _FUNCTION.finditer(text):

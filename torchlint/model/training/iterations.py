@@ -6,7 +6,6 @@ import re
 from bisect import bisect_left, bisect_right
 from functools import cached_property
 from operator import itemgetter
-from typing import TypeGuard
 
 import libcst as cst
 
@@ -127,6 +126,12 @@ class Iterations(ForestFact):
                 self._tree.parent(node), cst.BinaryOperation
             ):
                 continue  # `i % 2`: every second iteration counts like every iteration
+            if (
+                isinstance(self._tree.parent(node), cst.Index)
+                and isinstance(node, cst.Name)
+                and self._checks_type(node)
+            ):
+                continue  # `losses[i] is not None`
             if _RARE.search(node.value if isinstance(node, cst.Name) else node.attr.value):
                 if isinstance(node, cst.Name) and self._is_library(node):
                     continue
@@ -187,7 +192,7 @@ class Iterations(ForestFact):
         return any(isinstance(node, (cst.Break, cst.Return, cst.Raise)) for node in self._tree.nodes_in(block))
 
     def _checks_type(self, name: cst.Name) -> bool:
-        """``isinstance(loss, float)``, ``item["loss"] is not None``, ``"loss" in outputs``."""
+        """``isinstance(loss, float)``, ``losses[i] is not None``, ``"loss" in outputs``."""
         parent = self._tree.parent(name)
         if isinstance(parent, cst.Arg):
             call = self._tree.parent(parent)
@@ -196,7 +201,7 @@ class Iterations(ForestFact):
         if isinstance(parent, cst.ComparisonTarget) and isinstance(parent.operator, (cst.In, cst.NotIn)):
             comparison = self._tree.parent(parent)
             return isinstance(comparison, cst.Comparison) and isinstance(comparison.left, cst.SimpleString)
-        while _is_entry(parent):
+        while isinstance(parent, (cst.Subscript, cst.SubscriptElement, cst.Index)):
             parent = self._tree.parent(parent)
         return isinstance(parent, cst.Comparison) and any(
             isinstance(item.comparator, cst.Name) and item.comparator.value == "None" for item in parent.comparisons
@@ -250,14 +255,6 @@ class Iterations(ForestFact):
         """Whether all backward passes of ``block`` are behind an exit: it leaves out whole training steps."""
         trains, place = self._module.fact(Gradients).trains, block.body.index(exit_)
         return any(map(trains, block.body[place + 1 :])) and not any(map(trains, block.body[:place]))
-
-
-def _is_entry(node: cst.CSTNode | None) -> TypeGuard[cst.Subscript]:
-    """``item["loss"]``."""
-    if not isinstance(node, cst.Subscript) or len(node.slice) != 1:
-        return False
-    index = node.slice[0].slice
-    return isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString)
 
 
 def _setting(node: cst.BaseExpression) -> str:
