@@ -124,7 +124,8 @@ class Parsers:
 
     def device(self, node: cst.Attribute) -> Value:
         """The CUDA device that ``args.device`` is by default; unknown for anything else."""
-        if last_name(node.value).lower().lstrip("_") not in SETTINGS:
+        settings = last_name(node.value)
+        if settings.lower().lstrip("_") not in SETTINGS and settings not in self._parsed:
             return UNKNOWN
         name = node.attr.value
         if not self.is_declared(name):
@@ -133,6 +134,13 @@ class Parsers:
         if given and all(named_device(value) is Device.CUDA for value in given):
             return Value(Kind.DEVICE, device=Device.CUDA, sure=False)
         return UNKNOWN
+
+    @cached_property
+    def _parsed(self) -> frozenset[str]:
+        """What the program calls the options that its parsers return: ``params = parser.parse_args()``."""
+        above = (self._tree.parent(call) for call in self._calls("parse_args"))
+        targets = (item.target for node in above if isinstance(node, cst.Assign) for item in node.targets)
+        return frozenset(last_name(target) for target in targets if isinstance(target, (cst.Name, cst.Attribute)))
 
     def _calls(self, *methods: str) -> list[cst.Call]:
         return [call for call in self._tree.calls_named(*methods) if type(call.func) is cst.Attribute]

@@ -238,7 +238,7 @@ class Values:
         if base.kind is Kind.DEVICE and attr == "type":
             return Value(Kind.DEVICE, device=base.device, sure=base.sure)
         if base.name == knowledge.IMPORT_MODULE:
-            return Value(Kind.CLASS, sure=False) if attr[0].isupper() and not attr.isupper() else UNKNOWN
+            return self._library.member(attr)
         if base.definition is not None and base.kind is not Kind.FUNCTION:
             found = self._class_attribute(base.definition, attr)
             if found is not None:
