@@ -271,11 +271,9 @@ class Values:
         return UNKNOWN if None in stored else join([self.of(value) for value in stored])
 
     def _class_attribute(self, owner: cst.CSTNode, attr: str) -> Value | None:
-        for definition in self._definitions.lineage(owner):
-            scope = self._tree.scopes[definition]
-            if attr in scope.attributes or attr in scope.bindings:
-                return self._once(("attribute", scope, attr), partial(self._attribute_of, scope, attr))
-        return None
+        scopes = self._definitions.scopes_with(owner, attr)
+        found = [self._once(("attribute", scope, attr), partial(self._attribute_of, scope, attr)) for scope in scopes]
+        return join(found) if found else None
 
     def _attribute_of(self, scope: Scope, attr: str) -> Value:
         """The value of an attribute that a class and its methods bind."""
