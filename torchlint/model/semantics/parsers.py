@@ -137,10 +137,17 @@ class Parsers:
 
     @cached_property
     def _parsed(self) -> frozenset[str]:
-        """What the program calls the options that its parsers return: ``params = parser.parse_args()``."""
-        above = (self._tree.parent(call) for call in self._calls("parse_args"))
-        targets = (item.target for node in above if isinstance(node, cst.Assign) for item in node.targets)
-        return frozenset(last_name(target) for target in targets if isinstance(target, (cst.Name, cst.Attribute)))
+        """What the program calls the options that its parsers return: ``params = parser.parse_args()``.
+
+        Functions of the program of this name count, too, and the first of two results: ``params, rest = ...``.
+        """
+        found: set[str] = set()
+        for call in self._tree.calls_named("parse_args", "parse_known_args"):
+            above = self._tree.parent(call)
+            for target in (item.target for item in above.targets) if isinstance(above, cst.Assign) else ():
+                first = target.elements[0].value if isinstance(target, cst.Tuple) else target
+                found.add(last_name(first))
+        return frozenset(found - {""})
 
     def _calls(self, *methods: str) -> list[cst.Call]:
         return [call for call in self._tree.calls_named(*methods) if type(call.func) is cst.Attribute]
