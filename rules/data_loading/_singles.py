@@ -90,9 +90,11 @@ class Singles:
         if found is None or self._are_cut(found):
             return None
         value = self._module.value(found)
-        if value.kind in (Kind.TENSOR, Kind.ARRAY) and (value.sure or value.role is Role.BATCH):
+        if value.kind is Kind.TENSOR and (value.sure or value.role is Role.BATCH):
             return found
         above = self._tree.parent(found)
+        if value.kind is Kind.ARRAY and value.sure and not (isinstance(above, cst.Subscript) and _is_window(above)):
+            return found
         if isinstance(above, cst.Subscript) and above.value is found and self._takes_whole_rows(above):
             return found
         return found if self._has_shape(found) else None
@@ -190,3 +192,8 @@ class Singles:
             isinstance(item, cst.Call) and last_name(item.func) in _CUTTING
             for item in (rows, *(binding.value for binding in made))
         )
+
+
+def _is_window(node: cst.Subscript) -> bool:
+    """Whether an index takes a part of one image, whose size may differ: ``image[top:bottom, left:right]``."""
+    return all(isinstance(item.slice, cst.Slice) for item in node.slice[:2]) and len(node.slice) > 1
