@@ -141,14 +141,13 @@ class Epochs:
         return False
 
     def _is_new_iterator(self, call: cst.Call) -> bool:
-        """``batches = iter(loader)``, and in a loop ``next(iter(loader))``; also with ``enumerate``."""
+        """``batches = iter(loader)``, ``next(iter(loader))``; also with ``enumerate``."""
         if self._module.name_of(call.func) not in _ITERATORS or not call.args:
             return False
         parent = self._tree.parent(call)
         around = self._tree.parent(parent) if isinstance(parent, (cst.Arg, cst.Element)) else None
         if isinstance(around, cst.Call):
-            in_loop = bool(self._module.fact(Loops).around(call))
-            return in_loop and self._module.name_of(around.func) == "builtins.next"
+            return self._module.name_of(around.func) == "builtins.next"
         if isinstance(parent, cst.Element) and isinstance(around, cst.Tuple):
             parent = self._tree.parent(around)  # `few, many = iter(labeled), iter(unlabeled)`
         return isinstance(parent, (cst.Assign, cst.AnnAssign))
@@ -309,8 +308,12 @@ class Epochs:
     def _innermost(self, node: cst.BaseExpression, loader: Call) -> cst.BaseExpression:
         """``loader`` of ``enumerate(tqdm(loader, desc=f"epoch {epoch}"))``."""
         given = node.args if isinstance(node, cst.Call) else ()
-        inner = next((item.value for item in given if self._is_loader(item.value, loader)), None)
+        inner = next((item.value for item in given if self._gives_batches(item.value, loader)), None)
         return node if inner is None else self._innermost(inner, loader)
+
+    def _gives_batches(self, node: cst.BaseExpression, loader: Call) -> bool:
+        """Whether ``node`` is the loader, or numbers its batches: ``enumerate(loader)``."""
+        return self._is_loader(node, loader) or _binds_batch(iterated(self._module.value(node)), loader)
 
     # -- the dataset
 

@@ -16,7 +16,7 @@ _STACKING = frozenset({"stack", "array", "asarray", "tensor", "FloatTensor"})
 _SAME = frozenset(
     "to cuda cpu float half double bfloat16 type contiguous detach clone requires_grad_ pin_memory permute transpose "
     "div div_ sub sub_ mul mul_ add add_ clamp clamp_ astype copy "
-    "Variable from_numpy tensor as_tensor FloatTensor ascontiguousarray".split()
+    "Variable from_numpy tensor as_tensor FloatTensor ascontiguousarray stack array asarray".split()
 )
 #: Packages that contain functions and classes, but no networks; methods of lists.
 _LIBRARIES = frozenset({"torch", "numpy", "math", "os", "time", "random", "re", "json", "logging"})
@@ -84,6 +84,8 @@ def _may_be_single(sketch: Sketch, given: ast.expr, body: Collection[ast.stmt]) 
             waiting += sketch.values(node.id, body)
         elif isinstance(node, ast.IfExp):
             waiting.append(node.body)
+        elif isinstance(node, ast.Tuple):  # `images, labels = Variable(images), Variable(labels)`
+            waiting += node.elts
         elif isinstance(node, ast.BinOp):
             waiting.append(node.left)
         elif isinstance(node, ast.Subscript) and _takes_row(sketch, node.slice):

@@ -33,6 +33,7 @@ _SIZES = (
     "warpPerspective(",
     "clip",
     "torch.randn(",
+    "np.load(",
 )
 #: The number of rows of a tensor or array, and a loop before it in the same line.
 _ROWS = (".size(0)", ".shape[0]")

@@ -8,6 +8,7 @@ from torchlint.model.forest import Forest
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Role
 from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.scopes import unpacked
 
 #: Methods and functions that return the same sample, on another device or in another form.
 _SAME = frozenset(
@@ -53,7 +54,7 @@ class Singles:
         if isinstance(node, cst.Name):
             reached = self._module.values.reaching.of(node)
             inside = [item for item in reached if self._tree.within(item.node, body)]
-            found = [self.single(item.value, body, depth - 1) for item in inside if not item.path]
+            found = [self.single(unpacked(item.value, item.path), body, depth - 1) for item in inside]
             return next((item for item in found if item is not None), None)
         if isinstance(node, cst.IfExp):
             return self.single(node.body, body, depth - 1)
@@ -78,7 +79,7 @@ class Singles:
     def _changed(self, call: cst.Call) -> cst.BaseExpression | None:
         """What ``call`` returns on another device or in another form."""
         name = self._module.name_of(call.func)
-        if name in _SAME_FUNCTIONS:
+        if name in _SAME_FUNCTIONS or name in _STACKING:
             return call.args[0].value if call.args else None
         is_method = name is None and isinstance(call.func, cst.Attribute) and call.func.attr.value in _SAME
         return call.func.value if is_method and isinstance(call.func, cst.Attribute) else None
@@ -92,6 +93,8 @@ class Singles:
         if value.kind is Kind.TENSOR and (value.sure or value.role is Role.BATCH):
             return found
         above = self._tree.parent(found)
+        if value.kind is Kind.ARRAY and value.sure and not (isinstance(above, cst.Subscript) and _is_window(above)):
+            return found
         if isinstance(above, cst.Subscript) and above.value is found and self._takes_whole_rows(above):
             return found
         return found if self._has_shape(found) else None
@@ -189,3 +192,8 @@ class Singles:
             isinstance(item, cst.Call) and last_name(item.func) in _CUTTING
             for item in (rows, *(binding.value for binding in made))
         )
+
+
+def _is_window(node: cst.Subscript) -> bool:
+    """Whether an index takes a part of one image, whose size may differ: ``image[top:bottom, left:right]``."""
+    return all(isinstance(item.slice, cst.Slice) for item in node.slice[:2]) and len(node.slice) > 1

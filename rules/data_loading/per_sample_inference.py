@@ -19,9 +19,9 @@ class PerSampleInference(Rule):
     ## What it does
     Flags a `for` loop that runs a network without gradients on a batch of size 1 (`x.unsqueeze(0)`, `x[None]`,
     `xs[i : i + 1]`, `np.stack([x])`). All samples must have the same size, because they are resized or are rows of one
-    tensor or array, and no iteration may need the result of an earlier one. The network may run in a function that the
-    loop calls, in this file or in another one. Also flags loops that call a `transformers` pipeline, or a tokenizer and
-    `model.generate()`, once per text.
+    tensor or array, also of one that `np.load` reads, and no iteration may need the result of an earlier one. The
+    network may run in a function that the loop calls, in this file or in another one. Also flags loops that call a
+    `transformers` pipeline, or a tokenizer and `model.generate()`, once per text.
 
     ## Why it is slow
     A batch of size 1 leaves most of a GPU idle. Every layer is launched for a single sample, and reads its weights from

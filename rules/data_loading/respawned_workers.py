@@ -19,7 +19,8 @@ class RespawnedWorkers(Rule):
     ## What it does
     Flags a `torch.utils.data.DataLoader` with worker processes and without `persistent_workers`, or with
     `persistent_workers=False`, if the program iterates over it more than once: in a loop over epochs, in a validation
-    after each epoch, in a Lightning trainer or an ignite engine with several epochs.
+    after each epoch, in a Lightning trainer or an ignite engine with several epochs. So does `next(iter(loader))` in a
+    loop, or in a function that a loop calls.
 
     A Lightning trainer counts unless `max_epochs` is known to be 1, or `max_steps`, `max_time` or `fast_dev_run` is
     set. The hooks of a Lightning class (`train_dataloader`, `val_dataloader`) count if no trainer is in sight. The loop

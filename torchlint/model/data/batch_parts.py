@@ -15,7 +15,7 @@ from torchlint.model.syntax.scopes import Binding, unpacked
 from torchlint.model.training.loops import batch_origins
 
 #: How many names and functions a batch is followed through.
-_DEPTH = 4
+_DEPTH = 5
 #: Methods of an iterator that return a batch.
 _TAKING = frozenset({"next", "__next__"})
 #: Methods that return a part of a batch, or the same memory in another shape.
@@ -158,6 +158,7 @@ class BatchParts(ForestFact):
             for definition in self._module.definitions.called(call, self._module.values)
             if isinstance(definition, cst.FunctionDef)
             for item in self._module.definitions.returns(definition)
+            if not self._takes_array(item)
         ]
         if returned:
             choose = all if all_paths else any
@@ -173,6 +174,14 @@ class BatchParts(ForestFact):
                 call.func.value, (), depth, all_paths=all_paths
             )
         return call.func.attr.value in _SAME_MEMORY and self._is_part(call.func.value, (), depth, all_paths=all_paths)
+
+    def _takes_array(self, node: cst.CSTNode | None) -> bool:
+        """Whether ``node`` is ``torch.from_numpy(x)`` of a parameter: parts of batches are tensors."""
+        if not isinstance(node, cst.Call) or self._module.name_of(node.func) != "torch.from_numpy" or not node.args:
+            return False
+        given = node.args[0].value
+        bindings = self._module.names.bindings(given) if isinstance(given, cst.Name) else []
+        return len(bindings) == 1 and bindings[0].kind == "param"
 
     def _is_optional_cast(self, binding: Binding) -> bool:
         """``images = images.half()`` under a condition."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TypeAlias
 
@@ -118,6 +119,19 @@ class Classes:
                 waiting.extend(named if given is None else [given])  # of `class Inner(cls)`, at least that
         self._lineages[definition] = tuple(found)
         return self._lineages[definition]
+
+    def scopes_with(self, definition: cst.CSTNode, name: str) -> list[Scope]:
+        """The classes that bind a member of an object: the nearest in the lineage, else the derived ones, if few."""
+
+        def binding(classes: Sequence[cst.ClassDef]) -> list[Scope]:
+            scopes = [self._tree.scopes[item] for item in classes]
+            return [scope for scope in scopes if name in scope.attributes or name in scope.bindings]
+
+        nearest = binding(self.lineage(definition))[:1]
+        if nearest or not isinstance(definition, cst.ClassDef):
+            return nearest
+        derived = self.derived(definition)
+        return binding(derived) if len(derived) <= _MAX_OVERRIDES else []
 
     def base_names(self, definition: cst.ClassDef) -> tuple[str, ...]:
         """Dotted names of the imported classes that ``definition`` derives from, in the file or beyond."""

@@ -166,6 +166,8 @@ IN_MEMORY_DATASETS = frozenset({"torch.utils.data.TensorDataset"})
 
 #: Functions that return a number.
 NUMBERS = frozenset({"torch.distributed.get_rank", "torch.distributed.get_world_size", "torch.cuda.device_count"})
+#: Keys of dictionaries: ``subject["scan"][torchio.DATA]``.
+KEYS = frozenset({"torchio.DATA", "torchio.AFFINE", "torchio.LOCATION"})
 #: Imports a module by a name that is known at run time only: its attributes are out of sight.
 IMPORT_MODULE = "importlib.import_module"
 

@@ -98,11 +98,18 @@ class LibraryCalls:
             inner = self._values.of(first)
             item = iterated(inner)
             return item if item.kind in (Kind.TENSOR, Kind.NUMBER) else UNKNOWN
+        if name == "getattr" and len(node.args) > 1 and self._values.of(first).name == knowledge.IMPORT_MODULE:
+            taken = self._values.of(node.args[1].value).constant
+            return self.member(taken) if isinstance(taken, str) else UNKNOWN
         if name in ("getattr", "super"):
             return UNKNOWN
         if name == "dict" and not node.args:
             return Value(Kind.SEQUENCE)
         return Value(Kind.OTHER) if name in ("print", "isinstance", "bool", "dict", "open", "hasattr") else None
+
+    def member(self, name: str) -> Value:
+        """What a module has under a name that is imported by a name known at run time only."""
+        return Value(Kind.CLASS, sure=False) if name[:1].isupper() and not name.isupper() else UNKNOWN
 
     def moves_module(self, node: cst.Call) -> bool:
         """Whether ``node`` moves or casts a network, and gives that network even if its class overrides the method."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.value import UNKNOWN, Device, Role, Value
+from torchlint.model.semantics.value import STRING, UNKNOWN, Device, Role, Value
 from torchlint.model.syntax.dotted import last_part
 
 
@@ -15,6 +15,8 @@ def named_constant(name: str) -> Value:
         return Value(Kind.DTYPE, device=Device.CPU, name=name)
     if name in _DTYPES:
         return Value(Kind.DTYPE, name=name)
+    if name in knowledge.KEYS:
+        return STRING
     return Value(Kind.UNKNOWN, name=name)
 
 

@@ -124,7 +124,8 @@ class Parsers:
 
     def device(self, node: cst.Attribute) -> Value:
         """The CUDA device that ``args.device`` is by default; unknown for anything else."""
-        if last_name(node.value).lower().lstrip("_") not in SETTINGS:
+        settings = last_name(node.value)
+        if settings.lower().lstrip("_") not in SETTINGS and settings not in self._parsed:
             return UNKNOWN
         name = node.attr.value
         if not self.is_declared(name):
@@ -133,6 +134,20 @@ class Parsers:
         if given and all(named_device(value) is Device.CUDA for value in given):
             return Value(Kind.DEVICE, device=Device.CUDA, sure=False)
         return UNKNOWN
+
+    @cached_property
+    def _parsed(self) -> frozenset[str]:
+        """What the program calls the options that its parsers return: ``params = parser.parse_args()``.
+
+        Functions of the program of this name count, too, and the first of two results: ``params, rest = ...``.
+        """
+        found: set[str] = set()
+        for call in self._tree.calls_named("parse_args", "parse_known_args"):
+            above = self._tree.parent(call)
+            for target in (item.target for item in above.targets) if isinstance(above, cst.Assign) else ():
+                first = target.elements[0].value if isinstance(target, cst.Tuple) else target
+                found.add(last_name(first))
+        return frozenset(found - {""})
 
     def _calls(self, *methods: str) -> list[cst.Call]:
         return [call for call in self._tree.calls_named(*methods) if type(call.func) is cst.Attribute]

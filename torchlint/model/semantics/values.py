@@ -238,7 +238,7 @@ class Values:
         if base.kind is Kind.DEVICE and attr == "type":
             return Value(Kind.DEVICE, device=base.device, sure=base.sure)
         if base.name == knowledge.IMPORT_MODULE:
-            return Value(Kind.CLASS, sure=False) if attr[0].isupper() and not attr.isupper() else UNKNOWN
+            return self._library.member(attr)
         if base.definition is not None and base.kind is not Kind.FUNCTION:
             found = self._class_attribute(base.definition, attr)
             if found is not None:
@@ -271,11 +271,9 @@ class Values:
         return UNKNOWN if None in stored else join([self.of(value) for value in stored])
 
     def _class_attribute(self, owner: cst.CSTNode, attr: str) -> Value | None:
-        for definition in self._definitions.lineage(owner):
-            scope = self._tree.scopes[definition]
-            if attr in scope.attributes or attr in scope.bindings:
-                return self._once(("attribute", scope, attr), partial(self._attribute_of, scope, attr))
-        return None
+        scopes = self._definitions.scopes_with(owner, attr)
+        found = [self._once(("attribute", scope, attr), partial(self._attribute_of, scope, attr)) for scope in scopes]
+        return join(found) if found else None
 
     def _attribute_of(self, scope: Scope, attr: str) -> Value:
         """The value of an attribute that a class and its methods bind."""

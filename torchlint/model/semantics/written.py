@@ -70,6 +70,13 @@ class Written:
                 found += given.values
                 complete = complete and given.complete
                 continue
+            if binding.kind == "for":
+                given = self._of_loop(binding)
+                if given is None:
+                    return None
+                found += given.values
+                complete = complete and given.complete
+                continue
             value = unpacked(binding.value, binding.path) if binding.kind == "assign" else None
             if value is None:
                 return None
@@ -81,6 +88,27 @@ class Written:
                 found += stored
                 complete = complete and not self._does_anything
         return Sources(tuple(found), complete) if found else None
+
+    def _of_loop(self, binding: Binding) -> Sources | None:
+        """What a loop over a list that is written out, or over several by ``zip``, gives a variable."""
+        over, path = binding.value, binding.path
+        if isinstance(over, cst.Call):
+            if self._names.resolve(over.func) != "builtins.zip" or not path or any(item.star for item in over.args):
+                return None
+            given = [item.value for item in over.args if item.keyword is None]
+            if not 0 <= path[0] < len(given):
+                return None
+            over, path = given[path[0]], path[1:]
+        lists = self.sources(over) if isinstance(over, cst.Name) else Sources((over,), True) if over else None
+        values: list[cst.BaseExpression | None] = []
+        for item in lists.values if lists is not None else ():
+            if not isinstance(item, (cst.List, cst.Tuple)):
+                return None
+            values += [unpacked(element.value, path) for element in item.elements]
+            if any(isinstance(element, cst.StarredElement) for element in item.elements):
+                return None
+        known = [value for value in values if value is not None]
+        return Sources(tuple(known), lists.complete) if lists and known and len(known) == len(values) else None
 
     # -- parameters
 

@@ -1,0 +1,139 @@
+"""Loaders of several files: in base classes, in lists of settings, on the device of an option."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from whole_program import rows_of
+
+BASE = """\
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+
+    def run(self):
+        for epoch in range(90):
+            self.train()
+            self.evaluate(self.val_loader)
+"""
+DERIVED = """\
+from base import Trainer
+from data import get_loaders
+
+
+class Finetuning(Trainer):
+    def __init__(self, model):
+        super().__init__(model)
+        {stored} = get_loaders()
+
+    def train(self):
+        for images in self.train_loader:
+            self.model(images.cuda()).mean().backward()
+
+    def evaluate(self, loader):
+        for images in loader:
+            print(self.model(images.cuda()).mean())
+"""
+LOADERS = """\
+from photos import Photos
+from torch.utils.data import DataLoader
+
+
+def get_loaders():
+    train = DataLoader(Photos("train"), batch_size=64, num_workers=4)
+    val = DataLoader(Photos("val"), batch_size=64, num_workers=4)
+    return train, val
+"""
+RUN = """\
+from derived import Finetuning
+from nets import make_net
+
+Finetuning(make_net().cuda()).run()
+"""
+
+
+@pytest.mark.parametrize(
+    ("stored", "expected"),
+    [
+        ("self.train_loader, self.val_loader", [6, 7]),
+        ("self.train_loader, self.test_loader", [6]),
+        ("self.train_loader, _", [6]),
+    ],
+)
+def test_a_base_class_takes_the_loader_that_a_derived_class_sets(
+    tmp_path: Path, stored: str, expected: list[int]
+) -> None:
+    files = {"base": BASE, "derived": DERIVED.replace("{stored}", stored), "data": LOADERS, "run": RUN}
+    assert rows_of(tmp_path, files, "data", "TL103") == expected
+
+
+LISTED = """\
+from torch.utils.data import DataLoader
+
+
+def create_loaders(datasets, workers, pinned):
+    loaders = []
+    for dataset, count, pin in zip(datasets, workers, pinned):
+        loaders.append(DataLoader(dataset, batch_size=64, num_workers=count, pin_memory=pin))
+    return loaders
+"""
+LISTING = """\
+from listed import create_loaders
+from nets import make_net
+from photos import Photos
+
+net = make_net().cuda()
+train, val = create_loaders([Photos("train"), Photos("val")], workers={workers}, pinned=[True, True])
+for epoch in range(90):
+    for images in train:
+        net(images.cuda()).mean().backward()
+    for images in val:
+        print(net(images.cuda()).mean())
+"""
+
+
+@pytest.mark.parametrize(
+    ("workers", "expected"),
+    [("[4, 4]", [7]), ("(8, 2)", [7]), ("[4, 0]", []), ("[4] * 2", []), ("read_workers()", []), ("[*counts]", [])],
+)
+def test_the_numbers_of_workers_are_a_list_of_another_file(tmp_path: Path, workers: str, expected: list[int]) -> None:
+    files = {"listed": LISTED, "main": LISTING.replace("{workers}", workers)}
+    assert rows_of(tmp_path, files, "listed", "TL103") == expected
+
+
+EVALUATION = """\
+from torch.utils.data import DataLoader
+from photos import Photos
+
+
+def evaluate(net, params):
+    for images in DataLoader(Photos(), batch_size=64):
+        print(net(images.to(params.device)).mean())
+"""
+PARSING = """\
+import argparse
+from evaluation import evaluate
+from nets import make_net
+
+
+def parse_args():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", default="{device}")
+    return parser.parse_args()
+
+
+params = {made}
+evaluate(make_net().to(params.device), params)
+"""
+
+
+@pytest.mark.parametrize(
+    ("device", "made", "expected"),
+    [("cuda:0", "parse_args()", [6]), ("cpu", "parse_args()", []), ("cuda:0", "read_settings()", [])],
+)
+def test_the_device_is_an_option_of_an_object_of_any_name(
+    tmp_path: Path, device: str, made: str, expected: list[int]
+) -> None:
+    files = {"evaluation": EVALUATION, "main": PARSING.replace("{device}", device).replace("{made}", made)}
+    assert rows_of(tmp_path, files, "evaluation", "TL102") == expected
