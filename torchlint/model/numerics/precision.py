@@ -123,8 +123,14 @@ class Precision:
         return is_linear and all(module.fact(Sizes).largest(call.func) is None for call in runs)
 
     def _runs_on_host(self, step: TrainingLoop) -> bool:
-        """Whether the network gets a new host tensor, ``net(torch.randn(2, 3))``: on CUDA, it would raise an error."""
-        created = any(self._module.fact(NewTensors).of(argument.value) is not None for argument in step.forward.args)
+        """Whether the network gets a new host tensor, ``net(torch.randn(2, 3))``: on CUDA, it would raise an error.
+
+        Not next to a tensor on CUDA: the network, or `nn.DataParallel`, moves it.
+        """
+        given = [argument.value for argument in step.forward.args]
+        if any(self._module.value(item).device is Device.CUDA for item in given):
+            return False
+        created = any(self._module.fact(NewTensors).of(item) is not None for item in given)
         return created and not self._module.fact(Placement).is_gpu_default
 
     @cached_property
@@ -259,9 +265,11 @@ class Precision:
         calls = [call for call in module.tree.calls if not own or module.is_own(call)]
         for call in calls:
             name = module.name_of(call.func) or ""
-            if name == "torch.autograd.grad" or name.startswith(("torch.func.", "torch.autograd.functional.")):
+            if name.startswith(("torch.func.", "torch.autograd.functional.")):
                 return True
             if any(item.keyword is not None and item.keyword.value == "create_graph" for item in call.args):
+                return True
+            if name == "torch.autograd.grad" and any(item.star for item in call.args):
                 return True
         functions = [item for item in module.tree.functions if not own or module.is_own(item)]
         return any(_PENALTIES.search(item.name.value) for item in functions) or any(
