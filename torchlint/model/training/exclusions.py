@@ -124,13 +124,13 @@ class Exclusions:
 
     def _seeks_gradients(self, function: cst.FunctionDef) -> bool:
         module = self._module
+        if module.fact(Gradients).trains(function):
+            return False  # what follows are signs of a backward pass, which is seen
         owner = module.tree.class_of(function)
         outer = module.function_of(function)
         names = [function.name.value, owner.name.value if owner is not None else "", outer.name.value if outer else ""]
         if any(_GRADIENT_SEEKING.search(snake_case(name)) for name in names):
             return True
-        if module.fact(Gradients).trains(function):
-            return False  # what follows are signs of a backward pass, which is seen
         if module.tree.first_within(self._hooks, owner or function) is not None:
             return True
         if module.tree.first_within(self._gradients_read, function) is not None:
