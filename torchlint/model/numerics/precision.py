@@ -62,6 +62,9 @@ _PROBABILITY_LOSSES = frozenset(
 #: Functions of penalties on gradients, or on the lengths of paths.
 _PENALTIES = re.compile(r"(gradient|grad|r1|r2)_penalty|r1_reg|path_regular|path_length")
 
+#: Names of parameters, or of tensors in their place.
+_WEIGHTS = re.compile(r"param|weight|theta|vars", re.IGNORECASE)
+
 #: Of smaller layers, the time goes into launching kernels: 1024 x 1024.
 _LARGE = 1 << 20
 _HALVES = frozenset({"torch.float16", "torch.half", "torch.bfloat16"})
@@ -269,12 +272,19 @@ class Precision:
                 return True
             if any(item.keyword is not None and item.keyword.value == "create_graph" for item in call.args):
                 return True
-            if name == "torch.autograd.grad" and any(item.star for item in call.args):
+            if name == "torch.autograd.grad" and not self._is_of_inputs(call):
                 return True
         functions = [item for item in module.tree.functions if not own or module.is_own(item)]
         return any(_PENALTIES.search(item.name.value) for item in functions) or any(
             _PENALTIES.search(dotted_name(call.func) or "") for call in calls
         )
+
+    def _is_of_inputs(self, call: cst.Call) -> bool:
+        """Whether gradients of inputs are taken, as for adversarial examples; meta learning takes those of weights."""
+        given = next((item.value for item in call.args[1:2] if not item.star and item.keyword is None), None)
+        elements = given.elements if isinstance(given, (cst.List, cst.Tuple)) else ()
+        names = [item.value for item in elements] if elements else [given]
+        return all(isinstance(name, cst.Name) and not _WEIGHTS.search(name.value) for name in names)
 
     @cached_property
     def needs_digits(self) -> bool:
