@@ -20,7 +20,7 @@ _DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
 #: Names without which a file trains nothing: a function that does may run a network for its callers.
 _TRAINING = frozenset("backward manual_backward fused_backward autograd func functorch scaler grad_scaler".split())
 #: What a method of a network that only predicts contains: it evaluates the network, detaches its outputs or shows them.
-_LEAVING = re.compile(rf"\beval\b|\.detach|(?<!utils)\.data\b|\b(?:{'|'.join(sorted(SHOWING))})\(")
+_LEAVING = re.compile(rf"\beval\b|volatile|\.detach|(?<!utils)\.data\b|\b(?:{'|'.join(sorted(SHOWING))})\(")
 #: The attributes by which wrappers have their network.
 _WRAPPED = frozenset({"module", "_orig_mod"})
 #: How the names of base classes end that are networks in other files ...
@@ -115,7 +115,9 @@ def _is_property(statement: ast.stmt) -> bool:
 
 def _is_excluded(sketch: Sketch, function: Function) -> bool:
     """Whether a function is not inference, whatever it runs: it measures, or is a method of a network."""
-    if words_of(function.name) & MEASURING or (function.name.startswith("__") and function.name != "__call__"):
+    if function.name.startswith("__") and function.name != "__call__":
+        return True
+    if words_of(function.name) & MEASURING and not sketch.answer(_may_leave_graph):
         return True
     method: Function | None = function
     for above in sketch.around(function):

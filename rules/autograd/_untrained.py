@@ -20,13 +20,11 @@ from torchlint.model.training.steps import Steps, TrainingLoop
 from torchlint.source.lexemes import code_of
 
 from ._escapes import Escapes
+from ._freezing_words import freezes_parameters
 
 #: Libraries whose networks consist of a large body and a head.
 _LIBRARIES = ("torchvision.models.", "timm.create_model", "timm.models.")
 _HEADS = frozenset({"fc", "classifier", "head", "heads", "last_linear", "linear", "conv_seg"})
-#: Words of programs that freeze parameters, or choose those that an optimizer updates, in a way that is not followed.
-_FREEZES = re.compile(r"requires_grad|add_param_group|param_groups\.append|autograd\.grad\b|functional_call|\bvmap\b")
-_OF_FREEZES = "requires_grad add_param_group param_groups.append autograd.grad functional_call vmap".split()
 #: Words of networks that do so themselves.
 _DETACHES = re.compile(r"no_grad|inference_mode|set_grad_enabled|detach|\.data\b|stop_grad")
 
@@ -59,7 +57,7 @@ class Untrained:
     @cached_property
     def _freezes(self) -> bool:
         texts = (self._module.file_of_root[root].text for root in self._module.related)
-        return any(any(word in text for word in _OF_FREEZES) and _FREEZES.search(code_of(text)) for text in texts)
+        return any(freezes_parameters(code_of(text)) for text in texts)
 
     @cached_property
     def _optimizers(self) -> list[cst.Call]:

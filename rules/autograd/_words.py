@@ -22,7 +22,13 @@ INFERENCE_WORDS = ("torch", (*_SIGNS, *_NAMES), (*_SIGNS, *_SCRIPTS))
 #: What gives networks in evaluation mode.
 _GIVEN = ".from_pretrained("
 #: Code that detaches outputs from the graph. A file may get its network from one that imports torch.
-_DETACHED = (".detach().cpu()", ".detach().numpy()", re.compile(r"return [^\n]{1,80}\.detach\(\)"))
+_DETACHED = (
+    ".detach().cpu()",
+    ".detach().numpy()",
+    ".data.cpu()",
+    ".cpu().data",
+    re.compile(r"return [^\n]{1,80}\.detach\(\)"),
+)
 #: Code that trains, in which outputs may be used without their graph.
 _TRAINED = ".backward("
 RECORDING_WORDS = (

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
+from ._freezing_words import freezes_parameters
+
 if TYPE_CHECKING:
     from torchlint.model.module import Module
 
@@ -27,9 +29,9 @@ class UntrainedParameterGradients(Rule):
     - a network that takes part in the loss of a training step, if the program passes its parameters to no optimizer: a
       teacher, a perceptual loss, a frozen backbone.
 
-    Not reported: programs that set `requires_grad` anywhere; networks that run under `torch.no_grad()` or whose output
-    is detached; networks with a class that is not in the program, except those of torchvision and timm; and networks
-    that are passed to code that is not in the program.
+    Not reported: programs that set `requires_grad` of parameters anywhere; networks that run under `torch.no_grad()`
+    or whose output is detached; networks with a class that is not in the program, except those of torchvision and timm;
+    and networks that are passed to code that is not in the program.
 
     ## Why it is slow
     For each layer that has parameters with `requires_grad=True`, the backward pass computes the gradient of the
@@ -84,7 +86,7 @@ class UntrainedParameterGradients(Rule):
     @classmethod
     def may_concern(cls, code: str) -> bool:
         """Whether a network may be built or trained there; code that freezes parameters is not reported."""
-        return "requires_grad" not in code and super().may_concern(code)
+        return super().may_concern(code) and not freezes_parameters(code)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._untrained import Untrained
@@ -106,7 +108,7 @@ class UntrainedParameterGradients(Rule):
                 notes=(
                     Note.at(module, found.forward, "the forward pass"),
                     Note.at(module, found.backward, "the backward pass"),
-                    Note("nothing in this program sets `requires_grad`"),
+                    Note("nothing in this program sets `requires_grad` of parameters"),
                 ),
                 fix=_fix(module, found),
             )

@@ -10,6 +10,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.parameters import parameters_of
 
 CLOCKS = frozenset(
     {
@@ -131,9 +132,10 @@ class Clocks:
         return found
 
     def _may_wait_before(self, reading: cst.Call, function: cst.FunctionDef) -> bool:
-        """Whether the method calls anything before it reads the clock: ``torch.cuda.synchronize()``."""
+        """Whether the method calls anything before it reads the clock: ``torch.cuda.synchronize()``; no exception."""
         tree = self._module.tree
-        return bool(tree.calls_between(tree.index(function.body), tree.index(reading)))
+        before = tree.calls_between(tree.index(function.body), tree.index(reading))
+        return not all(isinstance(tree.parent(call), cst.Raise) for call in before)
 
     def _method_of(self, reading: cst.Call) -> cst.FunctionDef | None:
         """The method that reads the clock."""
@@ -147,8 +149,19 @@ class Clocks:
             for call in module.methods(method.name.value):
                 if isinstance(call.func, cst.Attribute) and method in module.definitions.called(call, module.values):
                     owner = module.code(call.func.value)
-                    yield call, owner + attribute.removeprefix("self")
+                    yield call, owner + self._filled(attribute, call, method).removeprefix("self")
+
+    def _filled(self, attribute: str, call: cst.Call, method: cst.FunctionDef) -> str:
+        """``self.clocks["net"]`` for ``self.clocks[key]``, where ``call`` passes ``"net"`` as the ``key``."""
+        name, index, key = attribute.removesuffix("]").partition("[")
+        param = next((item for item in parameters_of(method) if index and item.name.value == key), None)
+        if param is None:
+            return attribute
+        given = self._module.definitions.argument_of(call, method, param) or param.default
+        return attribute if given is None else f"{name}[{self._module.code(given)}]"
 
 
 def _is_of_self(node: cst.CSTNode) -> bool:
-    return (dotted_name(node) or "").startswith("self.")
+    """``self.start``, ``self.starts[key]``."""
+    owner = node.value if isinstance(node, cst.Subscript) else node
+    return (dotted_name(owner) or "").startswith("self.")

@@ -45,7 +45,7 @@ _HOLDING_DEPTH = 6
 
 
 #: What may have an effect on the queue.
-Effective: TypeAlias = "cst.Call | cst.Comparison"
+Effective: TypeAlias = "cst.Call | cst.Comparison | cst.Subscript"
 
 
 class Work(Enum):
@@ -69,7 +69,7 @@ class Queued:
         return self._by(node, _DEPTH)
 
     def in_order(self, calls: list[cst.Call], around: cst.CSTNode) -> list[Effective]:
-        """``calls``, and the tests of tensors next to them in ``around``, in the order in which they run.
+        """``calls``, and what reads a tensor next to them in ``around``, in the order in which they run.
 
         Arguments come first.
         """
@@ -77,7 +77,8 @@ class Queued:
         nodes: list[Effective] = [*calls]
         if calls:
             first, last = min(map(tree.index, calls)), max(map(tree.last, calls))
-            nodes += (test for test in self._tests_in(around) if first < tree.index(test) < last)
+            reads: tuple[Effective, ...] = (*self._tests_in(around), *self._numbers_in(around))
+            nodes += (read for read in reads if first < tree.index(read) < last)
         return sorted(nodes, key=lambda node: (tree.last(node), -tree.index(node)))
 
     def _tests_in(self, around: cst.CSTNode) -> list[cst.Comparison]:
@@ -87,6 +88,16 @@ class Queued:
             part
             for part in tree.inside(around, cst.Comparison)
             if self._is_asked(part) and any(forms.is_tensor(side, self._is_tensor) for side in compared(part))
+        ]
+
+    def _numbers_in(self, around: cst.CSTNode) -> list[cst.Subscript]:
+        """``loss.data[0]``: how code for torch before 0.4, which takes a number from it, reads a loss."""
+        return [
+            part
+            for part in self._module.tree.inside(around, cst.Subscript)
+            if isinstance(part.value, cst.Attribute)
+            and part.value.attr.value == "data"
+            and "loss" in last_name(part.value.value).lower()
         ]
 
     def _is_tensor(self, name: cst.Name) -> bool:
@@ -103,7 +114,7 @@ class Queued:
 
     def _by(self, call: Effective, depth: int) -> list[Work]:
         module = self._module
-        if isinstance(call, cst.Comparison):
+        if not isinstance(call, cst.Call):
             return [Work.WAITS]
         if is_backward(call):
             return [Work.RUNS]
@@ -115,26 +126,46 @@ class Queued:
         called = module.value(call.func)
         if called.kind is Kind.LOSS or (called.kind is Kind.MODULE and called.name.startswith("torch.nn.")):
             return []
-        if isinstance(call.func, cst.Attribute):
-            method = call.func.attr.value
-            if method in _READING:
-                return [Work.WAITS]
-            owner = module.value(call.func.value).kind
-            if method in ("to", "cuda"):
-                return self._by_move(call, owner)
-            if owner is Kind.SCALER:
-                return [Work.UNKNOWN]  # its step checks whether gradients overflowed
-            if method in _METHODS and not module.definitions.called(call, module.values):
-                return []
+        known = self._by_method(call, call.func) if isinstance(call.func, cst.Attribute) else None
+        if known is not None:
+            return known
         functions = self._functions(call.func, _HOLDING_DEPTH) or self._forwards(call) if depth > 0 else None
         if not functions:
             return [Work.UNKNOWN]
         return [work for function in functions for work in self._by_function(function, depth - 1)]
 
+    def _by_method(self, call: cst.Call, func: cst.Attribute) -> list[Work] | None:
+        """The effects of a call of a method that is known by its name; None for others."""
+        method, module = func.attr.value, self._module
+        if method in _READING:
+            return [Work.WAITS]
+        owner = module.value(func.value).kind
+        if method in ("to", "cuda"):
+            return self._by_move(call, owner)
+        if method == "step" and "sched" in last_name(func.value).lower():
+            return []  # it computes a learning rate
+        if owner is Kind.SCALER:
+            return [Work.UNKNOWN]  # its step checks whether gradients overflowed
+        return [] if method in _METHODS and not module.definitions.called(call, module.values) else None
+
     def _reads_its_outputs(self, call: cst.Call, depth: int) -> bool:
         """Whether the network of the project that ``call`` runs reads its outputs itself, as detectors do."""
         functions = self._functions(call.func, _HOLDING_DEPTH) or self._forwards(call) if depth > 0 else None
-        return any(Work.WAITS in self._by_function(function, depth - 1) for function in functions or ())
+        return any(self._ends_with_wait(function, depth - 1) for function in functions or ())
+
+    def _ends_with_wait(self, function: cst.FunctionDef, depth: int) -> bool:
+        """Whether a method of a network waits, and runs no layer after that."""
+        if Work.WAITS not in self._by_function(function, depth):
+            return False
+        tree, loops = self._module.tree, self._module.fact(Loops)
+        end: int | None = None  # of what waits: of a loop, which may wait after what it runs
+        for node in self.in_order(tree.calls_in(function.body), function):
+            if Work.WAITS in self._by(node, depth):
+                end = max(map(tree.last, (node, *(loop.node for loop in loops.around(node)))))
+            elif end is not None and tree.index(node) > end and isinstance(node, cst.Call):
+                if self._module.fact(Networks).runs_network(node):
+                    end = None
+        return end is not None
 
     def _by_library(self, call: cst.Call, name: str) -> list[Work]:
         if name in _READING_BUILTINS:

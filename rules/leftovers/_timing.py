@@ -10,11 +10,11 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.training.loops import Loop, LoopKind, Loops
+from torchlint.model.training.loops import Loop, LoopKind, Loops, is_backward
 from torchlint.model.training.networks import Networks
 
 from ._clocks import Clocks, End, Start
-from ._queued import Queued, Work
+from ._queued import Effective, Queued, Work
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,37 +99,56 @@ class Timing:
         found: cst.Call | None = None
         last: Work | None = None
         is_one_of_two = False  # whether another branch runs a network as well
+        waited: cst.CSTNode | None = None  # a loop that waits
         around = module.function_of(end) or module.root
         for node in self._queued.in_order(tree.calls_between(begin, tree.index(end)), around):
             call = node if isinstance(node, cst.Call) else None
-            if tree.within(end, node) or tree.exclusive(node, end) or (call and self._is_given_a_time(call)):
+            if self._is_apart(node, end):
                 continue
             inner = [loop for loop in module.fact(Loops).around(node) if not tree.within(end, loop.node)]
             if any(loop.kind is LoopKind.HOT and loop.loaders for loop in inner[:1]):
                 return None  # a whole pass over the data, whose end is a small part of it
-            rare = self._queued.periodic_condition(node, module.root)
-            if rare is not None and not tree.within(end, rare):
-                continue
-            works = self._queued.by(node)
+            works = self._works(node, waited)
             if found is not None and tree.exclusive(found, node):
                 is_one_of_two = is_one_of_two or Work.RUNS in works
                 if not is_one_of_two:
                     continue  # it runs where that work does not
             for work in works:
                 if work in (Work.WAITS, Work.UNKNOWN):
-                    if inner or carried:
-                        return None  # of many rounds, only the work of the last one may not be finished
+                    if carried:
+                        return None
+                    if inner:  # of many rounds, only the work of the last one may not be finished
+                        waited = inner[-1].node
                     found = None
-                elif call is not None and work is Work.RUNS and (found is None or _is_backward(found)):
+                elif call is not None and work is Work.RUNS and (found is None or is_backward(found)):
                     found = call
                 last = work
-            if (
-                call is not None
-                and module.fact(Networks).runs_network(call)
-                and (self._answers_on_host(call) or self._moves_later(call, end))
-            ):
+            if call is not None and self._is_on_host(call, end):
                 return None
         return found if last is Work.RUNS else None
+
+    def _is_apart(self, node: Effective, end: cst.CSTNode) -> bool:
+        """Whether ``node`` usually does not run before the clock is read at ``end``, or only uses a number."""
+        tree = self._module.tree
+        if tree.within(end, node) or tree.exclusive(node, end):
+            return True
+        if isinstance(node, cst.Call) and self._is_given_a_time(node):
+            return True
+        rare = self._queued.periodic_condition(node, self._module.root)
+        return rare is not None and not tree.within(end, rare)
+
+    def _works(self, node: Effective, waited: cst.CSTNode | None) -> list[Work]:
+        """The effects of ``node``; behind a loop that waits, only a backward pass runs for a large part of the time."""
+        works = self._queued.by(node)
+        is_large = isinstance(node, cst.Call) and is_backward(node)
+        if waited is None or (is_large and not self._module.tree.within(node, waited)):
+            return works
+        return [work for work in works if work is not Work.RUNS]
+
+    def _is_on_host(self, call: cst.Call, end: cst.CSTNode) -> bool:
+        """Whether ``call`` runs a network that answers on the host, or is there until the clock is read."""
+        is_run = self._module.fact(Networks).runs_network(call)
+        return is_run and (self._answers_on_host(call) or self._moves_later(call, end))
 
     def _is_given_a_time(self, call: cst.Call) -> bool:
         """``data_time.update(time.time() - end)``: it only uses a number."""
@@ -155,7 +174,3 @@ class Timing:
             if isinstance(move.func, cst.Attribute):
                 found.setdefault((self._module.function_of(move), self._module.code(move.func.value)), move)
         return found
-
-
-def _is_backward(call: cst.Call) -> bool:
-    return isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("backward")

@@ -18,6 +18,7 @@ _BLEND = re.compile(r"\b1(?:\.0*)?\s*-|minus|lerp", re.IGNORECASE)
 #: A function that is called for each parameter, and averages it.
 CALLED = re.compile(r"(?:ema|average|avg)\w{0,20}(?:\.\w{1,40})?\(", re.IGNORECASE)
 _BODY = 700  #: characters of a loop
+_BEFORE = 300  #: characters before a loop, where the names of its parameters may be bound
 
 
 def averages_in_loop(text: str) -> bool:
@@ -25,7 +26,12 @@ def averages_in_loop(text: str) -> bool:
 
     It reads no gradients.
     """
-    return any(_PARAMETERS.search(loop[2]) and _averages(text, loop) for loop in in_lines(text, "for ", _LOOP))
+    return any(_names_parameters(text, loop) and _averages(text, loop) for loop in in_lines(text, "for ", _LOOP))
+
+
+def _names_parameters(text: str, loop: re.Match[str]) -> bool:
+    start = max(loop.start() - _BEFORE, 0)
+    return _PARAMETERS.search(loop[2]) is not None or _PARAMETERS.search(text, start, loop.start()) is not None
 
 
 def _averages(text: str, loop: re.Match[str]) -> bool:

@@ -11,7 +11,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.stores import Stores
 from torchlint.model.syntax.climbing import nearest
-from torchlint.model.syntax.dotted import called_name, is_attribute_of_self
+from torchlint.model.syntax.dotted import called_name, dotted_name, is_attribute_of_self
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.step_places import StepPlace, StepPlaces
@@ -61,12 +61,17 @@ class Averages:
         return any(value is not None and PARAMETERS.search(self._module.code(value)) for value in values)
 
     def _stored(self, node: cst.Attribute) -> list[cst.BaseExpression]:
-        """What the class around an attribute of ``self`` stores in it."""
-        owner = nearest(self._tree, node, cst.ClassDef)
-        if owner is None or not is_attribute_of_self(node):
+        """What the class around an attribute of ``self`` stores in it, or the file in that of another object."""
+        owner = nearest(self._tree, node, cst.ClassDef) if is_attribute_of_self(node) else self._module.root
+        holder = dotted_name(node.value)
+        if owner is None or holder is None:
             return []
         stores = self._module.fact(Stores).attributes.get(node.attr.value, ())
-        return [value for _, value, statement in stores if self._tree.within(statement, owner)]
+        return [
+            value
+            for target, value, statement in stores
+            if dotted_name(target) == holder and self._tree.within(statement, owner)
+        ]
 
     def _has_other_purpose(self, loop: cst.For) -> bool:
         """Whether the loop is part of an optimizer, or what runs where the batched functions are missing."""

@@ -64,6 +64,9 @@ _PROBABILITY_LOSSES = frozenset(
 #: Functions of penalties on gradients, or on the lengths of paths.
 _PENALTIES = re.compile(r"(gradient|grad|r1|r2)_penalty|r1_reg|path_regular|path_length")
 
+#: Names of parameters, or of tensors in their place.
+_WEIGHTS = re.compile(r"param|weight|theta|vars", re.IGNORECASE)
+
 #: Of smaller layers, the time goes into launching kernels: 1024 x 1024.
 _LARGE = 1 << 20
 _HALVES = frozenset({"torch.float16", "torch.half", "torch.bfloat16"})
@@ -126,8 +129,14 @@ class Precision:
         return is_linear and all(module.fact(Sizes).largest(call.func) is None for call in runs)
 
     def _runs_on_host(self, step: TrainingLoop) -> bool:
-        """Whether the network gets a new host tensor, ``net(torch.randn(2, 3))``: on CUDA, it would raise an error."""
-        created = any(self._module.fact(NewTensors).of(argument.value) is not None for argument in step.forward.args)
+        """Whether the network gets a new host tensor, ``net(torch.randn(2, 3))``: on CUDA, it would raise an error.
+
+        Not next to a tensor on CUDA: the network, or `nn.DataParallel`, moves it.
+        """
+        given = [argument.value for argument in step.forward.args]
+        if any(self._module.value(item).device is Device.CUDA for item in given):
+            return False
+        created = any(self._module.fact(NewTensors).of(item) is not None for item in given)
         return created and not self._module.fact(Placement).is_gpu_default
 
     @cached_property
@@ -262,14 +271,23 @@ class Precision:
         calls = [call for call in module.tree.calls if not own or module.is_own(call)]
         for call in calls:
             name = module.name_of(call.func) or ""
-            if name == "torch.autograd.grad" or name.startswith(("torch.func.", "torch.autograd.functional.")):
+            if name.startswith(("torch.func.", "torch.autograd.functional.")):
                 return True
             if any(item.keyword is not None and item.keyword.value == "create_graph" for item in call.args):
+                return True
+            if name == "torch.autograd.grad" and not self._is_of_inputs(call):
                 return True
         functions = [item for item in module.tree.functions if not own or module.is_own(item)]
         return any(_PENALTIES.search(item.name.value) for item in functions) or any(
             _PENALTIES.search(dotted_name(call.func) or "") for call in calls
         )
+
+    def _is_of_inputs(self, call: cst.Call) -> bool:
+        """Whether gradients of inputs are taken, as for adversarial examples; meta learning takes those of weights."""
+        given = next((item.value for item in call.args[1:2] if not item.star and item.keyword is None), None)
+        elements = given.elements if isinstance(given, (cst.List, cst.Tuple)) else ()
+        names = [item.value for item in elements] if elements else [given]
+        return all(isinstance(name, cst.Name) and not _WEIGHTS.search(name.value) for name in names)
 
     @cached_property
     def needs_digits(self) -> bool:

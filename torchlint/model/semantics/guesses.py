@@ -59,6 +59,19 @@ class Guesses:
             return Value(Kind.CLASS, sure=False)
         return Value(Kind.MODULE, sure=False) if names_network(last) else UNKNOWN
 
+    def corrected(self, name: str, value: Value) -> Value:
+        """``value``, or what a name says of it if that is only a guess: ``model_class = config.model``.
+
+        What ``model_func(config)`` gives is a network and not an output, if parameters are taken of it.
+        """
+        if value.sure:
+            return value
+        if value.kind is Kind.MODULE and not value.definition and self.instance(name):
+            return self.of(name)
+        if value.kind is Kind.TENSOR and names_network(name.lower()) and self._used_as(name) & _OF_NETWORKS:
+            return Value(Kind.MODULE, device=value.device, sure=False)
+        return value
+
     def instance(self, text: str) -> Value:
         """A guess at what ``generator_class(...)`` makes, from that name; never sure."""
         last = last_part(text)

@@ -196,9 +196,7 @@ class Values:
         values = [self.binding_value(binding) for binding in reached if binding.kind not in ("delete", "except")]
         if not values:
             return UNKNOWN
-        found = join(values)
-        if found.kind is Kind.MODULE and not (found.sure or found.definition) and self._guesses.instance(name):
-            return self._guesses.of(name)  # ``model_class = config.model``
+        found = self._guesses.corrected(name, join(values))
         augmented = [item.node for item in reached if item.kind == "augment" and isinstance(item.node, cst.AugAssign)]
         if found.kind is Kind.NONE and augmented:
             return UNKNOWN

@@ -28,7 +28,7 @@ class Evaluation(ForestFact):
         self._switches = module.fact(ModeSwitches)
         self._sources = module.fact(Sources)
 
-    def of(self, at: cst.CSTNode, model: cst.BaseExpression | None, depth: int = 3) -> cst.CSTNode | None:
+    def of(self, at: cst.CSTNode, model: cst.BaseExpression | None, depth: int = 4) -> cst.CSTNode | None:
         """The ``eval()`` that is in force at ``at`` for ``model``, or for the networks there; None if there is none.
 
         It is looked for before the place, in the expression that made the model, in the constructor of the object

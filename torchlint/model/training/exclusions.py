@@ -48,7 +48,15 @@ class Exclusions:
 
     def _measures(self, function: cst.FunctionDef) -> bool:
         name = function.name.value
-        return bool(words_of(name) & MEASURING) or (name.startswith("__") and name != "__call__")
+        if name.startswith("__") and name != "__call__":
+            return True
+        return bool(words_of(name) & MEASURING) and not self._measures_inference(function)
+
+    def _measures_inference(self, function: cst.FunctionDef) -> bool:
+        """Whether a function that measures a network puts it into evaluation mode, or makes its input volatile."""
+        module = self._module
+        switches = (item.call for item in module.fact(ModeSwitches).all if item.evaluation)
+        return any(module.function_of(call) is function for call in (*switches, *module.fact(VolatileInputs).all))
 
     def _is_in_network(self, function: cst.FunctionDef) -> bool:
         module = self._module
@@ -116,13 +124,13 @@ class Exclusions:
 
     def _seeks_gradients(self, function: cst.FunctionDef) -> bool:
         module = self._module
+        if module.fact(Gradients).trains(function):
+            return False  # what follows are signs of a backward pass, which is seen
         owner = module.tree.class_of(function)
         outer = module.function_of(function)
         names = [function.name.value, owner.name.value if owner is not None else "", outer.name.value if outer else ""]
         if any(_GRADIENT_SEEKING.search(snake_case(name)) for name in names):
             return True
-        if module.fact(Gradients).trains(function):
-            return False  # what follows are signs of a backward pass, which is seen
         if module.tree.first_within(self._hooks, owner or function) is not None:
             return True
         if module.tree.first_within(self._gradients_read, function) is not None:
@@ -151,7 +159,16 @@ class Exclusions:
         """Whether the function is given to others to call, under a mode that is not seen here."""
         if self._module.tree.class_of(function) is not None:
             return False
-        return not self._module.callers(function).complete and not self._is_returned_to_callers(function)
+        if self._module.callers(function).complete:
+            return False
+        return not self._is_returned_to_callers(function) and not self._is_chosen(function)
+
+    def _is_chosen(self, function: cst.FunctionDef) -> bool:
+        """Whether all uses of a function keep it in variables that are only called: ``test = test_nll``."""
+        outer = self._module.function_of(function) or self._module.tree.root_of(function)
+        uses = self._module.names.uses_in(self._module.tree.scopes[outer], function.name.value)
+        kept = [use for use in uses if not self._module.tree.is_called(use)]
+        return bool(kept) and all(map(self._is_only_called, kept))
 
     def _is_returned_to_callers(self, function: cst.FunctionDef) -> bool:
         """Whether the function that creates ``function`` returns it to code that keeps it in a variable and calls it.
@@ -167,11 +184,11 @@ class Exclusions:
         if not others or not all(isinstance(module.tree.parent(use), cst.Return) for use in others):
             return False
         callers = module.callers(outer)
-        return callers.complete and bool(callers.calls) and all(map(self._only_calls_result, callers.calls))
+        return callers.complete and bool(callers.calls) and all(map(self._is_only_called, callers.calls))
 
-    def _only_calls_result(self, call: cst.Call) -> bool:
-        """Whether the result of ``call`` becomes a variable of its function that is only called."""
-        statement = self._module.tree.parent(call)
+    def _is_only_called(self, value: cst.CSTNode) -> bool:
+        """Whether a value becomes a variable that is only called."""
+        statement = self._module.tree.parent(value)
         if not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
             return False
         target = statement.targets[0].target
@@ -179,5 +196,6 @@ class Exclusions:
         if home is None or not isinstance(target, cst.Name):
             return False
         return all(
-            use is target or self._module.tree.is_called(use) for use in self._module.names.uses_in(home, target.value)
+            isinstance(self._module.tree.parent(use), cst.AssignTarget) or self._module.tree.is_called(use)
+            for use in self._module.names.uses_in(home, target.value)
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from enum import Enum
 from functools import cached_property
 
@@ -236,14 +237,15 @@ class GradModes(ForestFact):
 
     def disables(self, definition: cst.CSTNode) -> bool:
         """Whether a function of the file switches gradients off by itself, by a decorator or in its body."""
-        if not isinstance(definition, cst.FunctionDef):
-            return False
-        managers: list[cst.CSTNode] = [decorator.decorator for decorator in definition.decorators]
-        for node in self._tree.withs:
-            if self._tree.within(node, definition):
-                managers.extend(item.item for item in node.items)
+        return isinstance(definition, cst.FunctionDef) and next(self.switching_off(definition), None) is not None
+
+    def switching_off(self, function: cst.FunctionDef) -> Iterator[cst.Decorator | cst.With]:
+        """The decorators of a function and the ``with`` statements in it that switch gradients off, or may."""
         off = (GradMode.NO_GRAD, GradMode.INFERENCE, GradMode.UNKNOWN)
-        return any(self.manager_mode(manager) in off for manager in managers)
+        yield from (item for item in function.decorators if self.manager_mode(item.decorator) in off)
+        for node in self._tree.withs:
+            if self._tree.within(node, function) and any(self.manager_mode(item.item) in off for item in node.items):
+                yield node
 
     def is_decorated(self, function: cst.FunctionDef) -> bool:
         """Whether a decorator of a function switches gradients off."""

@@ -14,7 +14,6 @@ import libcst as cst
 from torchlint.model.data.devices import Devices
 from torchlint.model.module import Module
 from torchlint.model.numerics.precision import Precision
-from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.syntax.dotted import called_name, dotted_name
 from torchlint.model.training.constructors import Constructors
@@ -277,10 +276,8 @@ class Inference:
 
     def _recording_phase(self, call: cst.Call, function: cst.FunctionDef, phase: Phase) -> Phase | None:
         """The phase with those of its places that record gradients; None if the function itself may turn them off."""
-        modes, tree = self._module.fact(GradModes), self._module.tree
-        if modes.disables(function) or modes.within(call, function) is not None:
-            return None
-        if any(self._module.name_of(inner.func) in knowledge.GRAD_MODES for inner in tree.calls_in(function)):
+        modes = self._module.fact(GradModes)
+        if self._module.fact(Networks).chooses_grad_mode(call, function):
             return None
         places = tuple(
             place

@@ -9,7 +9,8 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.dotted import last_part
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.syntax.parameters import owner_of
 
 #: Libraries whose functions and modules compute the same in both modes; `smplx` and `pytorch3d` are geometry.
@@ -101,16 +102,32 @@ class ModeDependence(ForestFact):
         return any(
             self._class_depends(definition, seen, (*made, call))
             if isinstance(definition, cst.ClassDef)
-            else self._function_depends(definition, seen)
+            else self._function_depends(definition, call, seen)
             for definition in self._definitions.called(call, self._values)
         )
 
-    def _function_depends(self, function: cst.FunctionDef, seen: set[object]) -> bool:
-        """Whether a function makes or runs something that depends on the mode: ``conv_bn(3, 64)``."""
-        if function in seen:
+    def _function_depends(self, function: cst.FunctionDef, call: cst.Call, seen: set[object]) -> bool:
+        """Whether a call of a function makes or runs something that depends on the mode: ``conv_bn(3, 64)``."""
+        if (function, call) in seen:
             return False
-        seen.add(function)
-        return any(self._call_depends(call, seen, ()) for call in self._tree.calls_in(function.body))
+        seen.add((function, call))
+        return any(
+            self._call_depends(inner, seen, ())
+            for inner in self._tree.calls_in(function.body)
+            if not self._is_left_out(inner, function, call)
+        )
+
+    def _is_left_out(self, inner: cst.Call, function: cst.FunctionDef, call: cst.Call) -> bool:
+        """Whether ``call`` gives nothing for what ``inner`` needs: ``norm(norm_type) if norm_type else None``."""
+        for above, child in climb(self._tree, inner, function):
+            if isinstance(above, (cst.If, cst.IfExp)) and child is above.body and isinstance(above.test, cst.Name):
+                bindings = self._names.bindings(above.test)
+                param = bindings[0].node if len(bindings) == 1 else None
+                if isinstance(param, cst.Param) and owner_of(self._tree, param) is function:
+                    given = self._definitions.argument_of(call, function, param) or param.default
+                    if not any(item.star for item in call.args) and dotted_name(given) in ("None", "False"):
+                        return True
+        return False
 
     def _layer_depends(self, call: cst.Call, name: str, made: tuple[cst.Call, ...]) -> bool:
         """Whether a layer of torch depends on the mode; dropout with a rate of 0 does not."""

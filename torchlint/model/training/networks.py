@@ -9,6 +9,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.network_names import names_network
 from torchlint.model.semantics.value import Value
 from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self, last_name, last_part
 from torchlint.model.training.function_words import may_run_network
@@ -61,7 +62,7 @@ class Networks(ForestFact):
             return False  # asked first, as a value takes longer
         value = self._module.value(func)
         last = last_part(value.name)
-        if value.kind is not Kind.MODULE or knowledge.NO_NETWORK.search(last):
+        if value.kind is not Kind.MODULE or (knowledge.NO_NETWORK.search(last) and not self._is_given_network(value)):
             return False
         if last.startswith(knowledge.PARAMETERLESS) and value.name.startswith("torch.nn."):
             return False
@@ -75,6 +76,23 @@ class Networks(ForestFact):
             for item in self._module.definitions.called(node, self._module.values)
         )
 
+    def _is_given_network(self, value: Value) -> bool:
+        """Whether a class of the program runs a network that its constructor is given: ``LossWrapper(model)``."""
+        definition = value.definition if isinstance(value.definition, cst.ClassDef) else None
+        forward = self._module.definitions.method(definition, "forward") if definition is not None else None
+        if definition is None or forward is None:
+            return False
+        attributes = self._module.tree.scopes[definition].attributes
+        return any(
+            is_attribute_of_self(call.func)
+            and names_network(last_name(call.func).lower())
+            and any(self._is_parameter(item.value) for item in attributes.get(last_name(call.func), ()))
+            for call in self._module.tree.calls_in(forward.body)
+        )
+
+    def _is_parameter(self, node: cst.BaseExpression | None) -> bool:
+        return isinstance(node, cst.Name) and any(item.kind == "param" for item in self._module.names.bindings(node))
+
     def runs_without_gradients(self, function: cst.FunctionDef) -> bool:
         """Whether ``function`` disables gradients itself, by a decorator or wherever it runs a network.
 
@@ -86,6 +104,20 @@ class Networks(ForestFact):
         forwards = [call for call in self._module.tree.calls_in(function.body) if self.is_forward(call)]
         return bool(forwards) and all(
             (mode := modes.within(call, function)) is not None and mode.is_off for call in forwards
+        )
+
+    def chooses_grad_mode(self, call: cst.Call, function: cst.FunctionDef) -> bool:
+        """Whether ``function`` may set a grad mode for ``call``, and not only for what it computes of outputs."""
+        module, modes = self._module, self._module.fact(GradModes)
+        if modes.within(call, function) is not None:
+            return True
+        for switch in modes.switching_off(function):
+            if isinstance(switch, cst.Decorator) or any(map(self.runs_network, module.tree.calls_in(switch.body))):
+                return True
+        return any(
+            module.name_of(inner.func) in knowledge.GRAD_MODES
+            and not isinstance(module.tree.parent(inner), cst.WithItem)
+            for inner in module.tree.calls_in(function)
         )
 
     def _handing_on(self, function: cst.FunctionDef) -> list[cst.FunctionDef]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,6 +22,7 @@ from torchlint.model.training.library_steps import LibrarySteps
 from torchlint.model.training.loops import BACKWARD, STEP, Loop, LoopKind, Loops, is_backward, is_batch, is_step
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
+from torchlint.model.training.weight_changes import WeightChanges, is_optimizer_call
 
 #: How many calls a step is followed through, from a backward pass up to the loop, and down to the forwards.
 _CALL_DEPTH = 4
@@ -218,7 +219,7 @@ class Steps(ForestFact):
     def loops(self) -> list[TrainingLoop]:
         """The training loops of the file, in order."""
         found: dict[cst.CSTNode, TrainingLoop] = {}
-        if not any(map(self._is_optimizer, self._module.tree.calls_named(*STEP, "zero_grad"))):
+        if not any(map(is_optimizer_call, self._module.tree.calls_named(*STEP, "zero_grad"))):
             return []  # an attack, a saliency map
         if self._optimizes_inputs:
             return []
@@ -287,14 +288,13 @@ class Steps(ForestFact):
             return False
         return self._module.value(node).kind in (Kind.TENSOR, Kind.UNKNOWN)
 
-    def _is_optimizer(self, call: cst.Call) -> bool:
-        return is_step(call) or (isinstance(call.func, cst.Attribute) and call.func.attr.value == "zero_grad")
-
     def _bodies(self, backward: cst.Call) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
         """The loops around a backward pass, innermost first; else the functions on the way to a loop that runs it."""
         loops = self._module.fact(Loops).repeating(backward)
         innermost = self._module.function_of(backward)
         if loops:
+            if not self._module.fact(WeightChanges).around(innermost):
+                return  # a saliency map for each batch
             hot = [item.node for item in loops if item.kind is LoopKind.HOT]
             ordered = [item.node for item in loops]
             if hot:  # the loop over batches, not one over the parts of a batch
@@ -321,10 +321,9 @@ class Steps(ForestFact):
                 yield from ((current, body) for body in chain)
                 return
             calls = [call for call in module.fact(Dispatch).callers(current) if not module.fact(Purposes).is_test(call)]
-            named = set(module.callers(current).calls) if len(chain) == 1 else set()
             for call in calls:
                 around = module.fact(Loops).around(call)
-                if around and (call in named or self._changes_weights((*chain, around[0].node))):
+                if around and module.fact(WeightChanges).within((*chain, around[0].node)):
                     yield from ((around[0].node, body) for body in (*chain, around[0].node))
                     return
             outer = [module.function_of(node) for node in (*calls, current)]  # a closure is run by what defines it
@@ -335,14 +334,6 @@ class Steps(ForestFact):
                     seen.add(above)
                     waiting.append((above, (*chain, above)))
         yield from ((uncalled[-1], body) for body in uncalled)
-
-    def _changes_weights(self, bodies: Sequence[cst.CSTNode]) -> bool:
-        """Whether an optimizer is used in one of ``bodies``; without one, a loop may make saliency maps."""
-        return any(
-            is_step(call) or (self._is_optimizer(call) and "opt" in (dotted_name(call.func) or "").lower())
-            for body in bodies
-            for call in self._module.tree.calls_in(body)
-        )
 
     def networks(self, step: TrainingLoop) -> list[cst.BaseExpression]:
         """What the forwards of a step run, one for each forward that the loss is made of."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.training.function_words import DESCRIBING, words_of
+from torchlint.model.training.function_words import DESCRIBING, MEASURING, words_of
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.output_uses import OutputUses
 
@@ -42,7 +42,7 @@ class TrialRuns:
         module = self._module
         if function is None or not isinstance(module.tree.parent(call), cst.Expr) or module.fact(Loops).around(call):
             return False
-        return bool(words_of(function.name.value) & DESCRIBING)
+        return bool(words_of(function.name.value) & (DESCRIBING | MEASURING))
 
     def is_given_numbers(self, call: cst.Call) -> bool:
         """Whether a forward is given nothing but constants and random numbers."""

@@ -1,0 +1,72 @@
+"""Whether the weights of a network change around a backward pass, as in training; a saliency map changes none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import libcst as cst
+
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.training.loops import is_step
+
+#: How many calls down an optimizer is looked for, and how many calls up from a loop with a backward pass.
+_DOWN = 2
+_UP = 2
+
+
+class WeightChanges(ForestFact):
+    """Answers for one forest."""
+
+    def __init__(self, module: Forest) -> None:
+        self._module = module
+        self._below: dict[tuple[cst.CSTNode, int], bool] = {}
+
+    def within(self, bodies: Iterable[cst.CSTNode]) -> bool:
+        """Whether an optimizer is used in one of ``bodies``, or in a function that it calls."""
+        return any(self._is_below(body, _DOWN) for body in bodies)
+
+    def around(self, function: cst.FunctionDef | None) -> bool:
+        """Whether an optimizer is used in ``function``, in the functions around it, or in those that call it."""
+        if function is None:
+            return True  # the rest of a script
+        waiting: list[tuple[cst.FunctionDef, int]] = [(function, _UP)]
+        seen = {function}
+        while waiting:
+            current, depth = waiting.pop()
+            if self._is_below(current, _DOWN if current is function else 0):
+                return True
+            calls = self._module.fact(Dispatch).callers(current) if depth else ()
+            for above in map(self._module.function_of, (*calls, current)):
+                if above is not None and above not in seen:
+                    seen.add(above)
+                    waiting.append((above, depth - 1 if depth else 0))
+            if any(self._module.function_of(call) is None and self._is_below(call, 0) for call in calls):
+                return True
+        return False
+
+    def _is_below(self, body: cst.CSTNode, depth: int) -> bool:
+        known = self._below.get((body, depth))
+        if known is None:
+            self._below[body, depth] = False  # it may call itself
+            calls = self._module.tree.calls_in(body)
+            known = any(map(_uses_optimizer, calls)) or (
+                depth > 0
+                and any(
+                    self._is_below(function.body, depth - 1)
+                    for call in calls
+                    for function in self._module.fact(Dispatch).functions(call)
+                )
+            )
+            self._below[body, depth] = known
+        return known
+
+
+def is_optimizer_call(call: cst.Call) -> bool:
+    """``optimizer.step()``, ``optimizer.zero_grad()``, ``model.zero_grad()``."""
+    return is_step(call) or (isinstance(call.func, cst.Attribute) and call.func.attr.value == "zero_grad")
+
+
+def _uses_optimizer(call: cst.Call) -> bool:
+    return is_step(call) or (is_optimizer_call(call) and "opt" in (dotted_name(call.func) or "").lower())
