@@ -23,7 +23,7 @@ from torchlint.model.training.purpose import Purposes
 _TUPLES = frozenset({"unbind", "split", "chunk", "tensor_split", "meshgrid", "where", "nonzero", "broadcast_tensors"})
 _TYPE_TEST = re.compile(r"\bisinstance\(|\bis_tensor\(|\bhasattr\(|\btype\(")
 #: The maximum number of indices of an element.
-_MAX_INDICES = 2
+_MAX_INDICES = 3
 _CONVERTING = ("builtins.float", "builtins.int")
 
 
@@ -139,7 +139,7 @@ class ElementReads:
         names = [part.value for part in parts if isinstance(part, cst.Name)]
         found = (self._tensor_of(element, name, loop.iter, is_whole=len(parts) == 1) for name in names)
         tensor = next((item for item in found if item is not None), None)
-        if tensor is None or self._is_bound_in(tensor, loop) or self._has_other_index(element, loop):
+        if tensor is None or self._is_bound_in(tensor, loop) or self._has_other_index(element, names, loop):
             return None
         return ElementRead(call, loop, tensor, False, False)
 
@@ -157,12 +157,10 @@ class ElementReads:
             while isinstance(over, cst.Call) and over.args and called_name(over) in ("tqdm", "trange", "track"):
                 over = over.args[0].value
             return None if isinstance(over, cst.Call) and self._is_counting(over) else over
-        if not isinstance(element, cst.Subscript) or len(element.slice) > _MAX_INDICES:
-            return None
-        indices = [item.slice.value if isinstance(item.slice, cst.Index) else None for item in element.slice]
+        tensor, indices = _indexed(element)
         names = [index.value if isinstance(index, (cst.Name, cst.Integer)) else "" for index in indices]
-        counted = all(names) and names[-1] == name and name not in names[:-1]
-        return element.value if counted and isinstance(element.value, cst.Name) else None
+        counted = len(names) <= _MAX_INDICES and all(names) and names.count(name) == 1
+        return tensor if counted and isinstance(tensor, cst.Name) else None
 
     def _is_counting(self, call: cst.Call) -> bool:
         return self._module.name_of(call.func) in ("builtins.range", "builtins.enumerate")
@@ -182,11 +180,11 @@ class ElementReads:
             self._tree.within(binding.node, loop) for name in names for binding in self._module.values.reaching.of(name)
         )
 
-    def _has_other_index(self, element: cst.BaseExpression, loop: cst.For) -> bool:
-        """Whether an iteration computes an index of an element before the last: ``scores[row, i]``."""
-        return isinstance(element, cst.Subscript) and any(
-            isinstance(item.slice, cst.Index) and self._is_bound_in(item.slice.value, loop)
-            for item in element.slice[:-1]
+    def _has_other_index(self, element: cst.BaseExpression, names: list[str], loop: cst.For) -> bool:
+        """Whether an iteration computes an index of an element besides these of the loop: ``scores[row, i]``."""
+        return any(
+            isinstance(index, cst.Name) and index.value not in names and self._is_bound_in(index, loop)
+            for index in _indexed(element)[1]
         )
 
     def _is_tensor(self, node: cst.BaseExpression) -> bool:
@@ -236,3 +234,13 @@ class ElementReads:
             for item in self._module.definitions.returns(function)
         ]
         return called_name(node) in _TUPLES or any(isinstance(item, (cst.Tuple, cst.List)) for item in returned)
+
+
+def _indexed(element: cst.BaseExpression) -> tuple[cst.BaseExpression, list[cst.BaseExpression | None]]:
+    """The tensor of which ``element`` is one, with the indices, None for a slice: of ``v[i][0]`` and ``v[i, 0]``."""
+    indices: list[cst.BaseExpression | None] = []
+    while isinstance(element, cst.Subscript):
+        parts = [item.slice for item in element.slice]
+        indices = [part.value if isinstance(part, cst.Index) else None for part in parts] + indices
+        element = element.value
+    return element, indices

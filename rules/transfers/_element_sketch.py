@@ -66,9 +66,13 @@ def _tensor_of(element: ast.expr, name: str, over: ast.expr) -> ast.expr | None:
     counting = isinstance(over, ast.Call) and called_name(over) in _COUNTING
     if isinstance(element, ast.Name) and element.id == name:
         return None if counting else over
-    if not isinstance(element, ast.Subscript) or not isinstance(element.value, ast.Name):
+    indices: list[ast.expr] = []
+    while isinstance(element, ast.Subscript):
+        indices += element.slice.elts if isinstance(element.slice, ast.Tuple) else [element.slice]
+        element = element.value
+    if not isinstance(element, ast.Name):
         return None
-    index = element.slice.elts[-1] if isinstance(element.slice, ast.Tuple) and element.slice.elts else element.slice
-    if element.value.id == name:  # `box[0]` of boxes
-        return over if isinstance(index, (ast.Constant, ast.UnaryOp)) and not isinstance(over, ast.Call) else None
-    return element.value if isinstance(index, ast.Name) and index.id == name else None
+    if element.id == name:  # `box[0]` of boxes
+        is_number = len(indices) == 1 and isinstance(indices[0], (ast.Constant, ast.UnaryOp))
+        return over if is_number and not isinstance(over, ast.Call) else None
+    return element if any(isinstance(index, ast.Name) and index.id == name for index in indices) else None

@@ -8,9 +8,10 @@ from torchlint.rule.tensor_words import may_be_tensor
 from torchlint.source.lexemes import is_in_name, places
 
 _READS = (".item()", "float(", "int(")
-#: The element before ``.item()``, and behind ``float(``: ``v``, ``v[0]``, ``t[v]`` or ``t[u, v]``.
-_BEFORE = re.compile(r"(?<!\w)(?:(\w+)\[(?:\w+,\s*)?)?(-?\w+)\]?$")
-_AFTER = re.compile(r"(?:(\w+)\[(?:\w+,\s*)?)?(-?\w+)\]?\)")
+#: The element before ``.item()``, and behind ``float(``: ``v``, ``v[0]``, ``t[v]``, ``t[u, v]`` or ``t[u][v]``.
+_ELEMENT = r"(\w+)((?:\[[-\w, ]{1,40}\]){0,3})"
+_BEFORE = re.compile(rf"(?<!\w){_ELEMENT}$")
+_AFTER = re.compile(rf"{_ELEMENT}\)")
 #: The variables of a loop and what it iterates over; a pattern that begins with a literal is quick.
 _LOOP = re.compile(r"for\s([^:\n]{1,120}?)\sin\b(?=\s*([^:\n\]]{1,120}))")
 _WORD = re.compile(r"\w+")
@@ -30,11 +31,10 @@ def reads_elements(text: str) -> bool:
         return False
     seen: set[str] = set()
     for at in places(text, *_READS):
-        container, variable = _element(text, at)
-        if container and variable.lstrip("-").isdigit():
-            container, variable = "", container
-        counted = [container] if variable in counting else []
-        for item in counted if container else over.pop(variable, []):
+        name, indices = _element(text, at)
+        is_number = all(index.isdigit() for index in indices)
+        counted = [name] if not counting.isdisjoint(indices) else []
+        for item in over.pop(name, []) if is_number else counted:
             if item not in seen:
                 seen.add(item)
                 if len(seen) > _MOST or may_be_tensor(text, item):
@@ -42,12 +42,12 @@ def reads_elements(text: str) -> bool:
     return False
 
 
-def _element(text: str, at: int) -> tuple[str, str]:
-    """The variable that a read names, and before it what is indexed with it, or nothing."""
+def _element(text: str, at: int) -> tuple[str, list[str]]:
+    """What a read names, and the words by which it is indexed."""
     if text[at] == ".":
         found = _BEFORE.search(text, max(0, at - 60), at)
     elif is_in_name(text, at):  # `print(`
-        return "", ""
+        return "", []
     else:
         found = _AFTER.match(text, text.index("(", at) + 1)
-    return (found[1] or "", found[2]) if found is not None else ("", "")
+    return (found[1], _WORD.findall(found[2])) if found is not None else ("", [])

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from torchlint.model.data.creation import FACTORIES, LEGACY
+from torchlint.model.data.creation import FACTORIES, LEGACY, WHOLE
 from torchlint.model.data.placement import Move, Placement
 from torchlint.model.module import Module
 from torchlint.model.semantics.invariance import Invariance
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.stores import Stores
 from torchlint.model.semantics.value import Device, Role
+from torchlint.model.syntax.calls import changes_in_place
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.training.iterations import Iterations
@@ -51,15 +52,16 @@ class InvariantMoves:
 
     def all(self) -> Iterator[InvariantMove]:
         """The moves in the file, in order."""
-        for move in self._module.fact(Placement).moves:
+        for found in self._module.fact(Placement).moves:
+            move = replace(found, source=_whole(found.source))
             if not self._module.is_own(move.call) or dotted_name(move.source) is None:
                 continue
             if move.device is Device.CPU:
                 continue
             in_loop = bool(self._module.fact(Loops).around(move.call))
-            found = (self._invariant(move) if in_loop else None) or self._of_attribute(move)
-            if found is not None:
-                yield found
+            invariant = (self._invariant(move) if in_loop else None) or self._of_attribute(move)
+            if invariant is not None:
+                yield invariant
 
     def _invariant(self, move: Move) -> InvariantMove | None:
         place = self._module.fact(StepPlaces).of(move.call, self._passes)
@@ -75,9 +77,10 @@ class InvariantMoves:
             return InvariantMove(move.call, loop, True, self._statement(move, loop))
         if value.kind is not Kind.TENSOR or not value.sure or value.role is Role.BATCH:
             return None
-        if not self._module.fact(Invariance).is_invariant(move.source, loop):
+        if not self._module.fact(Invariance).is_invariant(move.source, loop) or not self._is_on_host(move.source):
             return None
-        return InvariantMove(move.call, loop, False, None) if self._is_on_host(move.source) else None
+        is_written = any(self._tree.within(place, loop) for place in self._writes_to(move.source))
+        return None if is_written else InvariantMove(move.call, loop, False, None)
 
     def _passes(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
         """Whether ``node`` runs at every iteration of ``outer``, or of those that a condition on all of it selects."""
@@ -179,6 +182,8 @@ class InvariantMoves:
         places = [item for owner in classes for item in self._tree.scopes[owner].attributes.get(name, ())]
         if not places or not all(self._is_in_constructor(item.node) for item in places) or self._is_registered(name):
             return None
+        if not all(map(self._is_in_constructor, self._writes_to(move.source))):
+            return None
         repeated = self._module.fact(StepPlaces).per_batch(move.call)
         if repeated is None or not self._is_on_host(move.source):
             return None
@@ -224,6 +229,18 @@ class InvariantMoves:
     def _is_in_constructor(self, node: cst.CSTNode) -> bool:
         function = self._tree.function_of(node)
         return isinstance(function, cst.FunctionDef) and function.name.value == "__init__"
+
+    def _writes_to(self, tensor: cst.BaseExpression) -> Iterator[cst.CSTNode]:
+        """Where elements of a name or attribute are set: ``table[row] = x``, ``table.add_(1)``."""
+        text = dotted_name(tensor) or ""
+        name = last_part(text)
+        for target, _, place in self._module.fact(Stores).containers.get(name, ()):
+            if dotted_name(target) == text:
+                yield place
+        for use in (*self._tree.names.get(name, ()), *self._tree.attributes_named(name)):
+            above = self._tree.parent(use)
+            if isinstance(above, cst.Attribute) and changes_in_place(above.attr.value) and dotted_name(use) == text:
+                yield above
 
     def _is_registered(self, name: str) -> bool:
         return any(
@@ -302,3 +319,23 @@ class InvariantMoves:
         given = [self._module.definitions.argument_of(call, function, param) for call in callers.calls]
         tensors = [item for item in given if item is None or self._module.value(item).kind is not Kind.NONE]
         return bool(tensors) and all(item is not None and self._is_on_host(item, depth - 1) for item in tensors)
+
+
+def _whole(node: cst.BaseExpression) -> cst.BaseExpression:
+    """The tensor of which ``node`` is another form or the first elements: ``x`` of ``x[None, :count].float()``."""
+    while True:
+        if isinstance(node, cst.Subscript) and all(map(_is_from_start, node.slice)):
+            node = node.value
+        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in WHOLE:
+            node = node.func.value
+        else:
+            return node
+
+
+def _is_from_start(element: cst.SubscriptElement) -> bool:
+    """Whether an index selects from the first element on, or adds a dimension: ``:``, ``:count``, ``None``, ``...``."""
+    part = element.slice
+    if isinstance(part, cst.Slice):
+        return part.lower is None and part.step is None
+    given = part.value if isinstance(part, cst.Index) else None
+    return isinstance(given, cst.Ellipsis) or (isinstance(given, cst.Name) and given.value == "None")

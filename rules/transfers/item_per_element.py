@@ -23,8 +23,8 @@ class ItemPerElement(Rule):
 
     ## What it does
     Flags `[x.item() for x in tensor]`, `[float(x) for x in tensor]`, `[int(row[0]) for row in tensor]`, and
-    `tensor[i].item()` in a loop that binds `i`, where the tensor is seen to be one tensor and is the same in all
-    iterations. Several reads of one tensor in one loop are one finding.
+    `tensor[i].item()`, `tensor[i, 0].item()` or `tensor[i][j].item()` in a loop that binds `i`, where the tensor is
+    seen to be one tensor and is the same in all iterations. Several reads of one tensor in one loop are one finding.
 
     Not reported: loops over a tensor that is seen to be on the CPU, lists of tensors, tensors that an iteration makes,
     reads under a test of the type, constructors, loops that a script runs once, and `torch.linspace(...)`, by which
