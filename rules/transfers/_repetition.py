@@ -45,12 +45,19 @@ def is_kept(module: Module, call: cst.Call) -> bool:
 
 
 def _is_called_for_setup(module: Module, function: cst.FunctionDef) -> bool:
-    """Whether constructors of objects that live long call a function, and no step or loop does."""
+    """Whether only constructors of objects that live long call a function, or also functions before their loops."""
     calls = module.callers(function).calls
     others = [call for call in calls if (caller := module.function_of(call)) is None or not _sets_up(module, caller)]
-    return len(others) < len(calls) and not any(
-        module.fact(Loops).around(call) or module.fact(StepPlaces).repeating(call) for call in others
-    )
+    return len(others) < len(calls) and all(_is_before_loop(module, call) for call in others)
+
+
+def _is_before_loop(module: Module, call: cst.Call) -> bool:
+    """Whether a function, which no step calls, prepares a loop by ``call``."""
+    function = module.function_of(call)
+    if function is None or module.fact(Loops).around(call) or module.fact(StepPlaces).repeating(call):
+        return False
+    loops = module.tree.inside(function.body, cst.For, cst.While)
+    return any(module.tree.index(loop) > module.tree.index(call) for loop in loops)
 
 
 def _sets_up(module: Module, function: cst.FunctionDef) -> bool:
