@@ -115,13 +115,17 @@ class ReturnedTensors(ForestFact):
                 return False  # it is kept
             if isinstance(target, cst.Subscript):
                 places = [part.slice.value for part in target.slice if isinstance(part.slice, cst.Index)]
-                if not all(self._is_other(place) or self.computed(place) is not None for place in places):
+                if not all(self._is_place(place) for place in places):
                     return False
                 if self.computed(target.value) is None:
                     return False
                 if not self._is_other(statement.value) and self.computed(statement.value) is None:
                     return False
         return True
+
+    def _is_place(self, index: cst.BaseExpression) -> bool:
+        """Whether an index names elements by numbers, or by a new tensor."""
+        return isinstance(index, cst.Ellipsis) or self._is_other(index) or self.computed(index) is not None
 
     # -- expressions
 
