@@ -21,6 +21,7 @@ from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
 
+from ._host_tensors import HostTensors
 from ._step_tensors import StepTensors
 
 #: Functions and methods that give tuples, at least without further arguments.
@@ -77,7 +78,7 @@ class ElementReads:
 
     def _is_on_host(self, tensor: cst.BaseExpression) -> bool:
         """Whether reads do not wait, so that the rest of an iteration takes longer."""
-        return self._module.value(tensor).device is Device.CPU
+        return self._module.value(tensor).device is Device.CPU or self._module.fact(HostTensors).is_on_host(tensor)
 
     def _is_tested(self, call: cst.Call, loop: cst.CSTNode) -> bool:
         """Whether the read is under a test of the type: the elements may be numbers as well."""

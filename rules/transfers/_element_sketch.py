@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from torchlint.rule.bindings import BindingKind
 from torchlint.rule.sketch import Sketch, called_name
 from torchlint.rule.tensor_sketch import may_be_tensor
 
@@ -30,7 +31,9 @@ def may_read_elements(sketch: Sketch) -> bool:
         for name, over in _loops(sketch, statement):
             for element in elements:
                 tensor = _tensor_of(element, name, over)
-                if tensor is not None and not _is_linspace(tensor) and may_be_tensor(sketch, tensor, statement):
+                if tensor is None or _is_linspace(tensor):
+                    continue
+                if _is_parameter(sketch, tensor, statement) or may_be_tensor(sketch, tensor, statement):
                     return True
     return False
 
@@ -41,6 +44,12 @@ def _read_by(call: ast.Call) -> ast.expr | None:
         return call.func.value if call.func.attr == "item" and not call.args else None
     is_read = isinstance(call.func, ast.Name) and len(call.args) == 1 and not call.keywords
     return call.args[0] if is_read else None
+
+
+def _is_parameter(sketch: Sketch, node: ast.expr, at: ast.stmt) -> bool:
+    """Whether an expression is a parameter: how it is used may show that it is a tensor, whoever calls the function."""
+    bound = sketch.bindings(node.id, at) if isinstance(node, ast.Name) else []
+    return any(item.kind is BindingKind.PARAMETER for item in bound)
 
 
 def _is_linspace(node: ast.expr) -> bool:

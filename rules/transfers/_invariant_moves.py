@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from torchlint.model.data.creation import FACTORIES, LEGACY
+from torchlint.model.data.creation import WHOLE
 from torchlint.model.data.placement import Move, Placement
 from torchlint.model.module import Module
 from torchlint.model.semantics.invariance import Invariance
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.stores import Stores
 from torchlint.model.semantics.value import Device, Role
+from torchlint.model.syntax.calls import changes_in_place
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.step_places import StepPlaces
 
-#: Functions of torch that make a tensor on the host, unless they are given a device.
-_CREATING = FACTORIES | LEGACY | {"tensor", "from_numpy"}
-#: Methods that may move a tensor, or give none.
-_LEAVING = frozenset("to cuda type type_as item tolist numpy size dim numel data_ptr get_device".split())
+from ._host_tensors import HostTensors
+
 #: Calls after which a module is to be moved.
 _LOADING = frozenset({"load_state_dict", "from_pretrained", "load_checkpoint", "load_from_checkpoint"})
-_DEPTH = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,19 +45,19 @@ class InvariantMoves:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._tree = module.tree
-        self._on_host: dict[cst.CSTNode, bool] = {}
 
     def all(self) -> Iterator[InvariantMove]:
         """The moves in the file, in order."""
-        for move in self._module.fact(Placement).moves:
+        for found in self._module.fact(Placement).moves:
+            move = replace(found, source=_whole(found.source))
             if not self._module.is_own(move.call) or dotted_name(move.source) is None:
                 continue
             if move.device is Device.CPU:
                 continue
             in_loop = bool(self._module.fact(Loops).around(move.call))
-            found = (self._invariant(move) if in_loop else None) or self._of_attribute(move)
-            if found is not None:
-                yield found
+            invariant = (self._invariant(move) if in_loop else None) or self._of_attribute(move)
+            if invariant is not None:
+                yield invariant
 
     def _invariant(self, move: Move) -> InvariantMove | None:
         place = self._module.fact(StepPlaces).of(move.call, self._passes)
@@ -75,9 +73,12 @@ class InvariantMoves:
             return InvariantMove(move.call, loop, True, self._statement(move, loop))
         if value.kind is not Kind.TENSOR or not value.sure or value.role is Role.BATCH:
             return None
-        if not self._module.fact(Invariance).is_invariant(move.source, loop):
+        if not self._module.fact(Invariance).is_invariant(move.source, loop) or not self._module.fact(
+            HostTensors
+        ).is_on_host(move.source):
             return None
-        return InvariantMove(move.call, loop, False, None) if self._is_on_host(move.source) else None
+        is_written = any(self._tree.within(place, loop) for place in self._writes_to(move.source))
+        return None if is_written else InvariantMove(move.call, loop, False, None)
 
     def _passes(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
         """Whether ``node`` runs at every iteration of ``outer``, or of those that a condition on all of it selects."""
@@ -179,8 +180,10 @@ class InvariantMoves:
         places = [item for owner in classes for item in self._tree.scopes[owner].attributes.get(name, ())]
         if not places or not all(self._is_in_constructor(item.node) for item in places) or self._is_registered(name):
             return None
+        if not all(map(self._is_in_constructor, self._writes_to(move.source))):
+            return None
         repeated = self._module.fact(StepPlaces).per_batch(move.call)
-        if repeated is None or not self._is_on_host(move.source):
+        if repeated is None or not self._module.fact(HostTensors).is_on_host(move.source):
             return None
         return InvariantMove(move.call, repeated.step, False, None)
 
@@ -225,6 +228,18 @@ class InvariantMoves:
         function = self._tree.function_of(node)
         return isinstance(function, cst.FunctionDef) and function.name.value == "__init__"
 
+    def _writes_to(self, tensor: cst.BaseExpression) -> Iterator[cst.CSTNode]:
+        """Where elements of a name or attribute are set: ``table[row] = x``, ``table.add_(1)``."""
+        text = dotted_name(tensor) or ""
+        name = last_part(text)
+        for target, _, place in self._module.fact(Stores).containers.get(name, ()):
+            if dotted_name(target) == text:
+                yield place
+        for use in (*self._tree.names.get(name, ()), *self._tree.attributes_named(name)):
+            above = self._tree.parent(use)
+            if isinstance(above, cst.Attribute) and changes_in_place(above.attr.value) and dotted_name(use) == text:
+                yield above
+
     def _is_registered(self, name: str) -> bool:
         return any(
             isinstance(item.value, cst.SimpleString) and item.value.raw_value == name
@@ -232,73 +247,22 @@ class InvariantMoves:
             for item in call.args
         )
 
-    def _is_on_host(self, node: cst.CSTNode | None, depth: int = _DEPTH) -> bool:
-        """Whether a tensor is seen to be made on the host: the move copies it each time."""
-        if node is None or depth <= 0:
-            return False
-        if node not in self._on_host:
-            self._on_host[node] = False  # it may depend on itself
-            self._on_host[node] = self._is_seen_on_host(node, depth)
-        return self._on_host[node]
 
-    def _is_seen_on_host(self, node: cst.CSTNode, depth: int) -> bool:
-        if isinstance(node, cst.Name):
-            reached = self._module.values.reaching.of(node)
-            return bool(reached) and all(
-                self._is_passed_from_host(item.node, depth - 1)
-                if isinstance(item.node, cst.Param)
-                else item.kind in ("assign", "annotation") and not item.path and self._is_on_host(item.value, depth - 1)
-                for item in reached
-            )
-        if isinstance(node, cst.Attribute):
-            stored = self._module.values.stored(dotted_name(node) or "")
-            return bool(stored) and all(self._is_on_host(item, depth - 1) for item in stored)
-        if isinstance(node, cst.Subscript):
-            return self._is_on_host(node.value, depth - 1)
-        if isinstance(node, cst.BinaryOperation):
-            return self._are_on_host([node.left, node.right], depth)
-        return isinstance(node, cst.Call) and self._is_made_on_host(node, depth)
+def _whole(node: cst.BaseExpression) -> cst.BaseExpression:
+    """The tensor of which ``node`` is another form or the first elements: ``x`` of ``x[None, :count].float()``."""
+    while True:
+        if isinstance(node, cst.Subscript) and all(map(_is_from_start, node.slice)):
+            node = node.value
+        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in WHOLE:
+            node = node.func.value
+        else:
+            return node
 
-    def _are_on_host(self, nodes: list[cst.BaseExpression], depth: int) -> bool:
-        """Whether one of some operands is a tensor on the host, and no other is known to be a tensor elsewhere."""
-        others = [item for item in nodes if not self._is_on_host(item, depth - 1)]
-        elsewhere = any(self._module.value(item).kind in (Kind.TENSOR, Kind.BATCH, Kind.MODULE) for item in others)
-        return len(others) < len(nodes) and not elsewhere
 
-    def _is_made_on_host(self, node: cst.Call, depth: int) -> bool:
-        name = self._module.name_of(node.func)
-        if any(item.star or (item.keyword is not None and item.keyword.value == "device") for item in node.args):
-            return False
-        given = [item.value for item in node.args if item.keyword is None]
-        if name is not None:
-            if not name.startswith("torch.") or name.count(".") != 1:
-                return False
-            if name in ("torch.cat", "torch.stack") and given and isinstance(given[0], (cst.List, cst.Tuple)):
-                return self._are_on_host([item.value for item in given[0].elements], depth)
-            if name in ("torch.cat", "torch.stack") and given and isinstance(given[0], cst.ListComp):
-                return self._is_on_host(given[0].elt, depth - 1)
-            return name[6:] in _CREATING or self._are_on_host(given, depth)
-        called = self._module.definitions.called(node, self._module.values)
-        if called:
-            returned = [
-                item
-                for function in called
-                for item in (
-                    self._module.definitions.returns(function) if isinstance(function, cst.FunctionDef) else ()
-                )
-            ]
-            return bool(returned) and all(self._is_on_host(item, depth - 1) for item in returned)
-        func = node.func
-        if not isinstance(func, cst.Attribute):
-            return False
-        return func.attr.value == "cpu" or (func.attr.value not in _LEAVING and self._is_on_host(func.value, depth - 1))
-
-    def _is_passed_from_host(self, param: cst.Param, depth: int) -> bool:
-        """Whether all calls of a function pass a tensor on the host, or None."""
-        function = self._tree.parent(self._tree.parent(param) or param)
-        if not isinstance(function, cst.FunctionDef) or param.star:
-            return False
-        callers = self._module.callers(function)
-        given = [self._module.definitions.argument_of(call, function, param) for call in callers.calls]
-        tensors = [item for item in given if item is None or self._module.value(item).kind is not Kind.NONE]
-        return bool(tensors) and all(item is not None and self._is_on_host(item, depth - 1) for item in tensors)
+def _is_from_start(element: cst.SubscriptElement) -> bool:
+    """Whether an index selects from the first element on, or adds a dimension: ``:``, ``:count``, ``None``, ``...``."""
+    part = element.slice
+    if isinstance(part, cst.Slice):
+        return part.lower is None and part.step is None
+    given = part.value if isinstance(part, cst.Index) else None
+    return isinstance(given, cst.Ellipsis) or (isinstance(given, cst.Name) and given.value == "None")

@@ -14,7 +14,7 @@ _MOVING = frozenset({"to", "cuda", "type", "type_as"})
 #: Methods and functions whose result is another form of the same tensor.
 _FORMS = SAME_EVERYWHERE | COMPUTING | FILLING | JOINING | {"scatter_", "to", "type", "Variable"}
 #: Functions that make a tensor of an array, functions of NumPy that create one, and methods that give another form.
-_OF_ARRAYS = LEGACY | {"from_numpy", "tensor", "as_tensor", "astype", "copy"}
+_OF_ARRAYS = LEGACY | {"from_numpy", "tensor", "as_tensor", "astype", "copy", "concatenate"}
 _ARRAYS = frozenset({"identity", "tri"})
 
 
@@ -107,7 +107,7 @@ def _may_be_created(sketch: Sketch, statement: ast.stmt, moved: ast.expr, makers
         elif not isinstance(node, ast.Call):
             waiting += [(item, filled) for item in _operands(node)]
         elif sketch.may_be(node.func, FACTORIES) or (filled and sketch.may_be(node.func, LEGACY)):
-            if not any(item.arg is None or item.arg in _OPTIONS for item in node.keywords):
+            if not any(item.arg is None or (item.arg in _OPTIONS and _is_elsewhere(item)) for item in node.keywords):
                 return True
         elif sketch.may_be(node.func, makers) or sketch.may_be(node.func, _ARRAYS):
             return True
@@ -117,6 +117,12 @@ def _may_be_created(sketch: Sketch, statement: ast.stmt, moved: ast.expr, makers
             if isinstance(node.func, ast.Attribute):
                 waiting.append((node.func.value, filled))
     return False
+
+
+def _is_elsewhere(option: ast.keyword) -> bool:
+    """Whether an option may do more than state its default, ``requires_grad=False``, or name a new tensor."""
+    is_off = isinstance(option.value, ast.Constant) and option.value.value is False
+    return not is_off and not (option.arg == "out" and isinstance(option.value, ast.Call))
 
 
 def _operands(node: ast.expr) -> list[ast.expr]:
@@ -129,6 +135,8 @@ def _operands(node: ast.expr) -> list[ast.expr]:
         return [node.left, *node.comparators]
     if isinstance(node, ast.Subscript):
         return [node.value]
+    if isinstance(node, ast.ListComp):
+        return [node.elt]
     return node.elts if isinstance(node, (ast.List, ast.Tuple)) else []
 
 

@@ -27,10 +27,11 @@ _MOVE = re.compile(
     r"\.(?:cuda|type_as|to(?!\(\s*(?:dtype=[^(),]{0,80}|torch\.\w{1,80}|[\w.]{0,80}dtype)\))"
     r"|type(?!\(\s*(?:torch\.(?!cuda\b)|[\"'])))\("
 )
-#: Functions that move their argument, by their names.
+#: The names of functions that move their argument.
 _MOVERS = r"\w*(?:cuda|gpu|device|to_|_to)\w*"
-_GIVEN = re.compile(rf"\b{_MOVERS}\(\s*$", re.IGNORECASE)
-_PASSED = re.compile(rf"\b(?P<name>\w+) *= *(?:\w+\.)*{_MOVERS}\((?P=name)[,)]", re.IGNORECASE)
+_MOVES = re.compile(_MOVERS, re.IGNORECASE)
+_GIVEN = re.compile(r"\b(\w+)\(\s*$")
+_PASSED = re.compile(r"\b(?P<name>\w+) *= *(?:\w+\.)*(?P<function>\w+)\((?P=name)[,)]")
 _BINDS = re.compile(r"\b(?P<name>\w+) *= *$")
 _OF_TORCH = re.compile(r"torch\.(?:zeros|ones|empty|full|eye|arange|linspace|logspace|randn?|randint|randperm)\(")
 
@@ -80,8 +81,19 @@ def _is_named(text: str, at: int) -> bool:
 @lru_cache(maxsize=1)  # several moves of one text are asked for
 def _makers(text: str) -> frozenset[str]:
     """The names of the functions that contain a factory call."""
+    return _containing(text, *_CREATING)
+
+
+@lru_cache(maxsize=1)
+def _movers(text: str) -> frozenset[str]:
+    """The names of the functions that move something."""
+    return _containing(text, ".cuda(", ".to(")
+
+
+def _containing(text: str, *words: str) -> frozenset[str]:
+    """The names of the functions that contain one of some words."""
     defined = list(places(text, "def "))
-    last = (bisect_left(defined, at) - 1 for at in places(text, *_CREATING)) if defined else ()
+    last = (bisect_left(defined, at) - 1 for at in places(text, *words)) if defined else ()
     return frozenset(
         found[0]
         for index in dict.fromkeys(last)
@@ -119,9 +131,18 @@ def _is_passed(text: str) -> bool:
     """Whether the result of a factory is passed, directly or by name, to a function that moves by its name."""
     for made in _OF_TORCH.finditer(text):
         begin = made.start()
-        if _GIVEN.search(text, max(0, begin - _WORD), begin):
+        given = _GIVEN.search(text, max(0, begin - _WORD), begin)
+        if given and _may_move(text, given[1]):
             return True
         bound = _BINDS.search(text, max(0, begin - _WORD), begin)
-        if bound and any(item["name"] == bound["name"] for item in _PASSED.finditer(text, begin, begin + _NEAR)):
+        if bound and any(
+            item["name"] == bound["name"] and _may_move(text, item["function"])
+            for item in _PASSED.finditer(text, begin, begin + _NEAR)
+        ):
             return True
     return False
+
+
+def _may_move(text: str, function: str) -> bool:
+    """Whether a function moves its argument, by its name or by what it contains."""
+    return _MOVES.fullmatch(function) is not None or function in _movers(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from torchlint.model.data.creation import WHOLE
 from torchlint.rule.bindings import BindingKind
 from torchlint.rule.sketch import Sketch, root_of
 
@@ -13,13 +14,25 @@ from ._move_sketch import is_cast
 def may_move_again(sketch: Sketch) -> bool:
     """Whether a loop may move what it does not change, or a method a tensor that only the constructor assigns."""
     return any(
-        isinstance(call.func, ast.Attribute)
-        and call.func.attr in ("to", "cuda")
+        call.func.attr in ("to", "cuda")
         and not is_cast(call)
-        and (_is_invariant(sketch, statement, call.func.value) or _is_of_object(sketch, statement, call.func.value))
+        and (_is_invariant(sketch, statement, moved) or _is_of_object(sketch, statement, moved))
         for statement in sketch.containing(".to(", ".cuda(")
         for call in sketch.calls(statement)
+        if isinstance(call.func, ast.Attribute)
+        for moved in [_whole(call.func.value)]
     )
+
+
+def _whole(node: ast.expr) -> ast.expr:
+    """The tensor of which ``node`` is another form or a part."""
+    while True:
+        if isinstance(node, ast.Subscript):
+            node = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in WHOLE:
+            node = node.func.value
+        else:
+            return node
 
 
 def _is_invariant(sketch: Sketch, statement: ast.stmt, moved: ast.expr) -> bool:

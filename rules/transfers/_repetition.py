@@ -12,6 +12,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.stores import Stores
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name, dotted_name
+from torchlint.model.training.loops import Loops
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlaces
 
@@ -36,14 +37,27 @@ def is_kept(module: Module, call: cst.Call) -> bool:
         return module.fact(Purposes).runs_once(call)
     if module.fact(Purposes).is_constructor(function):
         return not is_of_step(module, function)
-    callers = [module.function_of(item) for item in module.callers(function).calls]
-    if _INITIALIZING.search(function.name.value):
-        return True
-    if callers and all(item is not None and _sets_up(module, item) for item in callers):
+    if _INITIALIZING.search(function.name.value) or _is_called_for_setup(module, function):
         return True
     if keeps_result(module, function) or _sets_up_once(module, function):
         return True
     return _is_cached(module, call, function) or _sets_up_global(module, function)
+
+
+def _is_called_for_setup(module: Module, function: cst.FunctionDef) -> bool:
+    """Whether only constructors of objects that live long call a function, or also functions before their loops."""
+    calls = module.callers(function).calls
+    others = [call for call in calls if (caller := module.function_of(call)) is None or not _sets_up(module, caller)]
+    return len(others) < len(calls) and all(_is_before_loop(module, call) for call in others)
+
+
+def _is_before_loop(module: Module, call: cst.Call) -> bool:
+    """Whether a function, which no step calls, prepares a loop by ``call``."""
+    function = module.function_of(call)
+    if function is None or module.fact(Loops).around(call) or module.fact(StepPlaces).repeating(call):
+        return False
+    loops = module.tree.inside(function.body, cst.For, cst.While)
+    return any(module.tree.index(loop) > module.tree.index(call) for loop in loops)
 
 
 def _sets_up(module: Module, function: cst.FunctionDef) -> bool:

@@ -38,8 +38,9 @@ class AllocateThenMove(Rule):
 
     - `torch.FloatTensor(rows, columns)` that the same expression fills by `.zero_()`, `.fill_(...)`, `.normal_()` or
       similar methods;
-    - tensors of NumPy arrays of sizes and numbers alone, such as `torch.from_numpy(np.triu(np.ones(shape), k=1))`;
-    - tensors that a function of the same file makes of sizes and numbers, and that its caller moves:
+    - tensors of NumPy arrays of sizes and numbers alone, such as `torch.from_numpy(np.triu(np.ones(shape), k=1))` or
+      `torch.LongTensor(np.concatenate([np.arange(n) + i for i in range(rows)]))`;
+    - tensors that a function of the same file makes of sizes and numbers, also by NumPy, and that its caller moves:
       `self.causal_mask(size).to(x.device)`;
     - tensors that a method copies to a buffer of its network, at other times than in the constructor:
       `self.noise.copy_(torch.randn(size))`.
@@ -52,9 +53,10 @@ class AllocateThenMove(Rule):
     Not flagged are
 
     - tensors created once: in `__init__`, unless each forward pass creates the object, in functions that initialize
-      weights, and at module level outside of loops. A tensor in a function or method that the program calls once,
-      that exports a network, or that makes inputs for an export (`input_example`), is reported at information level,
-      and not at all if it has a name first. So are tensors in functions that merge the layers of a trained network;
+      weights or that only constructors call, or also functions before their loops, and at module level outside of
+      loops. A tensor in a function or method that the program calls once, that exports a network, or that makes inputs
+      for an export (`input_example`), is reported at information level, and not at all if it has a name first. So are
+      tensors in functions that merge the layers of a trained network;
     - tensors that are created when they are first needed, and kept: under `if "mask" not in self.cache:`, with
       `functools.cached_property`, or in a function that sets a global variable and is called under `if grid is None:`;
     - tensors of data (`torch.tensor([...])`), which come from the CPU in any case;

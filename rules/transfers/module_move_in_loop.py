@@ -29,9 +29,12 @@ class ModuleMoveInLoop(Rule):
     Also flags a tensor that a constructor creates on the host and keeps in `self`, and that is moved in `forward` or in
     a method that every step calls, or every iteration of a sampling loop.
 
+    The move may be of another form of the tensor or of its first elements: `self.table[:, :length].to(x.device)`.
+
     Not reported: batches and what is computed from them; moves to other devices and back, as for offloading; moves
     that follow `load_state_dict`; loops over epochs; `.to(dtype)`, which moves nothing; a tensor that is assigned to
-    its own name (`weights = weights.to(device)`), which is copied only once; buffers and parameters.
+    its own name (`weights = weights.to(device)`), which is copied only once; buffers and parameters; tensors whose
+    elements are set between the moves.
 
     ## Why it is slow
     `module.to(device)` visits every parameter and buffer, even if all are on the device already. This takes

@@ -12,6 +12,8 @@ SAME_EVERYWHERE = frozenset(
     "squeeze_ expand expand_as repeat repeat_interleave tile t t_ transpose transpose_ swapaxes permute movedim narrow "
     "unfold flip roll contiguous flatten clone detach fill_ zero_ triu tril diag".split()
 )
+#: ... without those that change the tensor or select from it
+WHOLE = frozenset(name for name in SAME_EVERYWHERE if name[-1] != "_") - {"narrow", "diag", "unfold"}
 #: ... and methods whose last digits may differ, called without arguments or with numbers.
 COMPUTING = frozenset(
     "mul mul_ add add_ sub sub_ div div_ pow pow_ exp exp_ log log2 log10 log1p sqrt rsqrt reciprocal square neg neg_ "

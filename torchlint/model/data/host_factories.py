@@ -76,10 +76,19 @@ class HostFactories(ForestFact):
         return named or self._module.value(value).kind is Kind.DTYPE
 
     def _made_by(self, call: Call, last: str) -> NewTensor | None:
-        if any(item.star == "**" or (item.keyword and item.keyword.value in _OPTIONS) for item in call.node.args):
+        options = [item for item in call.node.args if item.keyword is not None and item.keyword.value in _OPTIONS]
+        into = [item for item in options if not _is_default(item)]
+        if any(item.star == "**" for item in call.node.args) or not all(map(self._is_into_new, into)):
             return None
         drawn = last in DRAWN
-        return NewTensor(call, last in EXACT or (not drawn and self._counts(call)), drawn)
+        exact = last in EXACT or (not drawn and self._counts(call))
+        return NewTensor(call, exact, drawn, hosted=bool(into))
+
+    def _is_into_new(self, option: cst.Arg) -> bool:
+        """Whether an option is a new tensor for the result: ``out=torch.LongTensor(count)``."""
+        if option.keyword is None or option.keyword.value != "out" or not isinstance(option.value, cst.Call):
+            return False
+        return (self._module.name_of(option.value.func) or "").removeprefix("torch.") in LEGACY
 
     def _is_sized(self, call: Call) -> bool:
         """Whether a type is given sizes and no data: several arguments, a number, or the shape of a tensor."""
@@ -109,6 +118,11 @@ class HostFactories(ForestFact):
         if isinstance(node, cst.UnaryOperation):
             node = node.expression
         return isinstance(node, cst.Integer) or isinstance(self._module.value(node).constant, int)
+
+
+def _is_default(option: cst.Arg) -> bool:
+    """Whether an option only states its default: ``requires_grad=False``."""
+    return isinstance(option.value, cst.Name) and option.value.value == "False"
 
 
 def has_device(call: cst.Call) -> bool:

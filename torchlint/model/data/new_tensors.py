@@ -16,8 +16,10 @@ from torchlint.model.syntax.scopes import Binding
 
 #: Functions whose result has some of the values that they are given.
 _PARTS = frozenset({"triu", "tril"})
-#: Functions of torch that give the data of an array, and methods of arrays that give another form of one.
+#: Functions of torch that give the data of an array, functions of NumPy that join arrays, and methods of arrays that
+#: give another form of one.
 _OF_ARRAYS = LEGACY | {"from_numpy", "tensor", "as_tensor"}
+_JOINING_ARRAYS = frozenset({"concatenate", "hstack", "stack", "vstack"})
 _ARRAY_METHODS = frozenset({"astype", "reshape", "transpose", "copy"})
 
 
@@ -59,7 +61,7 @@ class NewTensors(ForestFact):
         name = self._module.name_of(node.func) or ""
         if name == "torch.autograd.Variable":
             given = node.args[0].value if node.args and not node.args[0].star else None
-            plain = all(map(_is_volatile, node.args[1:]))
+            plain = all(map(_means_nothing, node.args[1:]))
             return self._new(given, held=held, filled=filled) if given is not None and plain else None
         if name.startswith("torch."):
             return self._of_function(node, name, held, filled)
@@ -142,10 +144,14 @@ class NewTensors(ForestFact):
         if isinstance(node, (cst.BinaryOperation, cst.Comparison)):
             arrays = [item for item in operands(node) if not self._numbers.is_number(item)]
             return self._of_array(arrays[0]) if len(arrays) == 1 else None
+        if isinstance(node, cst.ListComp):  # `np.concatenate([... for i in range(count)])`
+            over = node.for_in.iter
+            is_counted = isinstance(over, cst.Call) and self._module.name_of(over.func) == "builtins.range"
+            return self._of_array(node.elt) if is_counted else None
         if not isinstance(node, cst.Call):
             return None
         name = self._module.name_of(node.func) or ""
-        if name.removeprefix("numpy.") in _PARTS and node.args:
+        if name.removeprefix("numpy.") in _PARTS | _JOINING_ARRAYS and node.args:
             return self._of_array(node.args[0].value)
         if name:
             return self._factories.of_numpy(node, name)
@@ -244,6 +250,9 @@ def _rebinds(statement: cst.CSTNode, name: str) -> bool:
     return isinstance(target, cst.Name) and target.value == name
 
 
-def _is_volatile(argument: cst.Arg) -> bool:
-    """Whether an argument of ``Variable`` no longer means anything: ``volatile=not self.training``."""
-    return argument.keyword is not None and argument.keyword.value == "volatile"
+def _means_nothing(argument: cst.Arg) -> bool:
+    """Whether an argument of ``Variable`` changes nothing: ``requires_grad=False``, or ``volatile``, which is gone."""
+    if argument.keyword is None:
+        return False
+    is_off = isinstance(argument.value, cst.Name) and argument.value.value == "False"
+    return argument.keyword.value == "volatile" or (argument.keyword.value == "requires_grad" and is_off)

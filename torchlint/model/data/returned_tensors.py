@@ -115,13 +115,17 @@ class ReturnedTensors(ForestFact):
                 return False  # it is kept
             if isinstance(target, cst.Subscript):
                 places = [part.slice.value for part in target.slice if isinstance(part.slice, cst.Index)]
-                if any(self._module.value(place).kind in (Kind.TENSOR, Kind.BATCH) for place in places):
+                if not all(self._is_place(place) for place in places):
                     return False
                 if self.computed(target.value) is None:
                     return False
                 if not self._is_other(statement.value) and self.computed(statement.value) is None:
                     return False
         return True
+
+    def _is_place(self, index: cst.BaseExpression) -> bool:
+        """Whether an index names elements by numbers, or by a new tensor."""
+        return isinstance(index, cst.Ellipsis) or self._is_other(index) or self.computed(index) is not None
 
     # -- expressions
 
@@ -159,8 +163,9 @@ class ReturnedTensors(ForestFact):
             return None
         name = self._module.name_of(node.func) or ""
         passed = [item.value for item in node.args]
-        if name.startswith("torch."):
-            created = self._factories.of(node, name)
+        if name.startswith(("torch.", "numpy.")):
+            of_numpy = name.startswith("numpy.")
+            created = self._factories.of_numpy(node, name) if of_numpy else self._factories.of(node, name)
             return created if created is not None else self._joined(joined_items(passed), given, depth)
         if name:
             return None

@@ -1,0 +1,105 @@
+"""Tensors that are seen to be made on the host: what moves them copies them."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torchlint.model.data.creation import FACTORIES, LEGACY
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.scopes import Binding, unpacked
+
+#: Functions of torch that make a tensor on the host, unless they are given a device.
+_CREATING = FACTORIES | LEGACY | {"tensor", "from_numpy"}
+#: Methods that may move a tensor, or give none.
+_LEAVING = frozenset("to cuda type type_as item tolist numpy size dim numel data_ptr get_device".split())
+#: The maximum number of expressions that a tensor is followed through.
+_DEPTH = 40
+
+
+class HostTensors(ForestFact):
+    """Answers for one forest."""
+
+    def __init__(self, module: Forest) -> None:
+        self._module = module
+        self._on_host: dict[cst.CSTNode, bool] = {}
+
+    def is_on_host(self, node: cst.CSTNode | None, depth: int = _DEPTH) -> bool:
+        """Whether a tensor is seen to be made on the host: the move copies it each time."""
+        if node is None or depth <= 0:
+            return False
+        if node not in self._on_host:
+            self._on_host[node] = False  # it may depend on itself
+            self._on_host[node] = self._is_seen_on_host(node, depth)
+        return self._on_host[node]
+
+    def _is_seen_on_host(self, node: cst.CSTNode, depth: int) -> bool:
+        if isinstance(node, cst.Name):
+            reached = self._module.values.reaching.of(node)
+            return bool(reached) and all(self._is_bound_on_host(item, depth - 1) for item in reached)
+        if isinstance(node, cst.Attribute):
+            stored = self._module.values.stored(dotted_name(node) or "")
+            return bool(stored) and all(self.is_on_host(item, depth - 1) for item in stored)
+        if isinstance(node, cst.Subscript):
+            return self.is_on_host(node.value, depth - 1)
+        if isinstance(node, cst.UnaryOperation):
+            return self.is_on_host(node.expression, depth - 1)
+        if isinstance(node, cst.BinaryOperation):
+            return self._are_on_host([node.left, node.right], depth)
+        return isinstance(node, cst.Call) and self._is_made_on_host(node, depth)
+
+    def _is_bound_on_host(self, binding: Binding, depth: int) -> bool:
+        """Whether a name is given a tensor on the host, also as one of several: ``weights, places = tables(size)``."""
+        if isinstance(binding.node, cst.Param):
+            return self._is_passed_from_host(binding.node, depth)
+        if binding.kind not in ("assign", "annotation"):
+            return False
+        if not binding.path:
+            return self.is_on_host(binding.value, depth)
+        returned = self._returned_by(binding.value) if isinstance(binding.value, cst.Call) else []
+        parts = [unpacked(item, binding.path) for item in returned]
+        return bool(parts) and all(self.is_on_host(part, depth) for part in parts)
+
+    def _returned_by(self, call: cst.Call) -> list[cst.BaseExpression | None]:
+        """What the functions of the program that ``call`` may run return."""
+        called = self._module.definitions.called(call, self._module.values)
+        functions = [item for item in called if isinstance(item, cst.FunctionDef)]
+        return [item for function in functions for item in self._module.definitions.returns(function)]
+
+    def _are_on_host(self, nodes: list[cst.BaseExpression], depth: int) -> bool:
+        """Whether one of some operands is a tensor on the host, and no other is known to be a tensor elsewhere."""
+        others = [item for item in nodes if not self.is_on_host(item, depth - 1)]
+        elsewhere = any(self._module.value(item).kind in (Kind.TENSOR, Kind.BATCH, Kind.MODULE) for item in others)
+        return len(others) < len(nodes) and not elsewhere
+
+    def _is_made_on_host(self, node: cst.Call, depth: int) -> bool:
+        name = self._module.name_of(node.func)
+        if any(item.star or (item.keyword is not None and item.keyword.value == "device") for item in node.args):
+            return False
+        given = [item.value for item in node.args if item.keyword is None]
+        if name is not None:
+            if not name.startswith("torch.") or name.count(".") != 1:
+                return False
+            if name in ("torch.cat", "torch.stack") and given and isinstance(given[0], (cst.List, cst.Tuple)):
+                return self._are_on_host([item.value for item in given[0].elements], depth)
+            if name in ("torch.cat", "torch.stack") and given and isinstance(given[0], cst.ListComp):
+                return self.is_on_host(given[0].elt, depth - 1)
+            return name[6:] in _CREATING or self._are_on_host(given, depth)
+        if self._module.definitions.called(node, self._module.values):
+            returned = self._returned_by(node)
+            return bool(returned) and all(self.is_on_host(item, depth - 1) for item in returned)
+        func = node.func
+        if not isinstance(func, cst.Attribute):
+            return False
+        return func.attr.value == "cpu" or (func.attr.value not in _LEAVING and self.is_on_host(func.value, depth - 1))
+
+    def _is_passed_from_host(self, param: cst.Param, depth: int) -> bool:
+        """Whether all calls of a function pass a tensor on the host, or None."""
+        function = self._module.tree.parent(self._module.tree.parent(param) or param)
+        if not isinstance(function, cst.FunctionDef) or param.star:
+            return False
+        callers = self._module.callers(function)
+        given = [self._module.definitions.argument_of(call, function, param) for call in callers.calls]
+        tensors = [item for item in given if item is None or self._module.value(item).kind is not Kind.NONE]
+        return bool(tensors) and all(item is not None and self.is_on_host(item, depth - 1) for item in tensors)
