@@ -63,8 +63,8 @@ class AllocateThenMove(Rule):
     - code under `if __name__ == "__main__":` that tests a network of its file;
     - programs that set a default device.
 
-    The tensors of one function whose fixes are equally safe are one finding, at the first of them; notes show the
-    others.
+    A tensor that has a name before it is moved is reported where it is created, and a note shows the move. The tensors
+    of one function whose fixes are equally safe are one finding, at the first of them; notes show the others.
 
     ## Why it is slow
     The CPU fills the memory and then copies it to the device. The copy is from pageable memory, and the CPU waits for
@@ -142,16 +142,26 @@ class AllocateThenMove(Rule):
                 continue
             factory = created.by_torch or module.code(created.factory.node.func)
             fix = None if created.named or created.legacy or created.hosted else self._fix(module, move, created)
+            at, notes = self._places(module, move, created)
             yield self.diagnostic(
                 module,
-                move.call,
+                at,
                 "tensor is created on the CPU and then copied; pass `device=`",
                 label=f"`{factory}` can create it on the device",
-                notes=(Note.at(module, created.factory.node, "created on the CPU"),) if created.returned else (),
+                notes=notes,
                 fix=fix,
                 severity=Severity.INFO if once else None,
                 cause=self._cause(module, function, fix, once),
             )
+
+    def _places(self, module: Module, move: Move, created: NewTensor) -> tuple[cst.Call, tuple[Note, ...]]:
+        """What is reported: the move; the creation if the tensor has a name before it is moved. And a note."""
+        factory = created.factory.node
+        if created.returned:
+            return move.call, (Note.at(module, factory, "created on the CPU"),)
+        if created.named and module.function_of(factory) is module.function_of(move.call):
+            return factory, (Note.at(module, move.call, "copied to the device"),)
+        return move.call, ()
 
     def _found(self, module: Module) -> Iterator[tuple[Move, NewTensor]]:
         """The moves of tensors that may be new."""
