@@ -63,6 +63,7 @@ class Queued:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._known: dict[cst.FunctionDef, list[Work]] = {}
+        self._waiting: dict[cst.FunctionDef, bool] = {}
 
     def by(self, node: Effective) -> list[Work]:
         """The effects of a call itself, without its arguments, or of a test of a tensor, in order."""
@@ -155,8 +156,14 @@ class Queued:
 
     def _ends_with_wait(self, function: cst.FunctionDef, depth: int) -> bool:
         """Whether a method of a network waits, and runs no layer after that."""
-        if Work.WAITS not in self._by_function(function, depth):
-            return False
+        known = self._waiting.get(function)
+        if known is None:
+            self._waiting[function] = False  # it may call itself
+            known = Work.WAITS in self._by_function(function, depth) and self._waits_last(function, depth)
+            self._waiting[function] = known
+        return known
+
+    def _waits_last(self, function: cst.FunctionDef, depth: int) -> bool:
         tree, loops = self._module.tree, self._module.fact(Loops)
         end: int | None = None  # of what waits: of a loop, which may wait after what it runs
         for node in self.in_order(tree.calls_in(function.body), function):
