@@ -108,19 +108,23 @@ class HostReads:
                     found[call] = HostRead(call, tensor, step, self._decides(call, tensor, step))
         for call in self._tree.calls_in(self._module.root):
             tensor = self.read_by(call) if call not in found else None
-            if tensor is None or self._is_counted(tensor) or not self._is_of_step(call, tensor):
+            if tensor is None or self._is_open_element(tensor) or not self._is_of_step(call, tensor):
                 continue
             place = self._module.fact(StepPlaces).in_training(call)
             if place is not None:
                 found[call] = HostRead(call, tensor, place.step, self._decides(call, tensor, place.step))
         return sorted(found.values(), key=lambda read: self._tree.index(read.call))
 
-    def _is_counted(self, tensor: cst.BaseExpression) -> bool:
-        """``x[i]``, an element that is often of TL209; not ``x[0, -1]``."""
-        indices = tensor.slice if isinstance(tensor, cst.Subscript) else ()
+    def _is_open_element(self, tensor: cst.BaseExpression) -> bool:
+        """Whether a tensor is ``x[i]``, which is often of TL209, or ``x[0]`` of what callers may keep on the CPU."""
+        if not isinstance(tensor, cst.Subscript):
+            return False
+        function = self._module.function_of(tensor)
+        if function is None or not self._module.fact(StepPlaces).is_forward(function):
+            return True
         return any(
             isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
-            for item in indices
+            for item in tensor.slice
             for node in self._tree.nodes_in(item)
         )
 
