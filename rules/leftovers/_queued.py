@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.tensor_forms import TensorForms, compared
-from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.training.loops import Loops, is_backward
 from torchlint.model.training.networks import Networks
@@ -165,14 +165,23 @@ class Queued:
 
     def _waits_last(self, function: cst.FunctionDef, depth: int) -> bool:
         tree, loops = self._module.tree, self._module.fact(Loops)
-        end: int | None = None  # of what waits: of a loop, which may wait after what it runs
+        last: Effective | None = None  # what waits, or the loop around it, which may wait after what it runs
+        end = 0
         for node in self.in_order(tree.calls_in(function.body), function):
             if Work.WAITS in self._by(node, depth):
-                end = max(map(tree.last, (node, *(loop.node for loop in loops.around(node)))))
-            elif end is not None and tree.index(node) > end and isinstance(node, cst.Call):
-                if self._module.fact(Networks).runs_network(node):
-                    end = None
-        return end is not None
+                last, end = node, max(map(tree.last, (node, *(loop.node for loop in loops.around(node)))))
+            elif last is not None and tree.index(node) > end and isinstance(node, cst.Call):
+                if self._module.fact(Networks).runs_network(node) and not self._is_other_path(last, node, function):
+                    last = None
+        return last is not None
+
+    def _is_other_path(self, waiting: Effective, call: cst.Call, function: cst.FunctionDef) -> bool:
+        """Whether ``call`` does not run after what waits: in another branch, or behind its ``return`` in a branch."""
+        tree = self._module.tree
+        leaves = nearest(tree, waiting, cst.Return, cst.FunctionDef)
+        branch = nearest(tree, waiting, cst.If, cst.FunctionDef)
+        is_left = isinstance(leaves, cst.Return) and branch is not function
+        return is_left or tree.exclusive(waiting, call)
 
     def _by_library(self, call: cst.Call, name: str) -> list[Work]:
         if name in _READING_BUILTINS:
