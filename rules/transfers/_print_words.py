@@ -17,7 +17,7 @@ REDUCTIONS = ("mean", "sum", "max", "min", "norm", "std", "var")
 _TENSOR = re.compile(
     r"(?:loss|cost|acc|iou|dice|psnr|err|logit|out|pred|score|energy|nll|elbo|objective|kl|penalty|reg)\w*(?:\[[^\]\n]{1,40}\])?"
     r"(?!\w|\(|\.item|\.shape|\.size|\.avg|\.update)"
-    rf"|\.(?:{'|'.join(REDUCTIONS)})\(\)(?!\.item)",
+    rf"|\.(?:{'|'.join(REDUCTIONS)})\(\)(?!\.item)|\btorch\.(?:{'|'.join(REDUCTIONS)})\(",
     re.IGNORECASE,
 )
 _REACH = 600  #: characters of the arguments

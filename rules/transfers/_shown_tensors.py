@@ -13,6 +13,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
+from torchlint.model.syntax.scopes import unpacked
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
 from ._host_reads import HostReads
@@ -146,19 +147,18 @@ class ShownTensors:
     def _is_reduced_before(self, name: cst.Name, depth: int) -> bool:
         """Whether a variable is a number that is computed from reductions: ``accuracy = hits.sum() / len(hits)``."""
         bound = self._module.values.reaching.of(name)
-        return bool(bound) and all(
-            item.kind == "assign"
-            and not item.path
-            and isinstance(item.value, (cst.BinaryOperation, cst.Call))
-            and depth > 0
-            and self._is_on_gpu(item.value, depth - 1)
-            for item in bound
+        values = [unpacked(item.value, item.path) if item.kind == "assign" else None for item in bound]
+        return bool(values) and all(
+            isinstance(value, (cst.BinaryOperation, cst.Call)) and depth > 0 and self._is_on_gpu(value, depth - 1)
+            for value in values
         )
 
     def _is_reduction(self, node: cst.BaseExpression) -> bool:
-        """Whether ``node`` reduces what is certainly a tensor to one number: ``x.mean()``."""
-        reduces = isinstance(node, cst.Call) and not node.args and called_name(node) in REDUCTIONS
-        return reduces and self._module.fact(TensorForms).is_tensor(node)
+        """Whether ``node`` reduces what is certainly a tensor to one number: ``x.mean()``, ``torch.mean(x)``."""
+        if not isinstance(node, cst.Call) or called_name(node) not in REDUCTIONS:
+            return False
+        given = 1 if self._module.name_of(node.func) == f"torch.{called_name(node)}" else 0
+        return len(node.args) == given and self._module.fact(TensorForms).is_tensor(node)
 
     def _may_be_number(self, node: cst.BaseExpression) -> bool:
         """Whether the value of a variable is a number on some path: ``loss = loss.item()``."""

@@ -24,7 +24,7 @@ class HostReadInLoop(Rule):
     `loss.cpu().numpy()` of the loss itself, `loss.data[0]` (its `.item()` before torch 0.4), and copies of which only a
     sum or mean is computed: `hits.cpu().sum()`. The read may be in the loop, or in a function or `forward` that the
     step calls. It may also be in a function that is itself a training step, such as that of an ignite `Engine`, or in a
-    `forward` that records gradients and whose callers are unknown.
+    `forward` that records gradients, if its callers are unknown or train it on all data at once.
 
     Not flagged are
 

@@ -20,7 +20,8 @@ class TensorTruthTest(Rule):
     Flags `if`, `while`, `assert` and conditional expressions whose test is a tensor that the network or the loss of a
     training step gave: `if torch.isnan(loss):`, `if mask.sum() > 0:`, `assert (x >= 0).all()`. The test may be in the
     training loop, or in a function or a `forward` that the step calls, also in another file. In a `forward` that
-    records gradients, its inputs count as well, and its callers may be unknown.
+    records gradients, its inputs count as well. Its callers may be unknown, or train it on all data at once, in one
+    step per epoch.
 
     Not reported: tests at some steps only, in evaluation mode, in validation loops and in exception handlers; tests of
     shapes, of `None` and of numbers that were already copied to the host (`loss.item() > limit`, see

@@ -21,7 +21,7 @@ from torchlint.project.picked import PICKING, Picked
 #: Characters of other files that a file is analysed with.
 BUDGET = 150_000
 #: A piece that is longer, such as a network's code that was generated, is left out.
-MAX_PIECE = 30_000
+MAX_PIECE = 40_000
 #: A piece that is longer, such as the class of a project's options, comes as early as one of so many characters.
 FAR = 4_000
 #: ... and a function of a script that uses a file, as one of so many: it tells the device and the loaders.

@@ -147,12 +147,17 @@ class Dispatch(ForestFact):
                 continue  # `x.view(...)`
             named = self._definitions.called(call, self._values)
             for function in self.run(call):
-                if not named or self._is_attribute_of(function, call.func):
+                if not named or self._is_renamed(function, call.func):
                     found.setdefault(function, []).append(call)
         return found
 
-    def _is_attribute_of(self, function: cst.FunctionDef, func: cst.BaseExpression) -> bool:
-        """Whether ``func`` is an attribute in which a function of the top level is kept under another name."""
+    def _is_renamed(self, function: cst.FunctionDef, func: cst.BaseExpression) -> bool:
+        """Whether ``func`` is an attribute with a function of the top level, or a variable with a method, as its value.
+
+        It has another name than the function: ``run = self.run_fast if fast else self.run``.
+        """
+        if isinstance(func, cst.Name):
+            return self._tree.class_of(function) is not None
         names = {function.name.value, *self._links.aliases.get(function, ())}
         return (
             isinstance(func, cst.Attribute) and self._tree.class_of(function) is None and func.attr.value not in names

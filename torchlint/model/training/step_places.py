@@ -19,6 +19,7 @@ from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.parameters import is_static
 from torchlint.model.training.emptiness import has_work
 from torchlint.model.training.grad_mode import GradModes
+from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.library_steps import LibrarySteps
 from torchlint.model.training.loops import Loop, LoopKind, Loops, is_batch
@@ -98,7 +99,7 @@ class StepPlaces(ForestFact):
         if is_forward and (is_static(function) or self._module.fact(GradModes).of(function.body).is_off):
             return None
         calls = self._module.fact(Dispatch).callers(function)
-        if is_forward and (not calls or depth <= 0):
+        if is_forward and (not calls or depth <= 0 or any(map(self._trains_on_all_data, calls))):
             return StepPlace(function, (), trains=True)
         if depth <= 0 or len(calls) > _MAX_CALLERS:
             return None
@@ -107,6 +108,17 @@ class StepPlaces(ForestFact):
             if found is not None:
                 return StepPlace(found.step, (*found.calls, call), found.trains)
         return None
+
+    def _trains_on_all_data(self, call: cst.Call) -> bool:
+        """Whether a network that ``call`` runs is trained with its output once per epoch: a step on all data."""
+        module = self._module
+        if not module.fact(Gradients).reaches_backward(call) or module.fact(GradModes).of(call).is_off:
+            return False
+        function = module.function_of(call)
+        callers = module.fact(Dispatch).callers(function) if function is not None else ()
+        loops = next(filter(None, map(module.fact(Loops).around, (call, *callers))), None)
+        place = next((loop.node for loop in module.fact(Loops).around(call)), function)
+        return loops is not None and place is not None and module.fact(Iterations).at_every_iteration(call, place)
 
     def _infers(self, node: cst.CSTNode) -> bool:
         """Whether the name of the function around ``node``, or of its class, says that it does not train."""
