@@ -47,7 +47,7 @@ def _read_by(call: ast.Call) -> ast.expr | None:
 
 
 def _is_parameter(sketch: Sketch, node: ast.expr, at: ast.stmt) -> bool:
-    """Whether an expression is a parameter: how it is used may show that it is a tensor, whoever calls the function."""
+    """Whether an expression is a parameter: its uses may show that it is a tensor."""
     bound = sketch.bindings(node.id, at) if isinstance(node, ast.Name) else []
     return any(item.kind is BindingKind.PARAMETER for item in bound)
 
