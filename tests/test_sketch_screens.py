@@ -46,7 +46,7 @@ def _may_find(code: str, text: str, *, alone: bool = True) -> bool:
                 token = model(ids).argmax(-1)
                 ids = torch.cat([ids, token], dim=-1)
             """,
-            [("model(ids)", "model(token)"), ("dim=-1", "dim=0"), ("model(ids)", "torch.f(ids)")],
+            [("model(ids)", "model(token)"), ("dim=-1", "dim=2"), ("model(ids)", "torch.f(ids)")],
         ),
         (
             "TL402",

@@ -42,7 +42,7 @@ def _may_write_rows(sketch: Sketch, loop: ast.For | ast.AsyncFor) -> bool:
             return False
         written.add(dotted_name(target.value))
         read.update(dotted_name(part) for node in (target.slice, statement.value) for part in ast.walk(node))
-    return None not in written and read.isdisjoint(written)
+    return bool(written) and None not in written and read.isdisjoint(written)
 
 
 def _name_of(statement: ast.stmt) -> str | None:
