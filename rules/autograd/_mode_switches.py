@@ -45,7 +45,7 @@ class RepeatedSwitches:
         for switch in self._module.fact(ModeSwitches).all:
             if switch.evaluation is None or not switch.target or not self._module.is_own(switch.call):
                 continue
-            if not isinstance(self._tree.parent(switch.call), cst.Expr):
+            if switch.place is not switch.call or not isinstance(self._tree.parent(switch.call), cst.Expr):
                 continue
             around = [item for item in loops if self._tree.within(switch.call, item.body)]
             if not around:

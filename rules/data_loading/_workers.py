@@ -185,11 +185,11 @@ def _is_in_self_test(module: Module, value: cst.BaseExpression) -> bool:
 
 
 def _is_on_a_condition(module: Module, value: cst.BaseExpression) -> bool:
-    """Whether a statement that runs only on some paths assigns ``value``."""
+    """Whether a statement that runs only on some paths assigns ``value``, perhaps in a function defined there."""
     if not isinstance(module.tree.parent(value), (cst.Assign, cst.AnnAssign)):
         return False
     for above in module.tree.ancestors(value):
-        if isinstance(above, (cst.FunctionDef, cst.ClassDef)):
+        if isinstance(above, cst.ClassDef):
             return False
         if isinstance(above, (cst.If, cst.ExceptHandler)):
             return isinstance(above, cst.ExceptHandler) or not is_main_guard(above.test)

@@ -28,6 +28,8 @@ _DTYPES = frozenset(
     ).split()
 )
 
+#: Libraries that run networks themselves, without autograd.
+_ENGINES = ("cv2.dnn.", "dlib.", "mediapipe.", "onnxruntime.")
 _LOSS_FUNCTIONS = ("_loss", "cross_entropy", "cross_entropy_with_logits", "kl_div", "nll_loss", "with_logits")
 
 
@@ -94,7 +96,7 @@ def instance_by_name(name: str) -> Value:
         return Value(Kind.ARRAY, name=name)
     if name in _MODULE_CLASSES:
         return Value(Kind.MODULE, name=name)
-    return UNKNOWN
+    return Value(Kind.OTHER, name=name) if name.startswith(_ENGINES) else UNKNOWN
 
 
 _MODULE_CLASSES = knowledge.MODULE_BASES | {"torch.nn.Module"}

@@ -20,6 +20,7 @@ class ModeSwitch:
     call: cst.Call
     target: str  #: dotted text of the receiver, "" for any other expression
     evaluation: bool | None  #: True for ``eval()``, False for ``train()``, None for ``train(flag)``
+    place: cst.CSTNode  #: the call, or the loop that switches each network of a list
 
 
 class ModeSwitches(ForestFact):
@@ -52,8 +53,28 @@ class ModeSwitches(ForestFact):
                 evaluation = None
             else:
                 evaluation = flag == "False"
-            found.append(ModeSwitch(call, dotted_name(func.value) or "", evaluation))
+            found.append(ModeSwitch(call, dotted_name(func.value) or "", evaluation, call))
+            found.extend(ModeSwitch(call, item, evaluation, place) for item, place in self._listed(call, func.value))
         return found
+
+    def _listed(self, call: cst.Call, receiver: cst.BaseExpression) -> list[tuple[str, cst.CSTNode]]:
+        """The networks that a call switches one by one, with the place: ``for net in (encoder, decoder): net.eval()``.
+
+        The loop, or the comprehension, switches each of them whenever it runs.
+        """
+        bindings = self._names.bindings(receiver) if isinstance(receiver, cst.Name) else []
+        if len(bindings) != 1 or bindings[0].kind != "for" or bindings[0].path:
+            return []
+        loop, items = bindings[0].node, bindings[0].value
+        place: cst.CSTNode = call
+        if isinstance(loop, cst.For):
+            place = loop
+            if not any(block is loop.body for block, _, _ in self._tree.block_path(call)[:2]):
+                return []
+        elif not isinstance(loop, cst.CompFor) or loop.ifs:
+            return []
+        listed = items.elements if isinstance(items, (cst.Tuple, cst.List)) else ()
+        return [(name, place) for item in listed if (name := dotted_name(item.value)) is not None]
 
     def last_before(self, node: cst.CSTNode, target: str | None = None) -> ModeSwitch | None:
         """The last mode switch before ``node`` in its function that is sure to have run.
@@ -65,7 +86,7 @@ class ModeSwitches(ForestFact):
         for part in [None] if target is None else _owners(target):
             switches = self._switches_of.get((function, part), [])
             before = bisect_left(switches, self._tree.index(node), key=self._place)
-            near = (switch for switch in reversed(switches[:before]) if self._tree.dominates(switch.call, node))
+            near = (switch for switch in reversed(switches[:before]) if self._tree.dominates(switch.place, node))
             last = next(near, None)
             if last is not None and (found is None or self._place(last) > self._place(found)):
                 found = last
@@ -75,7 +96,7 @@ class ModeSwitches(ForestFact):
     def _switches_of(self) -> dict[tuple[cst.CSTNode | None, str | None], list[ModeSwitch]]:
         """The mode switches of each function, by the name of what they switch; under None all of them."""
         found: dict[tuple[cst.CSTNode | None, str | None], list[ModeSwitch]] = {}
-        for switch in self.all:
+        for switch in sorted(self.all, key=self._place):
             function = self._tree.function_of(switch.call)
             found.setdefault((function, None), []).append(switch)
             if switch.target:
@@ -83,13 +104,13 @@ class ModeSwitches(ForestFact):
         return found
 
     def _place(self, switch: ModeSwitch) -> int:
-        return self._tree.index(switch.call)
+        return self._tree.index(switch.place)
 
     def _is_rebound(self, target: str, switch: ModeSwitch, node: cst.CSTNode) -> bool:
         """Whether another object has got the name between the switch and ``node``; wrapping it does not count."""
         first = target.partition(".")[0]
         scope = self._names.scope_with(first, self._tree.scope_of(switch.call))
-        low, high = self._tree.index(switch.call), self._tree.index(node)
+        low, high = self._place(switch), self._tree.index(node)
         between = self._values.reaching.between(scope, first, low, high) if scope is not None else ()
         for binding in between:
             if binding.kind == "assign" and binding.value is not None:
