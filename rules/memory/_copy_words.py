@@ -14,7 +14,7 @@ _ARGUMENT = re.compile(r"[^,()\[\]]{0,80}(?:[(\[][^()\[\]]{0,80}[)\]][^,()\[\]]{
 _MAKES = re.compile(
     r"\b(?:torch|th|F|nn|functional)\.(?!tensor\(|float|int|long|load\(|[fi]info|numel)\w|criterion|Parameter\(|loss_fn|"
     r"(?<![\w.])(?:rand\w*|zeros|ones|full|linspace|arange|stack|cat)\(|"
-    r"\.(?:view|argmax|softmax|detach|cuda|unsqueeze|permute|to|long|float|clamp|sigmoid|contiguous|new_\w+)\("
+    r"\.(?:view|argmax|softmax|detach|clone|cuda|unsqueeze|permute|to|long|float|clamp|sigmoid|contiguous|new_\w+)\("
 )
 _NAME = re.compile(r"((?:self\.)?[a-zA-Z_]\w*)(?:\.(?:data|T)\b|\[|\s*$)")
 _OPERATOR = re.compile(r"[-+*/]")

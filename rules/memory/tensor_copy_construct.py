@@ -24,7 +24,7 @@ class TensorCopyConstruct(Rule):
 
     ## What it does
     Flags `torch.tensor(x)` where `x` is a tensor for certain: the result of a function of torch or of a method of a
-    tensor, or a name that only such results are assigned to.
+    tensor (`x.detach()` and `x.clone()` are of no other data), or a name that only such results are assigned to.
 
     Not reported: data of unknown origin, parts of a batch, outputs of a network, which may be tuples, and calls under
     a test of the type (`if not torch.is_tensor(x)`).
@@ -105,7 +105,22 @@ def _is_tensor(module: Module, node: cst.BaseExpression) -> bool:
         value = module.value(node)
         if value.kind is not Kind.TENSOR and value.kind is not Kind.UNKNOWN:
             return False
+        if _is_copy(module, node):
+            return True
     return module.fact(TensorForms).is_tensor(node)
+
+
+def _is_copy(module: Module, call: cst.Call) -> bool:
+    """Whether ``call`` is ``x.detach()`` or ``x.data.clone()``: of data for `torch.tensor`, only tensors have these."""
+    import libcst as cst
+
+    func = call.func
+    return (
+        isinstance(func, cst.Attribute)
+        and func.attr.value in ("detach", "clone")
+        and not call.args
+        and not module.definitions.called(call, module.values)
+    )
 
 
 def _is_checked(module: Module, call: cst.Call) -> bool:
@@ -140,7 +155,7 @@ def _fix(module: Module, call: cst.Call, data: cst.BaseExpression) -> Fix | None
     if "\n" in source or not isinstance(data, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)):
         source = f"({source})"
     targets = [f"{name}={module.code(given[name])}" for name in given if name in _TARGETS]
-    made = f"{source}.detach()"
+    made = source if source.endswith(".detach()") else f"{source}.detach()"
     made += f".to({', '.join([*targets, 'copy=True'])})" if targets else ".clone()"
     wanted = module.code(given["requires_grad"]) if "requires_grad" in given else "False"
     if wanted != "False":

@@ -15,6 +15,7 @@ _MOVING = frozenset({"to", "cuda", "type", "type_as"})
 _FORMS = SAME_EVERYWHERE | COMPUTING | FILLING | JOINING | {"scatter_", "to", "type", "Variable"}
 #: Functions that make a tensor of an array, functions of NumPy that create one, and methods that give another form.
 _OF_ARRAYS = LEGACY | {"from_numpy", "tensor", "as_tensor", "astype", "copy", "concatenate"}
+_OF_ARRAYS |= {"array", "ravel", "expand_dims", "list", "product"}
 _ARRAYS = frozenset({"identity", "tri"})
 
 
@@ -141,17 +142,16 @@ def _operands(node: ast.expr) -> list[ast.expr]:
 
 
 def _values(sketch: Sketch, statement: ast.stmt, name: str, *, is_first: bool) -> list[ast.expr]:
-    """What a name may be given; of the name that a statement moves, the last value before it in the same block."""
+    """What a name may be given; of the name that a statement moves, the last before it in each block of an ``if``."""
     if not is_first:
         return sketch.values(name)
     blocks = [next(sketch.around(statement), None)]
-    if isinstance(blocks[0], ast.If):
-        blocks.append(next(sketch.around(blocks[0]), None))
-    before = [
-        item
+    while isinstance(blocks[-1], ast.If):
+        blocks.append(next(sketch.around(blocks[-1]), None))
+    before = {
+        next(sketch.around(item.statement), None): item
         for item in sorted(sketch.bindings(name, statement), key=lambda item: item.statement.lineno)
-        if item.statement.lineno <= statement.lineno
-        and item.statement is not statement
-        and next(sketch.around(item.statement), None) in blocks
-    ]
-    return [item.value for item in before[-1:] if item.value is not None]
+        if item.statement.lineno <= statement.lineno and item.statement is not statement
+    }
+    values = [before[block].value for block in blocks if block in before]
+    return [value for value in values if value is not None]

@@ -18,7 +18,7 @@ _MADE = re.compile(_FACTORY)
 #: Functions and methods of several tensors.
 _JOINED = JOINING | {"scatter_"}
 _CREATING = (*(f"{name}(" for name in FACTORIES - WINDOWS), "_window(", "Tensor(", "identity(", "tri(")
-_JOINING = tuple(f".{name}(" for name in _JOINED)
+_JOINING = (*(f".{name}(" for name in _JOINED), "Variable(")
 _NAME = re.compile(r"\w+")
 _CALLED = re.compile(r"\b\w+ *\(")
 _METHODS = (".cuda(", ".to(", ".type(", ".type_as(")

@@ -156,14 +156,17 @@ class StepTensors(ForestFact):
 
     @cached_property
     def _terms(self) -> set[tuple[str | None, cst.FunctionDef | None]]:
+        flow = self._module.fact(DataFlow)
         waiting = list(self._backward_roots)
         found: dict[cst.CSTNode, None] = {}
         while waiting:
             part = waiting.pop()
             if part not in found:
                 found[part] = None
-                for source, _ in self._module.fact(DataFlow).sources(part):
+                for source, _ in flow.sources(part):
                     waiting.extend(self._added(source))
+                    for returned, _ in flow.sources(source) if isinstance(source, cst.Call) else ():
+                        waiting.extend(self._added(returned))
         return {(dotted_name(part), self._module.function_of(part)) for part in found}
 
     def _added(self, node: cst.CSTNode) -> list[cst.CSTNode]:

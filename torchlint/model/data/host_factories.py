@@ -154,4 +154,6 @@ def selects(node: cst.Subscript) -> bool:
 
 def _is_place(node: cst.BaseExpression) -> bool:
     node = node.expression if isinstance(node, cst.UnaryOperation) else node
+    if isinstance(node, cst.Attribute):
+        return node.attr.value == "newaxis"
     return isinstance(node, (cst.Integer, cst.Ellipsis)) or (isinstance(node, cst.Name) and node.value == "None")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import libcst as cst
@@ -12,15 +12,22 @@ from torchlint.model.data.host_factories import HostFactories, NewTensor, has_de
 from torchlint.model.data.numbers import Numbers
 from torchlint.model.data.returned_tensors import ReturnedTensors
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.scopes import Binding, unpacked
 
+#: Methods that may move a tensor to another device.
+_MOVING = frozenset({"to", "cuda", "type", "type_as"})
 #: Functions whose result has some of the values that they are given.
 _PARTS = frozenset({"triu", "tril"})
-#: Functions of torch that give the data of an array, functions of NumPy that join arrays, and methods of arrays that
-#: give another form of one.
+#: Functions of torch that give the data of an array, functions that give another form of an array or join several, and
+#: methods of arrays that give another form of one.
 _OF_ARRAYS = LEGACY | {"from_numpy", "tensor", "as_tensor"}
-_JOINING_ARRAYS = frozenset({"concatenate", "hstack", "stack", "vstack"})
-_ARRAY_METHODS = frozenset({"astype", "reshape", "transpose", "copy"})
+_ARRAY_FORMS = frozenset({f"numpy.{name}" for name in ("triu", "tril", "repeat", "tile", "expand_dims", "reshape")})
+_JOINING_ARRAYS = frozenset(
+    {f"numpy.{name}" for name in ("array", "concatenate", "hstack", "meshgrid", "stack", "vstack")}
+    | {"builtins.list", "itertools.product"}
+)
+_ARRAY_METHODS = frozenset({"astype", "reshape", "transpose", "copy", "flatten", "ravel", "repeat"})
 
 
 class NewTensors(ForestFact):
@@ -141,6 +148,8 @@ class NewTensors(ForestFact):
             value = self._held_by(node) or (self._only_use_of(node) if self._is_beside(node) else None)
             made = self._of_array(value) if value is not None else None
             return None if made is None else replace(made, named=True)
+        if isinstance(node, cst.Subscript):
+            return self._of_array(node.value) if selects(node) else None
         if isinstance(node, (cst.BinaryOperation, cst.Comparison)):
             arrays = [item for item in operands(node) if not self._numbers.is_number(item)]
             return self._of_array(arrays[0]) if len(arrays) == 1 else None
@@ -151,12 +160,19 @@ class NewTensors(ForestFact):
         if not isinstance(node, cst.Call):
             return None
         name = self._module.name_of(node.func) or ""
-        if name.removeprefix("numpy.") in _PARTS | _JOINING_ARRAYS and node.args:
+        if name in _ARRAY_FORMS and node.args:
             return self._of_array(node.args[0].value)
+        if name in _JOINING_ARRAYS:
+            return self._of_arrays(joined_items([item.value for item in node.args if item.keyword is None]))
         if name:
             return self._factories.of_numpy(node, name)
         is_form = isinstance(node.func, cst.Attribute) and node.func.attr.value in _ARRAY_METHODS
         return self._of_array(node.func.value) if is_form and isinstance(node.func, cst.Attribute) else None
+
+    def _of_arrays(self, nodes: list[cst.BaseExpression]) -> NewTensor | None:
+        """What the first of some arrays is created by, if all are of sizes and numbers alone."""
+        made = [self._of_array(item) for item in nodes]
+        return made[0] if made and all(made) else None
 
     def _needs_host(self, call: cst.Call, method: str) -> bool:
         """Whether a method writes values of the host, or casts to a type of the host: ``x.type(torch.ByteTensor)``."""
@@ -181,28 +197,47 @@ class NewTensors(ForestFact):
             return None
         begin, end = tree.index(made), tree.index(move)
         between = [use for use in tree.names.get(node.value, ()) if begin < tree.index(use) < end]
-        return reached[0].value if all(tree.within(use, made) for use in between) else None
+        return reached[0].value if all(tree.within(use, made) or tree.exclusive(use, move) for use in between) else None
 
     def _only_use_of(self, node: cst.Name) -> cst.BaseExpression | None:
-        """What a name was given that is used at ``node`` alone: of ``zeros = torch.zeros(n)``."""
+        """What a name was given that is used at ``node`` alone: of ``zeros = torch.zeros(n)``.
+
+        The tensor that a call moves may use it several times: ``torch.cat((2 * rows, 2 * rows + 1)).cuda()``.
+        """
         reached = self._module.values.reaching.of(node)
-        if len(reached) != 1 or reached[0].kind != "assign" or (reached[0].path and not self._is_grid(reached[0])):
+        if len(reached) != 1 or reached[0].kind != "assign":
             return None
-        home = self._module.names.home_of(node)
-        others = [
-            use
-            for use in self._module.tree.names.get(node.value, ())
-            if use is not node and self._module.names.home_of(use) is home
-        ]
-        move = self._module.tree.statement_of(node)
-        if isinstance(move, cst.Return):  # what follows does not run after it
-            others = [use for use in others if self._module.tree.index(use) < self._module.tree.last(move)]
-        return reached[0].value if len(others) == 1 and self._module.tree.within(others[0], reached[0].node) else None
+        given, home = reached[0], self._module.names.home_of(node)
+        uses = self._module.names.uses_in(home, node.value) if home is not None else ()
+        if any(self._is_another_use(use, node, given) for use in uses):
+            return None
+        return given.value if self._is_grid(given) else unpacked(given.value, given.path)
+
+    def _is_another_use(self, use: cst.Name, node: cst.Name, given: Binding) -> bool:
+        """Whether ``use`` is of the value that a name is given, before or behind a move of the one of ``node``."""
+        tree = self._module.tree
+        if use is node or tree.within(use, given.node) or tree.is_target(use):
+            return False
+        if given not in self._module.values.reaching.of(use):
+            return False  # it has another value there
+        move = tree.statement_of(node)
+        if isinstance(move, cst.Return) and tree.index(use) > tree.last(move):
+            return False  # what follows does not run after it
+        return not any(tree.within(use, moved) for moved in self._moved_with(node))
+
+    def _moved_with(self, node: cst.Name) -> Iterator[cst.CSTNode]:
+        """What the innermost call that may move it moves: of ``torch.cat((rows, columns)).cuda()``."""
+        for above, child in climb(self._module.tree, node, self._module.tree.statement_of(node)):
+            is_called = isinstance(above, cst.Call) and above.func is child
+            if is_called and isinstance(child, cst.Attribute) and child.attr.value in _MOVING:
+                yield child.value
+                return
 
     def _is_grid(self, binding: Binding) -> bool:
         """Whether a name is one of the tensors of ``rows, columns = torch.meshgrid(...)``."""
         value = binding.value
-        return isinstance(value, cst.Call) and self._module.name_of(value.func) == "torch.meshgrid"
+        name = self._module.name_of(value.func) if isinstance(value, cst.Call) else None
+        return bool(binding.path) and name in ("torch.meshgrid", "numpy.meshgrid")
 
     def _is_beside(self, node: cst.Name) -> bool:
         """Whether what a name gets is made in the block that uses it, perhaps only under a condition there."""
@@ -212,12 +247,14 @@ class NewTensors(ForestFact):
         return all(tree.parent(tree.parent(item) or item) is block for item in made)
 
     def _unconditional(self, statement: cst.CSTNode) -> cst.CSTNode:
-        """The row of a statement, or the ``if`` without ``else`` that it is in."""
+        """The row of a statement, or the ``if`` that it is in a branch of."""
         tree = self._module.tree
         row = tree.parent(statement) or statement
         suite = row if isinstance(row, cst.SimpleStatementSuite) else tree.parent(row)
         above = tree.parent(suite) if suite is not None else None
-        return above if isinstance(above, cst.If) and above.orelse is None else row
+        while above is not None and isinstance(outer := tree.parent(above), cst.If) and outer.orelse is above:
+            above = outer
+        return above if isinstance(above, cst.If) else row
 
     def _is_parameter(self, node: cst.Name) -> bool:
         """Whether a name can only be what a function is given, as a tensor that its caller need not pass."""

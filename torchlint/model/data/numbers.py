@@ -30,7 +30,9 @@ class Numbers(ForestFact):
         if isinstance(node, cst.BinaryOperation):
             return self.is_number(node.left, depth - 1) and self.is_number(node.right, depth - 1)
         if isinstance(node, cst.Subscript):
-            return isinstance(node.value, cst.Attribute) and node.value.attr.value == "shape"
+            sizes = node.value.func if isinstance(node.value, cst.Call) else node.value  # `x.size()[0]`, `x.shape[0]`
+            method = "size" if isinstance(node.value, cst.Call) else "shape"
+            return isinstance(sizes, cst.Attribute) and sizes.attr.value == method
         if isinstance(node, cst.Call):
             if isinstance(node.func, cst.Attribute) and node.func.attr.value in _COUNTING:
                 return bool(node.args) or node.func.attr.value != "size"
