@@ -242,19 +242,22 @@ class NewTensors(ForestFact):
     def _is_beside(self, node: cst.Name) -> bool:
         """Whether what a name gets is made in the block that uses it, perhaps only under a condition there."""
         tree = self._module.tree
-        block = tree.parent(self._unconditional(tree.statement_of(node)))
         made = [tree.statement_of(item.node) for item in self._module.values.reaching.of(node)]
-        return all(tree.parent(tree.parent(item) or item) is block for item in made)
+        blocks = [tree.parent(row) for row in self._rows(tree.statement_of(node))]
+        return any(all(tree.parent(tree.parent(item) or item) is block for item in made) for block in blocks)
 
-    def _unconditional(self, statement: cst.CSTNode) -> cst.CSTNode:
-        """The row of a statement, or the ``if`` that it is in a branch of."""
+    def _rows(self, statement: cst.CSTNode) -> list[cst.CSTNode]:
+        """The ``if`` that a statement is in a branch of, and the row of the statement unless it is the only branch."""
         tree = self._module.tree
         row = tree.parent(statement) or statement
         suite = row if isinstance(row, cst.SimpleStatementSuite) else tree.parent(row)
-        above = tree.parent(suite) if suite is not None else None
+        branch = tree.parent(suite) if suite is not None else None
+        above = branch
         while above is not None and isinstance(outer := tree.parent(above), cst.If) and outer.orelse is above:
             above = outer
-        return above if isinstance(above, cst.If) else row
+        if not isinstance(above, cst.If):
+            return [row]
+        return [above] if isinstance(branch, cst.If) and branch.orelse is None else [row, above]
 
     def _is_parameter(self, node: cst.Name) -> bool:
         """Whether a name can only be what a function is given, as a tensor that its caller need not pass."""
