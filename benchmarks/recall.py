@@ -9,7 +9,8 @@ rule should report, found by reading before torchlint ran. CHECKOUTS holds the r
 A finding matches a label of the same file and code, the nearest row first: within three rows for a rule about one
 expression, within twenty for a rule about a loop. Findings in files that were not labelled are not counted. A finding
 that readers of it called right although no label names it counts as right (`extra` in the label file). A label of an
-operation counts as found if a finding at its call names the operation in a note.
+operation counts as found if a finding at its call names the operation in a note, and so does one of the move of a
+tensor that is reported where it is created.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def findings(checkout: Path) -> list[dict[str, Any]]:
                 "joined": True,
             }
             for note in one["notes"]
-            if note["message"].startswith(("also ", "the operation")) and note["location"]
+            if note["message"].startswith(("also ", "the operation", "copied to the device")) and note["location"]
         ]
     return found
 
