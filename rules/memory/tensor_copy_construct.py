@@ -24,7 +24,7 @@ class TensorCopyConstruct(Rule):
 
     ## What it does
     Flags `torch.tensor(x)` where `x` is a tensor for certain: the result of a function of torch or of a method of a
-    tensor (`x.detach()` and `x.clone()` are of no other data), or a name that only such results are assigned to.
+    tensor (only tensors have `x.detach()` and `x.clone()`), or a name that only such results are assigned to.
 
     Not reported: data of unknown origin, parts of a batch, outputs of a network, which may be tuples, and calls under
     a test of the type (`if not torch.is_tensor(x)`).

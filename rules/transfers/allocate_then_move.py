@@ -54,11 +54,11 @@ class AllocateThenMove(Rule):
 
     Not flagged are
 
-    - tensors created once: in `__init__`, unless each forward pass creates the object, in functions that initialize
-      weights or that only constructors call, or also functions before their loops, and at module level outside of
-      loops. A tensor in a function or method that the program calls once, that exports a network, or that makes inputs
-      for an export (`input_example`), is reported at information level, and not at all if it has a name first. So are
-      tensors in functions that merge the layers of a trained network;
+    - tensors created once: in `__init__`, unless each forward pass creates the object; in functions that initialize
+      weights; in functions that are called only by constructors, and by others only before their loops; and at module
+      level outside of loops. A tensor in a function or method that the program calls once, that exports a network, or
+      that makes inputs for an export (`input_example`), is reported at information level, and not at all if it has a
+      name first. So are tensors in functions that merge the layers of a trained network;
     - tensors that are created when they are first needed, and kept: under `if "mask" not in self.cache:`, with
       `functools.cached_property`, or in a function that sets a global variable and is called under `if grid is None:`;
     - tensors of data (`torch.tensor([...])`), which come from the CPU in any case;
