@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 import libcst as cst
@@ -14,6 +15,8 @@ from torchlint.model.training.loops import is_step
 #: How many calls down an optimizer is looked for, and how many calls up from a loop with a backward pass.
 _DOWN = 2
 _UP = 2
+#: The names of functions that step optimizers.
+_STEPPING = re.compile(r"(?:^|[._])step_\w+$|optimi[sz]e_\w+$")
 
 
 class WeightChanges(ForestFact):
@@ -69,4 +72,6 @@ def is_optimizer_call(call: cst.Call) -> bool:
 
 
 def _uses_optimizer(call: cst.Call) -> bool:
-    return is_step(call) or (is_optimizer_call(call) and "opt" in (dotted_name(call.func) or "").lower())
+    """Also ``model.step_all()`` or ``self.optimize_parameters()``, whose functions may be out of sight."""
+    name = (dotted_name(call.func) or "").lower()
+    return is_step(call) or _STEPPING.search(name) is not None or (is_optimizer_call(call) and "opt" in name)
