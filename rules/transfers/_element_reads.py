@@ -15,7 +15,6 @@ from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name
-from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.scopes import Scope
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
@@ -239,12 +238,8 @@ class ElementReads:
         )
 
     def _is_row_given(self, param: cst.Param, depth: int) -> bool:
-        function = owner_of(self._tree, param)
-        calls = self._module.callers(function).calls if function is not None and depth > 0 else ()
-        given = [self._module.definitions.argument_of(call, function, param) for call in calls if function is not None]
-        if not 0 < len(given) <= _MAX_CALLERS:
-            return False
-        return all(isinstance(item, cst.Name) and self._is_row(item, depth - 1) for item in given)
+        given = self._module.passed_by_all(param, _MAX_CALLERS) if depth > 0 else []
+        return bool(given) and all(isinstance(item, cst.Name) and self._is_row(item, depth - 1) for item in given)
 
     def _is_tensor(self, node: cst.BaseExpression) -> bool:
         if self._is_tuple(node) or self._module.name_of(self._called(node)) == "torch.linspace":

@@ -96,10 +96,6 @@ class HostTensors(ForestFact):
 
     def _is_passed_from_host(self, param: cst.Param, depth: int) -> bool:
         """Whether all calls of a function pass a tensor on the host, or None."""
-        function = self._module.tree.parent(self._module.tree.parent(param) or param)
-        if not isinstance(function, cst.FunctionDef) or param.star:
-            return False
-        callers = self._module.callers(function)
-        given = [self._module.definitions.argument_of(call, function, param) for call in callers.calls]
+        given = [] if param.star else self._module.passed_by_all(param)
         tensors = [item for item in given if item is None or self._module.value(item).kind is not Kind.NONE]
         return bool(tensors) and all(item is not None and self.is_on_host(item, depth - 1) for item in tensors)

@@ -11,7 +11,6 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import called_name, last_part
-from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.step_places import StepPlace, StepPlaces
@@ -155,14 +154,8 @@ class MaskedLosses:
 
     def _is_given_mask(self, param: cst.Param, depth: int) -> bool:
         """Whether all callers, which are seen, pass a mask for a parameter."""
-        function = owner_of(self._tree, param)
-        if function is None or depth <= 0:
-            return False
-        calls = self._module.callers(function).calls
-        if not 0 < len(calls) <= _MAX_CALLERS:
-            return False
-        given = [self._module.definitions.argument_of(call, function, param) for call in calls]
-        return all(item is not None and self._is_mask(item, depth - 1) for item in given)
+        given = self._module.passed_by_all(param, _MAX_CALLERS) if depth > 0 else []
+        return bool(given) and all(item is not None and self._is_mask(item, depth - 1) for item in given)
 
 
 def _known(name: str) -> str:

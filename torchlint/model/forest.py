@@ -21,6 +21,7 @@ from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.context import Configured
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.main_guard import is_main_guard
+from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.pieces import Piece
 from torchlint.model.syntax.positions import Positions, put_together
 from torchlint.model.syntax.scopes import Binding
@@ -300,6 +301,17 @@ class Forest:
     def callers(self, function: cst.FunctionDef) -> Callers:
         """Where ``function`` is called in the file."""
         return self.definitions.callers(function, self.values)
+
+    def passed_by_all(self, param: cst.Param, at_most: int | None = None) -> list[cst.BaseExpression | None]:
+        """What each call of the function of a parameter passes for it: None if nothing, or if it is unpacked.
+
+        Empty for a lambda, without calls, and for more calls than ``at_most``.
+        """
+        function = owner_of(self.tree, param)
+        calls = self.callers(function).calls if function is not None else ()
+        if function is None or (at_most is not None and len(calls) > at_most):
+            return []
+        return [self.definitions.argument_of(call, function, param) for call in calls]
 
     @property
     def imported_names(self) -> frozenset[str]:

@@ -77,7 +77,7 @@ class HostFactories(ForestFact):
 
     def _made_by(self, call: Call, last: str) -> NewTensor | None:
         options = [item for item in call.node.args if item.keyword is not None and item.keyword.value in _OPTIONS]
-        into = [item for item in options if not _is_default(item)]
+        into = [item for item in options if not is_default(item)]
         if any(item.star == "**" for item in call.node.args) or not all(map(self._is_into_new, into)):
             return None
         drawn = last in DRAWN
@@ -120,7 +120,7 @@ class HostFactories(ForestFact):
         return isinstance(node, cst.Integer) or isinstance(self._module.value(node).constant, int)
 
 
-def _is_default(option: cst.Arg) -> bool:
+def is_default(option: cst.Arg) -> bool:
     """Whether an option only states its default: ``requires_grad=False``."""
     return isinstance(option.value, cst.Name) and option.value.value == "False"
 

@@ -8,7 +8,15 @@ from dataclasses import replace
 import libcst as cst
 
 from torchlint.model.data.creation import COMPUTING, COPYING, DRAWING, FILLING, JOINING, LEGACY, SAME_EVERYWHERE
-from torchlint.model.data.host_factories import HostFactories, NewTensor, has_device, joined_items, operands, selects
+from torchlint.model.data.host_factories import (
+    HostFactories,
+    NewTensor,
+    has_device,
+    is_default,
+    joined_items,
+    operands,
+    selects,
+)
 from torchlint.model.data.numbers import Numbers
 from torchlint.model.data.returned_tensors import ReturnedTensors
 from torchlint.model.forest import Forest, ForestFact
@@ -294,5 +302,4 @@ def _means_nothing(argument: cst.Arg) -> bool:
     """Whether an argument of ``Variable`` changes nothing: ``requires_grad=False``, or ``volatile``, which is gone."""
     if argument.keyword is None:
         return False
-    is_off = isinstance(argument.value, cst.Name) and argument.value.value == "False"
-    return argument.keyword.value == "volatile" or (argument.keyword.value == "requires_grad" and is_off)
+    return argument.keyword.value == "volatile" or (argument.keyword.value == "requires_grad" and is_default(argument))
