@@ -6,5 +6,5 @@ from .shape import SHAPES
 
 __all__ = ["SHAPES"]
 
-for _subject in ("definitions", "scopes", "chains", "uses", "texts"):
+for _subject in ("definitions", "scopes", "chains", "steps", "uses", "texts"):
     import_module(f".{_subject}", __name__)  # its shapes are registered

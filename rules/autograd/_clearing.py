@@ -53,32 +53,28 @@ class Clearing:
             return
         seen: set[tuple[frozenset[cst.CSTNode], cst.CSTNode]] = set()
         for call in self._module.methods("step"):
-            found = self._at(call) if self._module.is_own(call) and is_step(call) else None
-            if found is None:
+            optimizer = self._stepped(call) if self._module.is_own(call) and is_step(call) else None
+            loops = self._module.fact(Loops).around(call) if optimizer is not None else ()
+            if optimizer is None or not loops:
                 continue
-            key = (self._module.value(found.optimizer).origins, found.loop)
+            key = (self._module.value(optimizer).origins, loops[0].node)
             if key not in seen:
                 seen.add(key)
-                yield found
+                yield from self._at(call, optimizer, loops[0].node)
 
-    def _at(self, call: cst.Call) -> UnclearedStep | None:
-        optimizer = self._stepped(call)
-        loops = self._module.fact(Loops).around(call)
-        if optimizer is None or not loops:
-            return None
-        loop = loops[0].node
+    def _at(self, call: cst.Call, optimizer: cst.BaseExpression, loop: cst.For | cst.While) -> Iterator[UnclearedStep]:
         backward = next((item for item in self._tree.calls_in(loop.body) if is_backward(item)), None)
         value = self._module.value(optimizer)
         if backward is None or not self._is_kept(value, loop):
-            return None
+            return
         if ends_with(loop.body, cst.Break, cst.Return, cst.Raise):
-            return None  # one iteration
+            return  # one iteration
         if any(self._is_inner(item, loop) for item in self._tree.calls_in(loop.body) if is_backward(item)):
-            return None
+            return
         clears = [clear for clear in self._clears if not self._is_of_another(clear, value)]
         if not all(self._is_before(clear, loop) for clear in clears) or self._may_clear(loop, optimizer):
-            return None
-        return UnclearedStep(call, optimizer, loop, backward, clears[-1] if clears else None)
+            return
+        yield UnclearedStep(call, optimizer, loop, backward, clears[-1] if clears else None)
 
     def _stepped(self, call: cst.Call) -> cst.BaseExpression | None:
         """The optimizer that ``call`` steps, also through a scaler; None with a closure."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from operator import itemgetter
 
 import libcst as cst
 
@@ -28,6 +30,7 @@ class InferenceTensors:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._tree = module.tree
+        self._known: dict[cst.CSTNode, list[tuple[int, cst.CSTNode, cst.Name]]] = {}
 
     def obstacle(self, manager: cst.CSTNode, body: cst.CSTNode) -> tuple[str, cst.CSTNode] | None:
         """Why the body of a ``no_grad`` cannot run under ``inference_mode``, and the place; None if nothing shows it.
@@ -50,14 +53,31 @@ class InferenceTensors:
         """The first statement or call outside of ``body`` that changes a tensor in place that was created in it."""
         runs = self._module.fact(Outputs).tensor_calls(body)
         home: cst.CSTNode = self._module.function_of(body) or self._tree.root_of(body)
-        for node in self._tree.nodes_in(home):
-            if self._tree.within(node, body):
-                continue
-            for changed in _changed_by(node):
-                name = _owner(changed)
-                if name is not None and self._is_created_in(name, body, runs):
-                    return node
-        return None
+        changes = self._changes_in(home)
+        begin = bisect_left(changes, self._tree.index(body), key=itemgetter(0))
+        end = bisect_right(changes, self._tree.last(body), key=itemgetter(0))
+        found = [
+            node
+            for _, node, name in changes[begin:end]
+            if not self._tree.within(node, body) and self._is_created_in(name, body, runs)
+        ]
+        return min(found, key=self._tree.index, default=None)
+
+    def _changes_in(self, home: cst.CSTNode) -> list[tuple[int, cst.CSTNode, cst.Name]]:
+        """What changes a tensor in place in a function or file, by where the tensor may be from.
+
+        Each with the index of a binding that it may see, which sorts them, and the name of the tensor.
+        """
+        if home not in self._known:
+            changed = ((node, _owner(item)) for node in self._tree.nodes_in(home) for item in _changed_by(node))
+            found = (
+                (self._tree.index(bound.node), node, name)
+                for node, name in changed
+                if name is not None
+                for bound in self._module.values.reaching.of(name)
+            )
+            self._known[home] = sorted(found, key=itemgetter(0))
+        return self._known[home]
 
     def _is_created_in(self, name: cst.Name, body: cst.CSTNode, runs: set[cst.CSTNode]) -> bool:
         """Whether ``name`` may contain a tensor that ``body`` created from one of ``runs``."""

@@ -34,6 +34,7 @@ class NoGrad:
 
     def __init__(self, module: Module) -> None:
         self._module = module
+        self._recorded: dict[cst.CSTNode, list[cst.Call]] = {}
 
     @cached_property
     def replaceable(self) -> list[tuple[cst.CSTNode, cst.Call, cst.CSTNode]]:
@@ -118,12 +119,19 @@ class NoGrad:
         end = module.tree.last(body)
         function = module.function_of(body)
         return any(
-            module.value(call.func).kind is Kind.MODULE
-            and not module.fact(GradModes).of(call).is_off
-            and any(module.fact(Outputs).carries(argument.value, runs, LEAVING) for argument in call.args)
-            for call in module.tree.calls_in(function if function is not None else module.root)
+            module.fact(Outputs).carries(argument.value, runs, LEAVING)
+            for call in self._recorded_in(function if function is not None else module.root)
             if module.tree.index(call) > end
+            for argument in call.args
         )
+
+    def _recorded_in(self, home: cst.CSTNode) -> list[cst.Call]:
+        """The calls of networks in a function or file whose graph is recorded, in order."""
+        if home not in self._recorded:
+            module = self._module
+            networks = (call for call in module.tree.calls_in(home) if module.value(call.func).kind is Kind.MODULE)
+            self._recorded[home] = [call for call in networks if not module.fact(GradModes).of(call).is_off]
+        return self._recorded[home]
 
     def _is_fresh(self, node: cst.Attribute, body: cst.CSTNode) -> bool:
         """Whether the object that a method changes in place was created in ``body``."""

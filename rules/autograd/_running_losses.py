@@ -58,11 +58,10 @@ class RunningLosses:
             return
         if self._module.function_of(backward) is not self._module.function_of(step):
             return
-        reached = {item.node for item in self._module.values.reaching.of(loss)}
-        for use in self._module.names.uses_in(scope, loss.value):
-            if use is loss or not self._tree.within(use, step.body):
-                continue
-            if {item.node for item in self._module.values.reaching.of(use)} != reached:
+        reaching = self._module.values.reaching
+        reached = set(reaching.of(loss))
+        for use in reaching.uses_of(min(reached, key=lambda item: item.order), scope) if reached else ():
+            if use is loss or set(reaching.of(use)) != reached or not self._tree.within(use, step.body):
                 continue
             found = self._sum(use) or self._list(use)
             if found is None:

@@ -94,11 +94,7 @@ class ArrayLists:
         value = reached[0].value
         if reached[0].kind != "assign" or reached[0].path:
             return None
-        uses = [
-            use
-            for use in self._module.names.uses_in(scope, name.value)
-            if use is not name and reached[0] in self._module.values.reaching.of(use)
-        ]
+        uses = [use for use in self._module.values.reaching.uses_of(reached[0], scope) if use is not name]
         if isinstance(value, cst.List) and not value.elements:
             return self._appended(uses)
         if isinstance(value, (cst.ListComp, cst.List)) and not any(map(self._is_changed, uses)):

@@ -92,8 +92,8 @@ class CancelledBiases:
             if len(reached) != 1 or home is None or reached[0].kind != "assign" or reached[0].path:
                 return None
             if not self._rebinds(call, reached[0]):
-                reads = [use for use in self._reads(given) if reached[0] in self._module.values.reaching.of(use)]
-                if reads != [given]:
+                uses = self._module.values.reaching.uses_of(reached[0], home)
+                if [use for use in uses if not isinstance(self._tree.parent(use), cst.AssignTarget)] != [given]:
                     return None
             given = reached[0].value
         return given if isinstance(given, cst.Call) else None
@@ -110,11 +110,6 @@ class CancelledBiases:
             return False
         targets = [item.target for item in statement.targets]
         return len(targets) == 1 and isinstance(targets[0], cst.Name) and targets[0].value == bound.name
-
-    def _reads(self, name: cst.Name) -> list[cst.Name]:
-        home = self._module.names.home_of(name)
-        uses = self._module.names.uses_in(home, name.value) if home is not None else []
-        return [use for use in uses if not isinstance(self._tree.parent(use), cst.AssignTarget)]
 
     def _created(self, func: cst.BaseExpression) -> cst.Call | None:
         """The only call whose result is stored as the attribute ``func``."""

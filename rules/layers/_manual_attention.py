@@ -31,7 +31,7 @@ class Attention:
     masked: bool = False
     steps: list[cst.BaseExpression] = field(default_factory=list)  #: what is applied to the scores, last first
     drops: list[cst.Call] = field(default_factory=list)  #: dropout of the weights
-    names: list[tuple[str, Binding]] = field(default_factory=list)  #: the names that the scores have had
+    names: list[tuple[cst.Name, Binding]] = field(default_factory=list)  #: the names that the scores have had
 
 
 class ManualAttention:
@@ -122,7 +122,7 @@ class ManualAttention:
         """The product that a name was given, whatever was done to it under conditions."""
         products: set[cst.BaseExpression] = set()
         for binding in self._module.values.reaching.of(node):
-            found.names.append((node.value, binding))
+            found.names.append((node, binding))
             if binding.kind == "augment" and isinstance(binding.node, cst.AugAssign):
                 if not self._may_augment(binding.node, found):
                     return None
@@ -138,7 +138,8 @@ class ManualAttention:
     def _keeps_scores(self, found: Attention) -> bool:
         """Whether the scores are also returned or stored, under a name that they had before the softmax."""
         for name, binding in found.names:
-            for use in self._tree.names.get(name, ()):
+            home = self._module.names.home_of(name)
+            for use in self._module.values.reaching.uses_of(binding, home) if home is not None else ():
                 if self._tree.within(use, found.softmax) or self._is_in_call_or_attribute(use):
                     continue
                 statement = self._tree.statement_of(use)
@@ -147,7 +148,7 @@ class ManualAttention:
                     and statement.value is use
                     and isinstance(statement.targets[0].target, (cst.Attribute, cst.Subscript))
                 )
-                if is_kept and binding in self._module.values.reaching.of(use):
+                if is_kept:
                     return True
         return False
 
@@ -289,10 +290,8 @@ class ManualAttention:
         home = self._module.names.home_of(target)
         bound = [] if home is None else home.bindings.get(target.value, [])
         binding: Binding | None = next((item for item in bound if item.node is statement), None)
-        for use in self._tree.names.get(target.value, ()):
-            if isinstance(self._tree.parent(use), cst.AssignTarget):
-                continue
-            if binding in self._module.values.reaching.of(use):
+        for use in self._module.values.reaching.uses_of(binding, home) if home is not None and binding else ():
+            if not isinstance(self._tree.parent(use), cst.AssignTarget):
                 yield use
 
     def _fits(self, found: Attention) -> bool:

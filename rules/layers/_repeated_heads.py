@@ -108,9 +108,8 @@ class RepeatedHeadsOf:
     def _uses(self, name: cst.Name, bound: Binding) -> list[cst.Name]:
         """Where the value of a binding of a name is read."""
         home = self._module.names.home_of(name)
-        nodes = self._module.names.uses_in(home, name.value) if home is not None else []
-        reads = [node for node in nodes if not self._module.tree.is_target(node)]
-        return [node for node in reads if bound in self._module.values.reaching.of(node)]
+        nodes = self._module.values.reaching.uses_of(bound, home) if home is not None else ()
+        return [node for node in nodes if not self._module.tree.is_target(node)]
 
     def _repeated(self, value: cst.Call) -> str:
         """``k`` of ``k.repeat_interleave(n, dim=1)`` and ``torch.repeat_interleave(k, n, dim=1)``."""

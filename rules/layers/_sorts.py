@@ -77,11 +77,11 @@ class Sorts:
         if not isinstance(scope.node, cst.FunctionDef) or name.value in scope.outer_names:
             return None
         found = _UNUSED
-        for use in self._module.names.uses_in(scope, name.value):
+        reaching = self._module.values.reaching
+        bound = (item for item in scope.bindings[name.value] if item.node is statement)
+        for use in (use for item in bound for use in reaching.uses_of(item, scope)):
             parent = self._tree.parent(use)
-            if self._tree.is_target(use) or not any(
-                item.node is statement for item in self._module.values.reaching.of(use)
-            ):
+            if self._tree.is_target(use):
                 continue
             count = None
             if isinstance(parent, cst.Subscript) and parent.value is use:

@@ -39,7 +39,7 @@ def copies_tensor(text: str) -> bool:
         before = text.rfind("\n", 0, call.end())  # `x = torch.tensor(x)` assigns later
         operands = map(_NAME.match, map(str.strip, _OPERATOR.split(argument)))
         names += [(name[1], before) for name in operands if name is not None]
-    assigned = {name: _assigned(text, name) for name, _ in names}
+    assigned = {name: _assigned(text, name) for name in dict(names)}
     return any(_may_be_tensor(text, name, assigned[name], before) for name, before in names)
 
 

@@ -79,11 +79,12 @@ class Decisions:
         self, target: cst.BaseExpression, statement: cst.CSTNode, step: cst.CSTNode, depth: int = _DEPTH
     ) -> list[cst.Name]:
         """The uses in ``step`` of the name that ``statement`` binds, if they control the program."""
-        return [
-            use
-            for use in (self._tree.names.get(target.value, ()) if isinstance(target, cst.Name) else ())
-            if self._sees(use, statement) and self._decides(use, statement, step, depth)
-        ]
+        home = self._module.names.home_of(target) if isinstance(target, cst.Name) else None
+        if home is None or not isinstance(target, cst.Name):
+            return []
+        bound = [item for item in home.bindings[target.value] if item.node is statement]
+        uses = (use for item in bound for use in self._module.values.reaching.uses_of(item, home))
+        return [use for use in uses if self._decides(use, statement, step, depth)]
 
     def _decides(self, use: cst.Name, statement: cst.CSTNode, step: cst.CSTNode, depth: int) -> bool:
         """Whether a use controls the step; in a function that the step calls, only as a size or an index."""
@@ -99,9 +100,6 @@ class Decisions:
         if not isinstance(statement, cst.Assign) or self._carrier(use) is not statement:
             return False
         return any(self._asked(item.target, statement, step, depth - 1) for item in statement.targets)
-
-    def _sees(self, use: cst.Name, statement: cst.CSTNode) -> bool:
-        return any(binding.node is statement for binding in self._module.values.reaching.of(use))
 
     def _is_asked(self, node: cst.CSTNode) -> bool:
         for above, child in climb(self._tree, node):

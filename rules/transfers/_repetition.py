@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 import libcst as cst
 
@@ -100,7 +101,7 @@ def is_once(module: Module, call: cst.Call) -> bool:
         purposes.runs_once(call)
         or _EXAMPLES.search(function.name.value) is not None
         or is_for_deployment(module, function)
-        or any(module.name_of(inner.func) in _EXPORTS for inner in module.tree.calls_in(function.body))
+        or any(module.tree.within(export.node, function.body) for export in module.calls(*_EXPORTS))
     )
 
 
@@ -135,19 +136,30 @@ def _stored_by_name(module: Module, call: cst.Call) -> Iterator[object]:
     """Where the next statements of a block store what ``call`` makes: ``mask = make().to(x)``, ``self.mask = mask``."""
     statement = module.tree.statement_of(call)
     name = dotted_name(statement.targets[0].target) if isinstance(statement, cst.Assign) else None
-    block = module.tree.parent(module.tree.parent(statement) or statement)
-    for row in block.body if name is not None and isinstance(block, cst.IndentedBlock) else ():
+    line = module.tree.line_of(statement) if name is not None else None
+    for row in islice(line[0].body, line[1] + 1, None) if line is not None else ():
         for part in row.body if isinstance(row, cst.SimpleStatementLine) else ():
-            if isinstance(part, cst.Assign) and dotted_name(part.value) == name:
+            if not isinstance(part, cst.Assign):
+                continue
+            if dotted_name(part.value) == name:
                 yield from _stored(part)
+            if _replaces_value(module, part, name):
+                return
+
+
+def _replaces_value(module: Module, statement: cst.Assign, name: str | None) -> bool:
+    """Whether a statement gives a name a value that is not made of its former one."""
+    return dotted_name(statement.targets[0].target) == name and not any(
+        dotted_name(part) == name for part in module.tree.nodes_in(statement.value)
+    )
 
 
 def _sets_up_global(module: Module, function: cst.FunctionDef) -> bool:
     """Whether ``function`` sets a global variable, and is only called while that does not exist."""
     names: set[object] = {
         item.name.value
-        for node in module.tree.nodes_in(function.body)
-        if isinstance(node, cst.Global)
+        for node in module.tree.of_kind(cst.Global)
+        if module.tree.within(node, function.body)
         for item in node.names
     }
     calls = module.callers(function).calls if names else ()

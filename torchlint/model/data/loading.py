@@ -55,6 +55,7 @@ class Loading(ForestFact):
         self._datasets = module.fact(Datasets)
         self._lightning = module.fact(Lightning)
         self._consumers: dict[cst.CSTNode, list[Consumer]] = {}
+        self._networks_in: dict[tuple[cst.CSTNode, cst.Call], cst.Call | None] = {}
 
     # -- the loop and the network
 
@@ -97,7 +98,11 @@ class Loading(ForestFact):
             return Consumer(node, node)  # a trainer's fit
         loop = node if isinstance(node, (cst.For, cst.While)) else None
         around = loop or next((item.node for item in self._module.fact(Loops).around(node)), None)
-        forward = self._network_in(around.body, loader) if around is not None else None
+        forward = None
+        if around is not None:
+            if (around, loader) not in self._networks_in:
+                self._networks_in[around, loader] = self._network_in(around.body, loader)
+            forward = self._networks_in[around, loader]
         return Consumer(around or node, forward or next(iter(self._forwards.get(loader, ())), None))
 
     def _network_in(self, body: cst.CSTNode, loader: cst.Call) -> cst.Call | None:

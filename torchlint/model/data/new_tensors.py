@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -203,8 +204,10 @@ class NewTensors(ForestFact):
         made = tree.statement_of(reached[0].node)
         if not self._is_beside(node) or self._is_kept(tree.parent(made) or made, node.value):
             return None
-        begin, end = tree.index(made), tree.index(move)
-        between = [use for use in tree.names.get(node.value, ()) if begin < tree.index(use) < end]
+        uses = tree.names.get(node.value, [])
+        between = uses[
+            bisect_right(uses, tree.index(made), key=tree.index) : bisect_left(uses, tree.index(move), key=tree.index)
+        ]
         return reached[0].value if all(tree.within(use, made) or tree.exclusive(use, move) for use in between) else None
 
     def _only_use_of(self, node: cst.Name) -> cst.BaseExpression | None:
@@ -216,18 +219,16 @@ class NewTensors(ForestFact):
         if len(reached) != 1 or reached[0].kind != "assign":
             return None
         given, home = reached[0], self._module.names.home_of(node)
-        uses = self._module.names.uses_in(home, node.value) if home is not None else ()
+        uses = self._module.values.reaching.uses_of(given, home) if home is not None else ()
         if any(self._is_another_use(use, node, given) for use in uses):
             return None
         return given.value if self._is_grid(given) else unpacked(given.value, given.path)
 
     def _is_another_use(self, use: cst.Name, node: cst.Name, given: Binding) -> bool:
-        """Whether ``use`` is of the value that a name is given, before or behind a move of the one of ``node``."""
+        """Whether ``use``, of the value that a name is given, is before or behind a move of the one of ``node``."""
         tree = self._module.tree
         if use is node or tree.within(use, given.node) or tree.is_target(use):
             return False
-        if given not in self._module.values.reaching.of(use):
-            return False  # it has another value there
         move = tree.statement_of(node)
         if isinstance(move, cst.Return) and tree.index(use) > tree.last(move):
             return False  # what follows does not run after it

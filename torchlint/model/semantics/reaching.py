@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 
 import libcst as cst
 
@@ -22,6 +23,7 @@ class Reaching:
         self._names = names
         self._known: dict[cst.Name, list[Binding]] = {}
         self._sorted: dict[tuple[Scope, str], tuple[list[Binding], list[int]]] = {}
+        self._uses: dict[tuple[Scope, str], dict[Binding, list[cst.Name]]] = {}
 
     def of(self, name: cst.Name) -> list[Binding]:
         """The bindings of ``name`` whose value may be seen where it is used; empty if nothing binds it."""
@@ -29,6 +31,16 @@ class Reaching:
             scope = self._names.home_of(name)
             self._known[name] = [] if scope is None else self._seen(scope.bindings[name.value], name, scope)
         return self._known[name]
+
+    def uses_of(self, binding: Binding, scope: Scope) -> Sequence[cst.Name]:
+        """The places, in order, that may see the value of ``binding``, which is one of ``scope``."""
+        key = (scope, binding.name)
+        if key not in self._uses:
+            found = self._uses[key] = {}
+            for use in self._names.uses_in(scope, binding.name):
+                for seen in self.of(use):
+                    found.setdefault(seen, []).append(use)
+        return self._uses[key].get(binding, ())
 
     def _seen(self, bindings: list[Binding], at: cst.Name, scope: Scope) -> list[Binding]:
         """Those of ``bindings`` (of ``scope``) whose value may be seen at ``at``."""

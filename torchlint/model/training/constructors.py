@@ -98,11 +98,7 @@ class Constructors(ForestFact):
             made = self._constructors(switch.call.func.value, (), 12)
             if made is None or made & parts:
                 return True
-        if any(
-            isinstance(target, cst.Attribute) and target.attr.value == "training" for target, _, _ in self._tree.stores
-        ):
-            return True
-        return last in self._handed_over
+        return self._sets_training or last in self._handed_over
 
     def _with_parts(self, constructors: frozenset[cst.Call]) -> frozenset[cst.Call]:
         """``constructors`` and those of the networks that they are given: of ``unet`` in ``Sampler(unet)``."""
@@ -116,6 +112,12 @@ class Constructors(ForestFact):
         owner = self._tree.class_of(method) if method is not None else None
         names = self._definitions.base_names(owner) if owner is not None else iter(())
         return any(not name.startswith(("torch.nn.", "builtins.", "abc.", "typing.")) for name in names)
+
+    @cached_property
+    def _sets_training(self) -> bool:
+        """Whether the mode of a network is set as an attribute: ``model.training = False``."""
+        targets = (target for target, _, _ in self._tree.stores)
+        return any(isinstance(target, cst.Attribute) and target.attr.value == "training" for target in targets)
 
     @cached_property
     def _handed_over(self) -> set[str]:

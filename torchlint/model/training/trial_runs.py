@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import libcst as cst
 
 from torchlint.model.module import Module
@@ -51,13 +53,11 @@ class TrialRuns:
     def _given(self, call: cst.Call) -> set[str]:
         """The functions of torch that made the arguments of a forward; "" for anything else."""
         values = [self._module.value(argument.value) for argument in call.args]
-        names = ["" if any(map(self._is_filled, item.origins)) else item.name for item in values]
+        names = [item.name if self._filled.isdisjoint(item.origins) else "" for item in values]
         return {name[6:] if name.startswith("torch.") else "" for name in names} or {""}
 
-    def _is_filled(self, origin: cst.CSTNode) -> bool:
-        """Whether data is put into a tensor that is made of zeros: ``rows[i] = torch.from_numpy(row)``."""
-        module = self._module
-        return any(
-            isinstance(target, cst.Subscript) and origin in module.value(target.value).origins
-            for target, _, _ in module.tree.stores
-        )
+    @cached_property
+    def _filled(self) -> frozenset[cst.CSTNode]:
+        """What makes the tensors that data is put into: the zeros of ``rows[i] = torch.from_numpy(row)``."""
+        places = (target for target, _, _ in self._module.tree.stores if isinstance(target, cst.Subscript))
+        return frozenset(origin for place in places for origin in self._module.value(place.value).origins)
