@@ -18,7 +18,6 @@ _NAMES = (
 )
 _SCRIPTS = ("load_state_dict(", "torch.load(", "save_image", "__main__")
 
-INFERENCE_WORDS = ("torch", (*_SIGNS, *_NAMES), (*_SIGNS, *_SCRIPTS))
 #: What gives networks in evaluation mode.
 _GIVEN = ".from_pretrained("
 #: Code that detaches outputs from the graph. A file may get its network from one that imports torch.
