@@ -11,6 +11,7 @@ import libcst as cst
 from torchlint.model.data.loaders import Loaders
 from torchlint.model.data.loading import Loading
 from torchlint.model.module import Module
+from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.options import Options
 from torchlint.model.semantics.value import Value, iterated
@@ -279,9 +280,11 @@ class Epochs:
         count = loop.iter.args if isinstance(loop, cst.For) and isinstance(loop.iter, cst.Call) else ()
         if len(count) != 1:
             return False
-        if isinstance(count[0].value, cst.Attribute):  # the stored value may be set to 1 for a test run
-            return self._module.value(self._module.fact(Options).default(count[0].value)).constant == 1
-        return self._module.value(count[0].value).constant == 1
+        number = count[0].value
+        if isinstance(number, cst.Attribute):  # the stored value may be set to 1 for a test run
+            return self._module.value(self._module.fact(Options).default(number)).constant == 1
+        sources = self._module.fact(Configuration).sources(number)
+        return all(self._module.value(item).constant == 1 for item in (sources.values if sources else (number,)))
 
     def _chooses(self, loop: cst.For | cst.While, place: cst.CSTNode, loader: Call) -> bool:
         """Whether each iteration uses another loader: ``for phase in phases: for batch in loaders[phase]``."""
@@ -307,8 +310,10 @@ class Epochs:
 
     def _innermost(self, node: cst.BaseExpression, loader: Call) -> cst.BaseExpression:
         """``loader`` of ``enumerate(tqdm(loader, desc=f"epoch {epoch}"))``."""
-        given = node.args if isinstance(node, cst.Call) else ()
-        inner = next((item.value for item in given if self._gives_batches(item.value, loader)), None)
+        given = [item.value for item in node.args] if isinstance(node, cst.Call) else []
+        if isinstance(node, cst.IfExp):  # with a progress bar in one process only
+            given = [node.body, node.orelse]
+        inner = next((item for item in given if self._gives_batches(item, loader)), None)
         return node if inner is None else self._innermost(inner, loader)
 
     def _gives_batches(self, node: cst.BaseExpression, loader: Call) -> bool:

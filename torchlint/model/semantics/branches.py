@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -11,8 +11,13 @@ from torchlint.model.semantics.definitions import Definitions
 from torchlint.model.syntax.calls import is_super_call
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.exits import ends_with
+from torchlint.model.syntax.scopes import Binding
 from torchlint.model.syntax.tree import Tree
 
+#: Bindings of an attribute.
+Bound = tuple[Binding, ...]
+#: Of an attribute with more bindings, and of objects that are made at more places, all bindings count.
+_MAX_BINDINGS, _MAX_MADE = 8, 4
 #: Returned expressions; None for a bare ``return``.
 Returned = tuple[cst.BaseExpression | None, ...]
 #: A test, and whether it is true where a return is reached.
@@ -55,6 +60,25 @@ class Branches:
         if any(item.star for item in call.args):
             return False
         return not self._may_reach(self._around(node, function), call, function)
+
+    def bound_by(self, made: Collection[cst.CSTNode], owner: cst.CSTNode, bindings: list[Binding]) -> Bound | None:
+        """Those of the bindings of an attribute that may count for objects of ``owner``; None if all of them may.
+
+        ``Loaders(args, "train")``, one of ``made``, runs what its constructor has under ``if mode == "train":``.
+        """
+        calls = [call for call in made if isinstance(call, cst.Call)]
+        if not 1 < len(bindings) <= _MAX_BINDINGS or not 0 < len(calls) == len(made) <= _MAX_MADE:
+            return None
+        constructor = self._definitions.method(owner, "__init__")
+        if constructor is None:
+            return None
+        found = tuple(
+            item
+            for item in bindings
+            if self._tree.function_of(item.node) is not constructor
+            or not all(self.excludes(call, constructor, item.node) for call in calls)
+        )
+        return None if len(found) == len(bindings) else found
 
     def _may_reach(self, conditions: Iterable[_Condition], call: cst.Call, function: cst.FunctionDef) -> bool:
         return all(self._truth(test, call, function) is not (not holds) for test, holds in conditions)

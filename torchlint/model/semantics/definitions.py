@@ -20,7 +20,6 @@ from torchlint.model.semantics.links import Links
 from torchlint.model.semantics.members import member_names
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.passed_functions import PassedFunctions
-from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.semantics.registries import Registries
 from torchlint.model.semantics.value import Value
 from torchlint.model.syntax.calls import is_super_call
@@ -346,25 +345,6 @@ class Definitions(Classes):
     def returns(self, function: cst.FunctionDef) -> list[cst.BaseExpression | None]:
         """The returned expressions; None for a bare ``return``."""
         return self._exits.get(function, ([], []))[0]
-
-    def handed_back(
-        self, node: cst.BaseExpression | None, reaching: Reaching
-    ) -> tuple[cst.Param | None, list[cst.Call]]:
-        """The parameter that a returned name is, and the calls of its methods that may have replaced it."""
-        bindings = reaching.of(node) if isinstance(node, cst.Name) else []
-        params = [item.node for item in bindings if item.kind == "param" and isinstance(item.node, cst.Param)]
-        made = [item.value for item in bindings if item.kind == "assign" and not item.path]
-        calls = [item for item in made if isinstance(item, cst.Call)]
-        own = [
-            item
-            for item in calls
-            if isinstance(item.func, cst.Attribute)
-            and isinstance(item.func.value, cst.Name)
-            and isinstance(node, cst.Name)
-            and item.func.value.value == node.value
-        ]
-        is_same = len(params) == 1 and len(params) + len(own) == len(bindings)
-        return (params[0] if is_same else None), own
 
     def yields(self, function: cst.FunctionDef) -> list[cst.BaseExpression]:
         """The yielded expressions."""
