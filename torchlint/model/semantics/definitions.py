@@ -108,6 +108,9 @@ class Definitions(Classes):
         if isinstance(func, cst.Attribute):
             if self._names.members(func):
                 return self.named(func)
+            above = self._above(func)
+            if above is not None:
+                return [above]
             owner = values.of(func.value)
             if owner.definition is not None and owner.kind is not Kind.FUNCTION:
                 if isinstance(owner.definition, cst.ClassDef) and not owner.is_of_one_class:
@@ -118,6 +121,19 @@ class Definitions(Classes):
                 return [*found] or self._kept(values.of(func), (cst.FunctionDef,))  # `self.step = self._train_step`
             return self._of_any(owner, func.attr.value, values) or [*self._families.methods(func, owner)]
         return []
+
+    def _above(self, func: cst.Attribute) -> cst.FunctionDef | None:
+        """The method of a base class that ``super().validate`` refers to."""
+        made, name = func.value, func.attr.value
+        function = self._tree.function_of(func)
+        owner = self._tree.class_of(function) if function is not None else None
+        if owner is None or name.startswith("__") or not isinstance(made, cst.Call):
+            return None
+        if not isinstance(made.func, cst.Name) or made.func.value != "super":
+            return None
+        bases = (self._tree.scopes[item].bindings.get(name, ()) for item in self.lineage(owner)[1:])
+        found = next((binding.node for bindings in bases for binding in bindings), None)
+        return found if isinstance(found, cst.FunctionDef) else None
 
     def _of_any(self, owner: Value, name: str, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
         """The methods called ``name`` of an object of one of several classes: ``TRAINERS[kind](model).train()``."""

@@ -65,7 +65,7 @@ class Values:
         self._subscripts = Subscripts(self, definitions.items, self._contents, self._guesses)
         self.reaching = Reaching(tree, names)
         self.engines = Engines(tree, names, definitions, self)
-        self._branches = Branches(tree, definitions)
+        self._branches = Branches(tree, definitions, self.reaching)
         self._handed_back = HandedBack(names, definitions, self.reaching)
         self._parameter_values = ParameterValues(tree, names, definitions, self)
         self.records = Records(tree, names, definitions, self)
