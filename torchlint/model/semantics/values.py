@@ -396,4 +396,4 @@ class Values:
 
 def _is_settled(value: Value) -> bool:
     """Whether a cycle that may have cut the value short cannot have changed it."""
-    return bool(value) and value.sure
+    return bool(value) and value.sure and all(value.elements)
