@@ -150,7 +150,11 @@ class Loaders(ForestFact):
         if any(item.name.value in SIGNATURES[DATA_LOADER] for item in params.kwonly_params):
             return False
         above = self._constructions(constructor)
-        return len(above) == 1 and self._takes_all(above[0], first, stars)
+        changed = (
+            isinstance(node, cst.Name) and node.value in stars and not self._tree.within(node, above[0])
+            for node in self._tree.nodes_in(constructor.body)
+        )  # `kwargs.setdefault("pin_memory", True)`
+        return len(above) == 1 and self._takes_all(above[0], first, stars) and not any(changed)
 
     def _takes_all(self, call: cst.Call, first: list[str], stars: list[str]) -> bool:
         """Whether ``call`` passes the parameters ``first``, then ``stars``, and nothing that says how to load."""

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import libcst as cst
 
 from torchlint.model.semantics.definitions import Definitions
 from torchlint.model.semantics.knowledge import ITERATION_WRAPPERS
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.reaching import Reaching
+from torchlint.model.syntax.scopes import Binding
 
-#: How many names a parameter is followed through.
-_DEPTH = 4
+#: How many names a parameter is followed through, and how many bindings of each.
+_DEPTH, _MAX_BINDINGS = 4, 8
+#: The parameter that an expression is, and the calls of its methods, ``x.to(device)``, that may have replaced it.
+_Found = tuple[cst.Param | None, tuple[cst.Call, ...]]
+_NOTHING: _Found = (None, ())
 
 
 class HandedBack:
@@ -20,44 +26,53 @@ class HandedBack:
         self._names = names
         self._definitions = definitions
         self._reaching = reaching
+        self._returned: dict[cst.FunctionDef, _Found] = {}
 
-    def of(self, call: cst.Call, function: cst.FunctionDef) -> tuple[cst.BaseExpression | None, list[cst.Call]]:
+    def of(self, call: cst.Call, function: cst.FunctionDef) -> tuple[cst.BaseExpression | None, tuple[cst.Call, ...]]:
         """What ``call`` passes for the one parameter that ``function`` returns; None if it may return anything else.
 
-        And the calls of its methods, ``x.to(device)``, that may have replaced it before.
+        And the calls of its methods that may have replaced it before.
         """
-        found = [self._parameter(item, _DEPTH) for item in self._definitions.returns(function)]
-        params = {param for param, _ in found}
-        param = params.pop() if len(params) == 1 and not self._definitions.yields(function) else None
-        given = self._definitions.argument_of(call, function, param) if param is not None else None
-        return given, [move for _, made in found for move in made]
+        if function not in self._returned:
+            is_generator = bool(self._definitions.yields(function))
+            returns = () if is_generator else self._definitions.returns(function)
+            self._returned[function] = self._same(self._parameter(item, _DEPTH) for item in returns)
+        param, made = self._returned[function]
+        return (self._definitions.argument_of(call, function, param) if param is not None else None), made
 
-    def _parameter(self, node: cst.BaseExpression | None, depth: int) -> tuple[cst.Param | None, list[cst.Call]]:
-        """The parameter that ``node`` is or, as a progress bar, iterates over, and calls of its methods."""
+    def _same(self, alternatives: Iterable[_Found]) -> _Found:
+        """The parameter that all ``alternatives`` are, with the calls of each; nothing if one is something else."""
+        same: cst.Param | None = None
+        calls: list[cst.Call] = []
+        for param, made in alternatives:
+            if param is None or (same is not None and param is not same):
+                return _NOTHING
+            same = param
+            calls += made
+        return same, tuple(calls)
+
+    def _parameter(self, node: cst.BaseExpression | None, depth: int) -> _Found:
+        """The parameter that ``node`` is, or that a progress bar iterates over."""
         if isinstance(node, cst.Call) and node.args and self._is_progress_bar(node):
             node = node.args[0].value
         bindings = self._reaching.of(node) if isinstance(node, cst.Name) and depth > 0 else []
-        params: set[cst.Param | None] = set()
-        made: list[cst.Call] = []
-        for binding in bindings:
-            value = binding.value
-            if binding.kind == "param" and isinstance(binding.node, cst.Param):
-                params.add(binding.node)
-            elif binding.kind != "assign" or binding.path or not isinstance(value, cst.BaseExpression):
-                params.add(None)
-            elif isinstance(value, cst.Call) and self._is_of_name(value, binding.name):
-                made.append(value)
-            else:
-                param, inner = self._parameter(value, depth - 1)
-                params.add(param)
-                made += inner
-        return (params.pop() if len(params) == 1 else None), made
+        if len(bindings) > _MAX_BINDINGS:
+            return _NOTHING
+        own = [item.value for item in bindings if isinstance(item.value, cst.Call) and self._replaces(item)]
+        param, made = self._same(self._bound(item, depth) for item in bindings if item.value not in own)
+        return (param, (*made, *own)) if param is not None else _NOTHING
+
+    def _bound(self, binding: Binding, depth: int) -> _Found:
+        if binding.kind == "param" and isinstance(binding.node, cst.Param):
+            return binding.node, ()
+        return self._parameter(binding.value, depth - 1) if binding.kind == "assign" and not binding.path else _NOTHING
+
+    def _replaces(self, binding: Binding) -> bool:
+        """Whether a name is bound to what a method of it returns: ``x = x.to(device)``."""
+        func = binding.value.func if isinstance(binding.value, cst.Call) and not binding.path else None
+        owner = func.value if isinstance(func, cst.Attribute) and binding.kind == "assign" else None
+        return isinstance(owner, cst.Name) and owner.value == binding.name
 
     def _is_progress_bar(self, node: cst.Call) -> bool:
         name = self._names.resolve(node.func)
         return name in ITERATION_WRAPPERS and not name.startswith(("builtins.", "itertools."))
-
-    def _is_of_name(self, node: cst.Call, name: str) -> bool:
-        """Whether ``node`` calls a method of what ``name`` is: ``x.to(device)``."""
-        func = node.func
-        return isinstance(func, cst.Attribute) and isinstance(func.value, cst.Name) and func.value.value == name

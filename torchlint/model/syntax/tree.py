@@ -328,7 +328,7 @@ class Tree(Traversal):
         return False
 
     def _is_only_branch(self, above: cst.CSTNode, child: cst.CSTNode) -> bool:
-        """Whether what follows an ``if`` only runs after its branch ``child``: the other one ends with a ``raise``."""
+        """Whether what follows an ``if`` only runs after its branch ``child``: the other one leaves the block."""
         statement = self.parent(above) if isinstance(above, cst.Else) else above
         if not isinstance(statement, cst.If) or not isinstance(statement.orelse, cst.Else):
             return False
