@@ -202,17 +202,18 @@ class Epochs:
             if above is loop:
                 return False
             for part in _conjuncts(above.test) if isinstance(above, cst.If) else ():
-                flag = part.expression if isinstance(part, cst.UnaryOperation) else None
-                if not (isinstance(flag, cst.Name) and isinstance(part, cst.UnaryOperation)):
-                    continue
-                set_here = [
-                    item.value
-                    for item in self._module.names.bindings(flag)
-                    if item.kind == "assign" and self._tree.within(item.node, above)
-                ]
-                if isinstance(part.operator, cst.Not) and any(map(_is_true, set_here)):
+                is_not = isinstance(part, cst.UnaryOperation) and isinstance(part.operator, cst.Not)
+                if isinstance(part, cst.UnaryOperation) and is_not and self._is_set_in(above, part.expression):
                     return True
         return False
+
+    def _is_set_in(self, block: cst.CSTNode, flag: cst.BaseExpression) -> bool:
+        """Whether ``block`` sets a flag, a variable or ``args.done``, to True."""
+        bindings = self._module.names.bindings(flag) if isinstance(flag, cst.Name) else []
+        set_to = [(item.value, item.node) for item in bindings if item.kind == "assign"]
+        name = dotted_name(flag) if isinstance(flag, cst.Attribute) else None
+        set_to += [(value, node) for target, value, node in self._tree.stores if name and dotted_name(target) == name]
+        return any(self._module.value(value).constant is True and self._tree.within(at, block) for value, at in set_to)
 
     def _may_pass(self, call: cst.Call, loader: Call, depth: int = 2) -> bool:
         """Whether the loaders that ``call`` passes, if it passes any, are this one.
@@ -394,7 +395,3 @@ def _conjuncts(node: cst.BaseExpression) -> list[cst.BaseExpression]:
     if isinstance(node, cst.BooleanOperation) and isinstance(node.operator, cst.And):
         return [*_conjuncts(node.left), *_conjuncts(node.right)]
     return [node]
-
-
-def _is_true(node: cst.CSTNode | None) -> bool:
-    return isinstance(node, cst.Name) and node.value == "True"
