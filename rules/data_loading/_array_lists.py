@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.syntax.dotted import called_name
 from torchlint.model.syntax.scopes import Binding
 
 from ._observations import Observations
@@ -25,6 +26,7 @@ _ARRAYS = frozenset(
     "ones ones_like outer pad repeat reshape roll rollaxis rot90 squeeze stack swapaxes tile transpose vstack zeros "
     "zeros_like".split()
 )
+_SPARSE = frozenset({"scipy.sparse.coo_matrix", "scipy.sparse.coo_array"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +140,25 @@ class ArrayLists:
         if isinstance(node, cst.Name):
             reached = self._module.values.reaching.of(node)
             return bool(reached) and all(self._binds_array(item, depth - 1) for item in reached)
+        if isinstance(node, cst.Attribute) and node.attr.value in ("row", "col"):
+            return self._is_sparse(node.value)
         return isinstance(node, cst.Call) and self._makes(node)
+
+    def _is_sparse(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is a sparse matrix of SciPy that keeps its row and column indices: ``matrix.tocoo()``."""
+        if isinstance(node, cst.Name):
+            reached = self._module.values.reaching.of(node)
+            made = [item.value for item in reached if item.kind == "assign" and not item.path]
+            return (
+                bool(made)
+                and len(made) == len(reached)
+                and all(isinstance(item, cst.Call) for item in made)
+                and all(self._is_sparse(item) for item in made if item is not None)
+            )
+        if not isinstance(node, cst.Call):
+            return False
+        name = self._module.name_of(node.func)
+        return name in _SPARSE or (name is None and called_name(node) == "tocoo" and not node.args)
 
     def _binds_array(self, binding: Binding, depth: int) -> bool:
         if binding.kind == "augment" and isinstance(binding.node, cst.AugAssign):  # `image /= 255`

@@ -11,6 +11,7 @@ import libcst as cst
 from torchlint.model.data.loaders import Loaders
 from torchlint.model.data.loading import Loading
 from torchlint.model.module import Module
+from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.options import Options
 from torchlint.model.semantics.value import Value, iterated
@@ -201,17 +202,18 @@ class Epochs:
             if above is loop:
                 return False
             for part in _conjuncts(above.test) if isinstance(above, cst.If) else ():
-                flag = part.expression if isinstance(part, cst.UnaryOperation) else None
-                if not (isinstance(flag, cst.Name) and isinstance(part, cst.UnaryOperation)):
-                    continue
-                set_here = [
-                    item.value
-                    for item in self._module.names.bindings(flag)
-                    if item.kind == "assign" and self._tree.within(item.node, above)
-                ]
-                if isinstance(part.operator, cst.Not) and any(map(_is_true, set_here)):
+                is_not = isinstance(part, cst.UnaryOperation) and isinstance(part.operator, cst.Not)
+                if isinstance(part, cst.UnaryOperation) and is_not and self._is_set_in(above, part.expression):
                     return True
         return False
+
+    def _is_set_in(self, block: cst.CSTNode, flag: cst.BaseExpression) -> bool:
+        """Whether ``block`` sets a flag, a variable or ``args.done``, to True."""
+        bindings = self._module.names.bindings(flag) if isinstance(flag, cst.Name) else []
+        set_to = [(item.value, item.node) for item in bindings if item.kind == "assign"]
+        name = dotted_name(flag) if isinstance(flag, cst.Attribute) else None
+        set_to += [(value, node) for target, value, node in self._tree.stores if name and dotted_name(target) == name]
+        return any(self._module.value(value).constant is True and self._tree.within(at, block) for value, at in set_to)
 
     def _may_pass(self, call: cst.Call, loader: Call, depth: int = 2) -> bool:
         """Whether the loaders that ``call`` passes, if it passes any, are this one.
@@ -279,9 +281,11 @@ class Epochs:
         count = loop.iter.args if isinstance(loop, cst.For) and isinstance(loop.iter, cst.Call) else ()
         if len(count) != 1:
             return False
-        if isinstance(count[0].value, cst.Attribute):  # the stored value may be set to 1 for a test run
-            return self._module.value(self._module.fact(Options).default(count[0].value)).constant == 1
-        return self._module.value(count[0].value).constant == 1
+        number = count[0].value
+        if isinstance(number, cst.Attribute):  # the stored value may be set to 1 for a test run
+            return self._module.value(self._module.fact(Options).default(number)).constant == 1
+        sources = self._module.fact(Configuration).sources(number)
+        return all(self._module.value(item).constant == 1 for item in (sources.values if sources else (number,)))
 
     def _chooses(self, loop: cst.For | cst.While, place: cst.CSTNode, loader: Call) -> bool:
         """Whether each iteration uses another loader: ``for phase in phases: for batch in loaders[phase]``."""
@@ -307,8 +311,10 @@ class Epochs:
 
     def _innermost(self, node: cst.BaseExpression, loader: Call) -> cst.BaseExpression:
         """``loader`` of ``enumerate(tqdm(loader, desc=f"epoch {epoch}"))``."""
-        given = node.args if isinstance(node, cst.Call) else ()
-        inner = next((item.value for item in given if self._gives_batches(item.value, loader)), None)
+        given = [item.value for item in node.args] if isinstance(node, cst.Call) else []
+        if isinstance(node, cst.IfExp):  # with a progress bar in one process only
+            given = [node.body, node.orelse]
+        inner = next((item for item in given if self._gives_batches(item, loader)), None)
         return node if inner is None else self._innermost(inner, loader)
 
     def _gives_batches(self, node: cst.BaseExpression, loader: Call) -> bool:
@@ -389,7 +395,3 @@ def _conjuncts(node: cst.BaseExpression) -> list[cst.BaseExpression]:
     if isinstance(node, cst.BooleanOperation) and isinstance(node.operator, cst.And):
         return [*_conjuncts(node.left), *_conjuncts(node.right)]
     return [node]
-
-
-def _is_true(node: cst.CSTNode | None) -> bool:
-    return isinstance(node, cst.Name) and node.value == "True"

@@ -46,10 +46,10 @@ def serial_defaults(module: Module) -> Iterator[SerialDefault]:
 
 def _default_of(module: Module, call: Call) -> cst.BaseExpression | None:
     """The 0 that ``num_workers`` has unless a user or a caller out of sight gives another number; None otherwise."""
-    argument = call.argument("num_workers")
-    if argument.absent or argument.value is None:
+    given = call.entries("num_workers")
+    if len(given.values) != 1 or not given.usual:
         return None
-    sources = module.fact(Configuration).sources(argument.value)
+    sources = module.fact(Configuration).sources(given.values[0])
     if sources is None or sources.complete:
         return None  # of a complete one, TL101 reports the loader
     if not all(isinstance(item, cst.Integer) and item.value == "0" for item in sources.values):

@@ -112,6 +112,8 @@ def _counted(module: Module, node: cst.Call, depth: int) -> Workers:
         return found[0]
     if name == "builtins.max" and Workers.SOME in found:
         return Workers.SOME
+    if name == "builtins.max" and Workers.BY_DEFAULT in found:
+        return Workers.BY_DEFAULT  # `max(0, args.workers)`
     if name in ("builtins.min", "builtins.max") and found and Workers.UNKNOWN not in found:
         return Workers.SOME if set(found) == {Workers.SOME} else Workers.BY_DEFAULT
     return Workers.UNKNOWN

@@ -24,9 +24,9 @@ class SingleProcessDataloader(Rule):
     parameter or an entry of `**options`. It does not count if the command line, or code that torchlint cannot see, may
     override it. If the program reads the number by a key (`config["num_workers"]`), the YAML and JSON files of the
     project decide. A dataset that is seen to take its items from memory is not flagged, unless the collate function
-    reads files. It may pass them to a transform of the program that computes little, such as a rotation of points. The
-    `DataLoader` of PyG and that of MONAI count as torch's. A dataset of PyG is not flagged, unless a class of the
-    program loads its items.
+    reads files. It may pass them to a transform of the program that computes little, such as a rotation of points. If
+    it takes them from another dataset (`self.photos[index]`), that one decides. The `DataLoader` of PyG and that of
+    MONAI count as torch's. A dataset of PyG is not flagged, unless a class of the program loads its items.
 
     ## Why it is slow
     Without worker processes, the training process reads, decodes and augments every item. The GPU waits until the batch

@@ -28,6 +28,8 @@ _TUPLES = frozenset({"unbind", "split", "chunk", "tensor_split", "meshgrid", "wh
 _TYPE_TEST = re.compile(r"\bisinstance\(|\bis_tensor\(|\bhasattr\(|\btype\(")
 #: A function that is called at more places than this is a tool of many.
 _MAX_CALLERS = 24
+#: How many functions deep a network is looked into.
+_NETWORK_DEPTH = 4
 #: Methods that only tensors have.
 _SIZES = frozenset({"size", "dim", "numel"})
 _COUNTING = ("builtins.range", "builtins.enumerate")
@@ -244,6 +246,8 @@ class ElementReads:
     def _is_tensor(self, node: cst.BaseExpression) -> bool:
         if self._is_tuple(node) or self._module.name_of(self._called(node)) == "torch.linspace":
             return False  # the drop rates of layers are read once
+        if self._may_be_array(node):
+            return False
         value = self._module.value(node)
         if value.kind is Kind.TENSOR and value.role is not Role.BATCH and (value.sure or self._is_matrix(node)):
             return True
@@ -253,6 +257,29 @@ class ElementReads:
         return self._module.fact(TensorForms).is_tensor(
             node, lambda name: name is not node and self._has_methods_of_tensor(name)
         )
+
+    def _may_be_array(self, node: cst.BaseExpression | None, depth: int = 2) -> bool:
+        """Whether ``node`` is one of several outputs of a network, in which something converts tensors to arrays."""
+        for item in self._module.values.reaching.of(node) if isinstance(node, cst.Name) and depth > 0 else ():
+            if isinstance(item.node, cst.Param):
+                given = self._module.passed_by_all(item.node, _MAX_CALLERS)
+                if any(self._may_be_array(passed, depth - 1) for passed in given):
+                    return True
+            elif item.path and isinstance(item.value, cst.Call) and self._makes_arrays(item.value):
+                return True
+        return False
+
+    def _makes_arrays(self, call: cst.Call) -> bool:
+        """Whether ``call`` runs a network, and a function of the program that calls ``.numpy()``."""
+        calls = [call] if self._module.fact(Networks).runs_network(call) else []
+        seen: set[cst.CSTNode] = set()
+        for _ in range(_NETWORK_DEPTH):
+            run = [item for each in calls for item in self._module.fact(Dispatch).run(each) if item not in seen]
+            seen.update(run)
+            calls = [each for function in run for each in self._tree.calls_in(function)]
+            if any(isinstance(each.func, cst.Attribute) and each.func.attr.value == "numpy" for each in calls):
+                return True
+        return False
 
     def _is_asked_for_size(self, node: cst.BaseExpression) -> bool:
         """Whether ``lengths.size()`` or ``lengths.dim()`` is called: the size of an array is a number."""

@@ -72,7 +72,7 @@ class HostReads:
         self._module = module
         self._tree = module.tree
         self._tensors = module.fact(StepTensors)
-        self._branches = Branches(module.tree, module.definitions)
+        self._branches = Branches(module.tree, module.definitions, module.values.reaching)
         self._passes: dict[cst.FunctionDef, bool] = {}
 
     @cached_property

@@ -17,6 +17,7 @@ from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.training.loops import batch_origins
 
@@ -72,7 +73,7 @@ class Pinning:
 
     def is_pinned(self, loader: Call) -> bool:
         """Whether ``loader`` pins its batches if there is a GPU: ``pin_memory=True``, ``=use_cuda``."""
-        given = self.options_of(loader, "pin_memory")
+        given = [node for node in self.options_of(loader, "pin_memory") if not self._is_for_cpu(node)]
         return bool(given) and all(self._is_true_with_cuda(node) for node in given)
 
     def _is_passed_to_library(self, loader: Call) -> bool:
@@ -142,9 +143,23 @@ class Pinning:
             found = self._module.fact(Configuration).step(node)
         if found is None:
             return self._module.fact(ConfigFiles).true(node)
-        return depth > 0 and all(
-            value is not node and self._is_true_with_cuda(value, depth - 1) for value in found.values
+        values = [value for value in found.values if not self._is_for_cpu(value)]
+        return (
+            depth > 0
+            and bool(values)
+            and all(value is not node and self._is_true_with_cuda(value, depth - 1) for value in values)
         )
+
+    def _is_for_cpu(self, value: cst.BaseExpression) -> bool:
+        """Whether ``value`` is set only if the program uses no GPU: ``if args.no_cuda: pin = False``."""
+        for above, child in climb(self._module.tree, value):
+            if isinstance(above, (cst.FunctionDef, cst.ClassDef)):
+                return False
+            if isinstance(above, cst.If) and child is not above.test:
+                is_excluded = self._is_false_with_cuda if child is above.body else self._is_true_with_cuda
+                if is_excluded(above.test, 1):
+                    return True
+        return False
 
     def _is_usual(self, node: cst.Call) -> bool:
         """Whether configuration files of the project set ``config.get("pin_memory", True)``."""

@@ -17,7 +17,8 @@ class BlockingTransfer(Rule):
 
     ## What it does
     Flags `.to(device)` and `.cuda()` without `non_blocking=True` on a batch, or a part of a batch, of a
-    `torch.utils.data.DataLoader` that is known to pin its batches.
+    `torch.utils.data.DataLoader` that is known to pin its batches. A False that the program sets only if it uses no GPU
+    (`if args.no_cuda: pin = False`) is ignored.
 
     Not flagged are
 

@@ -106,6 +106,9 @@ class BatchParts(ForestFact):
             return False
         if isinstance(node, cst.Attribute) or (isinstance(node, cst.Subscript) and self._is_view(node)):
             return self._is_part(node.value, (), depth, all_paths=all_paths)
+        if isinstance(node, cst.IfExp):  # `x[0] if len(x) > 1 else x`
+            choose = all if all_paths else any
+            return choose(self._is_part(side, path, depth, all_paths=all_paths) for side in (node.body, node.orelse))
         if isinstance(node, cst.Call):
             return self._is_part_returned(node, path, depth, all_paths=all_paths)
         if not isinstance(node, cst.Name):

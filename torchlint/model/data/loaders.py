@@ -134,23 +134,40 @@ class Loaders(ForestFact):
     def _passes_arguments_on(self, definition: cst.ClassDef) -> bool:
         """Whether the constructor of a class, if it has one, gives its arguments to that of its base.
 
-        Options of its own, ``*args, frames=1, **kwargs``, do not matter unless they are named as those of the base.
+        Options of its own, ``*args, frames=1, **kwargs``, do not matter unless they are named as those of the base. The
+        first parameters may be those of the base: ``dataset, *args, **kwargs``.
         """
         constructor = self._own_method(definition, "__init__")
         if constructor is None:
             return "__init__" not in self._tree.scopes[definition].bindings
         params = constructor.params
+        first = [item.name.value for item in params.params[1:] if item.default is None]
         stars = [item.name.value for item in (params.star_arg, params.star_kwarg) if isinstance(item, cst.Param)]
-        if len(stars) != 2 or len(params.params) != 1 or params.posonly_params:
+        if params.star_kwarg is None or params.posonly_params or len(params.params) != len(first) + 1:
+            return False
+        if tuple(first) != SIGNATURES[DATA_LOADER][: len(first)] or (not first and len(stars) != 2):
             return False
         if any(item.name.value in SIGNATURES[DATA_LOADER] for item in params.kwonly_params):
             return False
         above = self._constructions(constructor)
-        return len(above) == 1 and all(
-            item.keyword.value in _OWN
-            if item.keyword is not None
-            else bool(item.star) and isinstance(item.value, cst.Name) and item.value.value in stars
-            for item in above[0].args
+        changed = (
+            isinstance(node, cst.Name) and node.value in stars and not self._tree.within(node, above[0])
+            for node in self._tree.nodes_in(constructor.body)
+        )  # `kwargs.setdefault("pin_memory", True)`
+        return len(above) == 1 and self._takes_all(above[0], first, stars) and not any(changed)
+
+    def _takes_all(self, call: cst.Call, first: list[str], stars: list[str]) -> bool:
+        """Whether ``call`` passes the parameters ``first``, then ``stars``, and nothing that says how to load."""
+        others = {item.keyword.value: item.value for item in call.args if item.keyword is not None}
+        passed = [item for item in call.args if item.keyword is None]
+        names = [item.value.value if isinstance(item.value, cst.Name) else "" for item in passed]
+        named = [name for name, value in others.items() if isinstance(value, cst.Name) and value.value == name]
+        positional = [name for item, name in zip(passed, names, strict=True) if not item.star]
+        return (
+            all(name in stars for item, name in zip(passed, names, strict=True) if item.star)
+            and positional == first[: len(positional)]
+            and all(name in named for name in first[len(positional) :])
+            and all(name in _OWN or name in first for name in others)
         )
 
     def _iterates_alike(self, definition: cst.ClassDef) -> bool:

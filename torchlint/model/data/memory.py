@@ -8,6 +8,7 @@ from torchlint.model.data.datasets import Datasets
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.value import UNKNOWN
 from torchlint.model.syntax.dotted import is_attribute_of_self
 from torchlint.model.syntax.parameters import parameters_of
 
@@ -54,6 +55,7 @@ class Memory(ForestFact):
     def __init__(self, module: Forest) -> None:
         self._module = module
         self._tree = module.tree
+        self._asked: list[cst.CSTNode | None] = []  #: the classes of datasets within which one is looked at
 
     def is_counted(self, dataset: cst.BaseExpression | None) -> bool:
         """Whether the items are only numbers: ``range(n)``, ``list(range(n))``."""
@@ -104,11 +106,31 @@ class Memory(ForestFact):
         return bool(constants) and all(isinstance(item, int) and item <= _HANDFUL for item in constants)
 
     def _only_indexes(self, method: cst.FunctionDef, definition: cst.ClassDef, made: list[cst.Call]) -> bool:
-        indexes = any(isinstance(node, cst.Subscript) for node in self._tree.nodes_in(method.body))
-        return indexes and all(
-            self._converts(call) or self._is_small_transform(call.func, definition, made)
-            for call in self._tree.calls_in(method.body)
+        indexed = [node.value for node in self._tree.nodes_in(method.body) if isinstance(node, cst.Subscript)]
+        return (
+            bool(indexed)
+            and all(
+                self._converts(call) or self._is_small_transform(call.func, definition, made)
+                for call in self._tree.calls_in(method.body)
+            )
+            and not any(map(self._costs, indexed))
         )
+
+    def _costs(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is another dataset, ``self.dataset[index]``, that is known and not in memory."""
+        value = self._module.value(node) if isinstance(node, cst.Attribute) else UNKNOWN
+        definition = value.definition
+        if isinstance(definition, cst.ClassDef):
+            is_dataset = self._module.definitions.method(definition, "__getitem__") is not None
+        else:
+            is_dataset = value.kind is Kind.DATASET and value.sure and bool(value.name)
+        if not is_dataset or value.kind is Kind.CLASS or definition in self._asked:
+            return False
+        self._asked.append(definition)
+        try:
+            return not self.holds(node)
+        finally:
+            self._asked.pop()
 
     def _converts(self, call: cst.Call) -> bool:
         name = self._module.name_of(call.func)

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 import libcst as cst
 
 from torchlint.model.semantics.definitions import Definitions
+from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.syntax.calls import is_super_call
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.exits import ends_with
+from torchlint.model.syntax.scopes import Binding
 from torchlint.model.syntax.tree import Tree
 
+#: Bindings of an attribute.
+Bound = tuple[Binding, ...]
+#: Of an attribute with more bindings, and of objects that are made at more places, all bindings count.
+_MAX_BINDINGS, _MAX_MADE = 8, 4
 #: Returned expressions; None for a bare ``return``.
 Returned = tuple[cst.BaseExpression | None, ...]
 #: A test, and whether it is true where a return is reached.
 _Condition = tuple[cst.BaseExpression, bool]
 _EQUAL = (cst.Equal, cst.Is)
+_UNSURE = (cst.For, cst.While, cst.Try, cst.Match)
 _CONSTANTS: dict[str, object] = {"True": True, "False": False, "None": None}
 
 
@@ -28,12 +35,23 @@ class _Literal:
     value: object
 
 
+@dataclass(frozen=True, eq=False)
+class _Choice:
+    """An assignment to a variable."""
+
+    value: cst.BaseExpression
+    tests: list[_Condition]
+    is_sure: bool  #: whether it runs if the tests hold
+
+
 class Branches:
     """Answers for one forest. Only literal arguments and defaults count, of parameters that nothing binds again."""
 
-    def __init__(self, tree: Tree, definitions: Definitions) -> None:
+    def __init__(self, tree: Tree, definitions: Definitions, reaching: Reaching) -> None:
         self._tree = tree
         self._definitions = definitions
+        self._reaching = reaching
+        self._choices: dict[cst.Name, list[_Choice]] = {}
         self._conditions: dict[cst.FunctionDef, dict[cst.BaseExpression | None, list[_Condition]]] = {}
 
     def only_adds(self, item: cst.ClassDef | cst.FunctionDef) -> bool:
@@ -42,19 +60,72 @@ class Branches:
         return bool(ends) and all(isinstance(end, cst.Call) and is_super_call(end, item.name.value) for end in ends)
 
     def reached(self, call: cst.Call, function: cst.FunctionDef) -> Returned | None:
-        """The returned expressions of ``function`` that ``call`` can reach; None if it can reach all."""
-        conditions = self._conditions_of(function)
-        if not conditions or any(item.star for item in call.args):
+        """The returned expressions of ``function`` that ``call`` can reach; None if it can reach all.
+
+        Of a variable what it is set to on the paths that ``call`` can take, if there are others.
+        """
+        if any(item.star for item in call.args):
             return None
+        conditions = self._conditions_of(function)
         returns = self._definitions.returns(function)
-        found = tuple(item for item in returns if self._may_reach(conditions.get(item, ()), call, function))
-        return None if not found or len(found) == len(returns) else found
+        reached = [item for item in returns if self._may_reach(conditions.get(item, ()), call, function)]
+        found = tuple(value for item in reached for value in self._set_to(item, call, function))
+        return None if not found or found == tuple(returns) else found
+
+    def _set_to(
+        self, node: cst.BaseExpression | None, call: cst.Call, function: cst.FunctionDef
+    ) -> list[cst.BaseExpression | None]:
+        """What the returned variable ``node`` is set to if ``call`` decides it, else ``node``."""
+        choices = self._choices_of(node, function) if isinstance(node, cst.Name) else []
+        found: list[cst.BaseExpression | None] = []
+        for choice in choices:
+            if self._may_reach(choice.tests, call, function):
+                found.append(choice.value)
+                if choice.is_sure and all(self._truth(test, call, function) is holds for test, holds in choice.tests):
+                    break  # whatever the variable was set to before
+        return found if 0 < len(found) < len(choices) else [node]
+
+    def _choices_of(self, node: cst.Name, function: cst.FunctionDef) -> list[_Choice]:
+        """What assignments in ``function`` set a variable to, the last one first; nothing if others may too."""
+        if node not in self._choices:
+            bindings = sorted(self._reaching.of(node), key=lambda item: item.order, reverse=True)
+            found = [
+                _Choice(item.value, list(self._around(item.node, function)), self._is_sure(item.node, function))
+                for item in bindings[: _MAX_BINDINGS + 1]
+                if item.kind == "assign" and item.value is not None and not item.path
+                if self._tree.function_of(item.node) is function
+            ]
+            self._choices[node] = found if len(found) == len(bindings) and any(item.tests for item in found) else []
+        return self._choices[node]
+
+    def _is_sure(self, node: cst.CSTNode, function: cst.FunctionDef) -> bool:
+        """Whether only the tests of ``if`` statements decide whether ``function`` runs ``node``."""
+        return not any(isinstance(above, _UNSURE) for above, _ in climb(self._tree, node, function))
 
     def excludes(self, call: cst.Call, function: cst.FunctionDef, node: cst.CSTNode) -> bool:
         """Whether ``node`` of ``function`` is under a condition that the arguments of ``call`` make false."""
         if any(item.star for item in call.args):
             return False
         return not self._may_reach(self._around(node, function), call, function)
+
+    def bound_by(self, made: Collection[cst.CSTNode], owner: cst.CSTNode, bindings: list[Binding]) -> Bound | None:
+        """Those of the bindings of an attribute that may count for objects of ``owner``; None if all of them may.
+
+        ``Loaders(args, "train")``, one of ``made``, runs what its constructor has under ``if mode == "train":``.
+        """
+        calls = [call for call in made if isinstance(call, cst.Call)]
+        if not 1 < len(bindings) <= _MAX_BINDINGS or not 0 < len(calls) == len(made) <= _MAX_MADE:
+            return None
+        constructor = self._definitions.method(owner, "__init__")
+        if constructor is None:
+            return None
+        found = tuple(
+            item
+            for item in bindings
+            if self._tree.function_of(item.node) is not constructor
+            or not all(self.excludes(call, constructor, item.node) for call in calls)
+        )
+        return None if len(found) == len(bindings) else found
 
     def _may_reach(self, conditions: Iterable[_Condition], call: cst.Call, function: cst.FunctionDef) -> bool:
         return all(self._truth(test, call, function) is not (not holds) for test, holds in conditions)

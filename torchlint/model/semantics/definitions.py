@@ -20,7 +20,6 @@ from torchlint.model.semantics.links import Links
 from torchlint.model.semantics.members import member_names
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.passed_functions import PassedFunctions
-from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.semantics.registries import Registries
 from torchlint.model.semantics.value import Value
 from torchlint.model.syntax.calls import is_super_call
@@ -109,6 +108,9 @@ class Definitions(Classes):
         if isinstance(func, cst.Attribute):
             if self._names.members(func):
                 return self.named(func)
+            above = self._above(func)
+            if above is not None:
+                return [above]
             owner = values.of(func.value)
             if owner.definition is not None and owner.kind is not Kind.FUNCTION:
                 if isinstance(owner.definition, cst.ClassDef) and not owner.is_of_one_class:
@@ -119,6 +121,19 @@ class Definitions(Classes):
                 return [*found] or self._kept(values.of(func), (cst.FunctionDef,))  # `self.step = self._train_step`
             return self._of_any(owner, func.attr.value, values) or [*self._families.methods(func, owner)]
         return []
+
+    def _above(self, func: cst.Attribute) -> cst.FunctionDef | None:
+        """The method of a base class that ``super().validate`` refers to."""
+        made, name = func.value, func.attr.value
+        function = self._tree.function_of(func)
+        owner = self._tree.class_of(function) if function is not None else None
+        if owner is None or name.startswith("__") or not isinstance(made, cst.Call):
+            return None
+        if not isinstance(made.func, cst.Name) or made.func.value != "super":
+            return None
+        bases = (self._tree.scopes[item].bindings.get(name, ()) for item in self.lineage(owner)[1:])
+        found = next((binding.node for bindings in bases for binding in bindings), None)
+        return found if isinstance(found, cst.FunctionDef) else None
 
     def _of_any(self, owner: Value, name: str, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
         """The methods called ``name`` of an object of one of several classes: ``TRAINERS[kind](model).train()``."""
@@ -346,25 +361,6 @@ class Definitions(Classes):
     def returns(self, function: cst.FunctionDef) -> list[cst.BaseExpression | None]:
         """The returned expressions; None for a bare ``return``."""
         return self._exits.get(function, ([], []))[0]
-
-    def handed_back(
-        self, node: cst.BaseExpression | None, reaching: Reaching
-    ) -> tuple[cst.Param | None, list[cst.Call]]:
-        """The parameter that a returned name is, and the calls of its methods that may have replaced it."""
-        bindings = reaching.of(node) if isinstance(node, cst.Name) else []
-        params = [item.node for item in bindings if item.kind == "param" and isinstance(item.node, cst.Param)]
-        made = [item.value for item in bindings if item.kind == "assign" and not item.path]
-        calls = [item for item in made if isinstance(item, cst.Call)]
-        own = [
-            item
-            for item in calls
-            if isinstance(item.func, cst.Attribute)
-            and isinstance(item.func.value, cst.Name)
-            and isinstance(node, cst.Name)
-            and item.func.value.value == node.value
-        ]
-        is_same = len(params) == 1 and len(params) + len(own) == len(bindings)
-        return (params[0] if is_same else None), own
 
     def yields(self, function: cst.FunctionDef) -> list[cst.BaseExpression]:
         """The yielded expressions."""

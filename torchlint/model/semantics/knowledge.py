@@ -92,6 +92,9 @@ STAR_EXPORTS = {
     "torch.optim": ("Adam", "AdamW", "SGD"),
     "torch.cuda.amp": ("autocast", "GradScaler"),
     "torch.amp": ("autocast", "GradScaler"),
+    "tqdm": ("tqdm", "trange"),
+    "tqdm.auto": ("tqdm", "trange"),
+    "tqdm.notebook": ("tqdm", "trange"),
 }
 
 #: Positional order of parameters, for calls that pass them without keyword.

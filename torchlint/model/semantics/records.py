@@ -72,13 +72,20 @@ class Records:
             for target, value in self.stores.get(path[-1], ()):
                 if value is not None and self._tree.within(node, value):
                     continue
-                if (origin, path) in self._places(target, _DEPTH):
+                if (origin, path) in self._stored_by(target):
                     found.append(value)
             for end in range(1, len(path)):  # `config.DATA = edict(WORKERS=4)`
                 for target, value in self.stores.get(path[end - 1], ()):
-                    if value is not None and (origin, path[:end]) in self._places(target, _DEPTH):
+                    if value is not None and (origin, path[:end]) in self._stored_by(target):
                         found += self._made_with(value, path[end:])
         return list(dict.fromkeys(found))
+
+    def _stored_by(self, target: cst.Attribute) -> frozenset[_Place]:
+        """Where an assignment to ``target`` stores a value; ``self.workers = args.workers`` stores none in ``args``."""
+        if self._names.members(target):
+            return self._places(target, _DEPTH)
+        places = self._places(target.value, _DEPTH)
+        return frozenset((origin, (*path, target.attr.value)) for origin, path in places)
 
     def alike(self, node: cst.Attribute) -> list[cst.BaseExpression]:
         """What a top level stores under the path of ``node``, two names or more: ``_C.DATA.WORKERS = 4``.

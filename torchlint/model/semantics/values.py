@@ -10,12 +10,13 @@ from typing import TypeVar
 import libcst as cst
 
 from torchlint.model.semantics import knowledge
-from torchlint.model.semantics.branches import Branches, Returned
+from torchlint.model.semantics.branches import Bound, Branches, Returned
 from torchlint.model.semantics.compounds import compound_value
 from torchlint.model.semantics.contents import Contents
 from torchlint.model.semantics.definitions import Definitions
 from torchlint.model.semantics.engines import Engines
 from torchlint.model.semantics.guesses import Guesses
+from torchlint.model.semantics.handed_back import HandedBack
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.library_calls import LibraryCalls
 from torchlint.model.semantics.library_values import instance_by_base, instance_by_name, named_constant
@@ -64,7 +65,8 @@ class Values:
         self._subscripts = Subscripts(self, definitions.items, self._contents, self._guesses)
         self.reaching = Reaching(tree, names)
         self.engines = Engines(tree, names, definitions, self)
-        self._branches = Branches(tree, definitions)
+        self._branches = Branches(tree, definitions, self.reaching)
+        self._handed_back = HandedBack(names, definitions, self.reaching)
         self._parameter_values = ParameterValues(tree, names, definitions, self)
         self.records = Records(tree, names, definitions, self)
         self._library = LibraryCalls(names, self)
@@ -238,7 +240,7 @@ class Values:
         if base.name == knowledge.IMPORT_MODULE:
             return self._library.member(attr)
         if base.definition is not None and base.kind is not Kind.FUNCTION:
-            found = self._class_attribute(base.definition, attr)
+            found = self._class_attribute(base.definition, attr, base.origins)
             if found is not None:
                 return found
             if base.kind is Kind.MODULE and attr == "module":
@@ -268,15 +270,23 @@ class Values:
     def _join_stored(self, stored: list[cst.BaseExpression | None]) -> Value:
         return UNKNOWN if None in stored else join([self.of(value) for value in stored])
 
-    def _class_attribute(self, owner: cst.CSTNode, attr: str) -> Value | None:
-        scopes = self._definitions.scopes_with(owner, attr)
-        found = [self._once(("attribute", scope, attr), partial(self._attribute_of, scope, attr)) for scope in scopes]
+    def _class_attribute(
+        self, owner: cst.CSTNode, attr: str, made: frozenset[cst.CSTNode] = frozenset()
+    ) -> Value | None:
+        """The value of an attribute of an object of a class that the calls ``made`` may have made."""
+        found: list[Value] = []
+        for scope in self._definitions.scopes_with(owner, attr):
+            seen = self._branches.bound_by(made, owner, scope.attributes.get(attr, [])) if made else None
+            key = ("attribute", scope, attr, seen)
+            found.append(self._once(key, partial(self._attribute_of, scope, attr, seen)))
         return join(found) if found else None
 
-    def _attribute_of(self, scope: Scope, attr: str) -> Value:
-        """The value of an attribute that a class and its methods bind."""
-        bindings = scope.attributes.get(attr, []) + scope.bindings.get(attr, [])
-        values = [self._of_member(item) for item in bindings if not is_accessor(item.node)]
+    def _attribute_of(self, scope: Scope, attr: str, seen: Bound | None) -> Value:
+        """The value of an attribute that a class and its methods bind; of ``seen`` only, where an object is known."""
+        bound = scope.attributes.get(attr, []) if seen is None else seen
+        values = [
+            self._of_member(item) for item in (*bound, *scope.bindings.get(attr, ())) if not is_accessor(item.node)
+        ]
         found = self._contents.filled(join(values), scope, attr)
         return found if found or found.shapes else self._guesses.of(f"self.{attr}")
 
@@ -330,24 +340,17 @@ class Values:
                 if passed and "__iter__" in self._tree.scopes[definition].bindings:
                     return passed
             return replace(made, origins=frozenset({node}))
+        handed, replaced = self._handed_back.of(node, definition)
+        if handed is not None and not replaced and (given := self.of(handed)):
+            return given  # whatever other calls pass
         reached = self._branches.reached(node, definition)
         returned = self._once(("returned", definition, reached), lambda: self.returned(definition, reached))
-        if not returned and not returned.shapes:
-            returned = self._handed_back(node, definition)
+        if not returned and not returned.shapes and handed is not None:
+            moves = [moved_to(move, self) for move in replaced]
+            returned = replace(self.of(handed), device=next((device for device in moves if device), None))
         if not returned and definition.name.value == "cycle":
             return self._passed_through(node)
         return returned
-
-    def _handed_back(self, node: cst.Call, function: cst.FunctionDef) -> Value:
-        """What a function that is given different things returns of one of them: ``x``, or ``x.to(device)``."""
-        found = [self._definitions.handed_back(item, self.reaching) for item in self._definitions.returns(function)]
-        params = {param for param, _ in found}
-        param = params.pop() if len(params) == 1 else None
-        given = self._definitions.argument_of(node, function, param) if param is not None else None
-        if given is None:
-            return UNKNOWN
-        moves = [moved_to(move, self) for _, made in found for move in made]
-        return replace(self.of(given), device=next((device for device in moves if device), None))
 
     def returned(self, function: cst.FunctionDef, reached: Returned | None = None) -> Value:
         """What calling ``function`` gives: its returns, all or those that are reached, or an iterable of its yields."""
@@ -393,4 +396,4 @@ class Values:
 
 def _is_settled(value: Value) -> bool:
     """Whether a cycle that may have cut the value short cannot have changed it."""
-    return bool(value) and value.sure
+    return bool(value) and value.sure and all(value.elements)

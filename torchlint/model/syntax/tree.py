@@ -11,6 +11,7 @@ from typing import TypeVar, cast
 import libcst as cst
 
 from torchlint.model.syntax.dotted import called_name, stored_name
+from torchlint.model.syntax.exits import ends_with
 from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.traversal import Traversal
 
@@ -304,7 +305,8 @@ class Tree(Traversal):
     def dominates(self, first: cst.CSTNode, second: cst.CSTNode) -> bool:
         """Whether ``first`` has run whenever ``second`` (of the same function) is reached.
 
-        A ``with`` or ``try`` body counts as running through; loops and branches do not.
+        A ``with`` or ``try`` body counts as running through; loops and branches do not, unless the other branch of an
+        ``if`` leaves the block.
         """
         if self._index[first] >= self._index[second]:
             return False
@@ -318,12 +320,20 @@ class Tree(Traversal):
                     return own is not None and own <= position
             elif isinstance(above, (cst.For, cst.While, cst.If, cst.Else, cst.ExceptHandler, cst.Match, cst.IfExp)):
                 if child is getattr(above, "body", None) or child is getattr(above, "orelse", None):
-                    if not self.within(second, child):
+                    if not (self.within(second, child) or self._is_only_branch(above, child)):
                         return False
             elif isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
                 return False
             child = above
         return False
+
+    def _is_only_branch(self, above: cst.CSTNode, child: cst.CSTNode) -> bool:
+        """Whether what follows an ``if`` only runs after its branch ``child``: the other one leaves the block."""
+        statement = self.parent(above) if isinstance(above, cst.Else) else above
+        if not isinstance(statement, cst.If) or not isinstance(statement.orelse, cst.Else):
+            return False
+        other = statement.orelse.body if child is statement.body else statement.body
+        return ends_with(other, cst.Raise, cst.Return, cst.Continue, cst.Break)
 
     def exclusive(self, first: cst.CSTNode, second: cst.CSTNode) -> bool:
         """Whether the two are in different branches of one ``if``."""

@@ -67,7 +67,7 @@ class StepPlaces(ForestFact):
         self._module = module
         self._runs: dict[cst.CSTNode, bool] = {}
         self._repeated: dict[cst.FunctionDef, StepPlace | None] = {}
-        self._branches = Branches(module.tree, module.definitions)
+        self._branches = Branches(module.tree, module.definitions, module.values.reaching)
 
     def of(self, node: cst.CSTNode, passes: Passes | None = None, *, trained: bool = False) -> StepPlace | None:
         """The step that runs ``node`` every time; None if there is none, or none can be seen.

@@ -1,0 +1,78 @@
+"""Functions that return what they are given: ``x``, ``x.to(device)``, ``tqdm(x)``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import libcst as cst
+
+from torchlint.model.semantics.definitions import Definitions
+from torchlint.model.semantics.knowledge import ITERATION_WRAPPERS
+from torchlint.model.semantics.names import Names
+from torchlint.model.semantics.reaching import Reaching
+from torchlint.model.syntax.scopes import Binding
+
+#: How many names a parameter is followed through, and how many bindings of each.
+_DEPTH, _MAX_BINDINGS = 4, 8
+#: The parameter that an expression is, and the calls of its methods, ``x.to(device)``, that may have replaced it.
+_Found = tuple[cst.Param | None, tuple[cst.Call, ...]]
+_NOTHING: _Found = (None, ())
+
+
+class HandedBack:
+    """Answers for one forest."""
+
+    def __init__(self, names: Names, definitions: Definitions, reaching: Reaching) -> None:
+        self._names = names
+        self._definitions = definitions
+        self._reaching = reaching
+        self._returned: dict[cst.FunctionDef, _Found] = {}
+
+    def of(self, call: cst.Call, function: cst.FunctionDef) -> tuple[cst.BaseExpression | None, tuple[cst.Call, ...]]:
+        """What ``call`` passes for the one parameter that ``function`` returns; None if it may return anything else.
+
+        And the calls of its methods that may have replaced it before.
+        """
+        if function not in self._returned:
+            is_generator = bool(self._definitions.yields(function))
+            returns = () if is_generator else self._definitions.returns(function)
+            self._returned[function] = self._same(self._parameter(item, _DEPTH) for item in returns)
+        param, made = self._returned[function]
+        return (self._definitions.argument_of(call, function, param) if param is not None else None), made
+
+    def _same(self, alternatives: Iterable[_Found]) -> _Found:
+        """The parameter that all ``alternatives`` are, with the calls of each; nothing if one is something else."""
+        same: cst.Param | None = None
+        calls: list[cst.Call] = []
+        for param, made in alternatives:
+            if param is None or (same is not None and param is not same):
+                return _NOTHING
+            same = param
+            calls += made
+        return same, tuple(calls)
+
+    def _parameter(self, node: cst.BaseExpression | None, depth: int) -> _Found:
+        """The parameter that ``node`` is, or that a progress bar iterates over."""
+        if isinstance(node, cst.Call) and node.args and self._is_progress_bar(node):
+            node = node.args[0].value
+        bindings = self._reaching.of(node) if isinstance(node, cst.Name) and depth > 0 else []
+        if len(bindings) > _MAX_BINDINGS:
+            return _NOTHING
+        own = [item.value for item in bindings if isinstance(item.value, cst.Call) and self._replaces(item)]
+        param, made = self._same(self._bound(item, depth) for item in bindings if item.value not in own)
+        return (param, (*made, *own)) if param is not None else _NOTHING
+
+    def _bound(self, binding: Binding, depth: int) -> _Found:
+        if binding.kind == "param" and isinstance(binding.node, cst.Param):
+            return binding.node, ()
+        return self._parameter(binding.value, depth - 1) if binding.kind == "assign" and not binding.path else _NOTHING
+
+    def _replaces(self, binding: Binding) -> bool:
+        """Whether a name is bound to what a method of it returns: ``x = x.to(device)``."""
+        func = binding.value.func if isinstance(binding.value, cst.Call) and not binding.path else None
+        owner = func.value if isinstance(func, cst.Attribute) and binding.kind == "assign" else None
+        return isinstance(owner, cst.Name) and owner.value == binding.name
+
+    def _is_progress_bar(self, node: cst.Call) -> bool:
+        name = self._names.resolve(node.func)
+        return name in ITERATION_WRAPPERS and not name.startswith(("builtins.", "itertools."))
