@@ -395,5 +395,5 @@ class Values:
 
 
 def _is_settled(value: Value) -> bool:
-    """Whether a cycle that may have cut the value short cannot have changed it."""
-    return bool(value) and value.sure and all(value.elements)
+    """Whether a cycle that may have cut the value short cannot have changed it, nor what it contains."""
+    return bool(value) and value.sure and all(map(_is_settled, (*value.elements, *filter(None, (value.each,)))))
