@@ -16,7 +16,7 @@ from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
 from ._host_reads import HostReads
-from ._mask_words import COPYING
+from ._mask_words import COPYING, SHAPING
 
 #: Losses of one number per item, by the last part of their function or class.
 _BY_ITEM = frozenset(
@@ -74,8 +74,9 @@ class MaskedLosses:
             return None
         mask = _index(output)
         other = _index(target)
-        if mask is None or other is None or self._module.code(mask) != self._module.code(other):
+        if mask is None or other is None or self._selected_by(mask) != self._selected_by(other):
             return None
+        mask = min(mask, other, key=lambda item: len(self._module.code(item)))
         if not self._is_mask(mask, _DEPTH) or self._module.fact(GradModes).of(call).is_off:
             return None
         repeated = self._module.fact(StepPlaces).repeating(call) or self._forward(call)
@@ -122,6 +123,17 @@ class MaskedLosses:
         value = reached[0].value if len(reached) == 1 and reached[0].kind == "assign" and not reached[0].path else None
         return self._selection(value) if isinstance(value, (cst.Subscript, cst.Call)) else None
 
+    def _selected_by(self, mask: cst.BaseExpression) -> str:
+        """What a mask compares, whatever its shape: of ``mask`` and of ``labels.view(n, 1).repeat(1, c) >= 0``."""
+        mask = _unshaped(mask)
+        if isinstance(mask, cst.Name):
+            reached = self._module.values.reaching.of(mask)
+            value = reached[0].value if len(reached) == 1 and reached[0].kind == "assign" else None
+            return self._selected_by(value) if isinstance(value, cst.Comparison) else mask.value
+        if isinstance(mask, cst.Comparison):
+            return " ".join(map(self._module.code, (_unshaped(mask.left), *mask.comparisons)))
+        return self._module.code(mask)
+
     def _is_mask(self, node: cst.BaseExpression, depth: int) -> bool:
         """Whether an index is a boolean tensor for certain."""
         if depth <= 0:
@@ -134,12 +146,12 @@ class MaskedLosses:
         if isinstance(node, cst.UnaryOperation):
             return isinstance(node.operator, cst.BitInvert) and self._is_mask(node.expression, depth - 1)
         if isinstance(node, cst.BinaryOperation):
-            both = isinstance(node.operator, (cst.BitAnd, cst.BitOr))
+            both = isinstance(node.operator, (cst.BitAnd, cst.BitOr, cst.Multiply))
             return both and self._is_mask(node.left, depth - 1) and self._is_mask(node.right, depth - 1)
         if isinstance(node, cst.Call):
-            if called_name(node) in ("view", "reshape", "flatten", "expand_as", "squeeze", "unsqueeze", "detach"):
-                inner = node.func.value if isinstance(node.func, cst.Attribute) else None
-                return inner is not None and self._is_mask(inner, depth)
+            inner = _unshaped(node)
+            if inner is not node:
+                return self._is_mask(inner, depth)
             name = self._module.name_of(node.func)
             return name in _COMPARING or (name is None and called_name(node) in _COMPARES)
         if isinstance(node, cst.Name):
@@ -156,6 +168,13 @@ class MaskedLosses:
         """Whether all callers, which are seen, pass a mask for a parameter."""
         given = self._module.passed_by_all(param, _MAX_CALLERS) if depth > 0 else []
         return bool(given) and all(item is not None and self._is_mask(item, depth - 1) for item in given)
+
+
+def _unshaped(node: cst.BaseExpression) -> cst.BaseExpression:
+    """``mask`` of ``mask.view(n, 1).repeat(1, c)``."""
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in SHAPING:
+        node = node.func.value
+    return node
 
 
 def _known(name: str) -> str:
