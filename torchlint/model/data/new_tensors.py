@@ -173,7 +173,7 @@ class NewTensors(ForestFact):
         if name in _JOINING_ARRAYS:
             return self._of_arrays(joined_items([item.value for item in node.args if item.keyword is None]))
         if name:
-            return self._factories.of_numpy(node, name)
+            return self._factories.of_array(node, name)
         is_form = isinstance(node.func, cst.Attribute) and node.func.attr.value in _ARRAY_METHODS
         return self._of_array(node.func.value) if is_form and isinstance(node.func, cst.Attribute) else None
 
@@ -265,7 +265,10 @@ class NewTensors(ForestFact):
             above = outer
         if not isinstance(above, cst.If):
             return [row]
-        return [above] if isinstance(branch, cst.If) and branch.orelse is None else [row, above]
+        rows: list[cst.CSTNode] = [above] if isinstance(branch, cst.If) and branch.orelse is None else [row, above]
+        while isinstance(outer := tree.parent(tree.parent(above) or above), cst.If) and outer.orelse is None:
+            rows.append(above := outer)
+        return rows
 
     def _is_parameter(self, node: cst.Name) -> bool:
         """Whether a name can only be what a function is given, as a tensor that its caller need not pass."""
