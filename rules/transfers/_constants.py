@@ -107,11 +107,9 @@ class ConstantUploads:
 
     def _copying(self, made: cst.BaseExpression) -> cst.Call | None:
         """The call that copies what ``made`` gives: a factory itself with ``device=``, or a move of its result."""
-        if isinstance(made, cst.Call) and self._module.name_of(made.func) in _OF_CUDA:
-            return made
         device = keyword(made, "device") if isinstance(made, cst.Call) else None
-        if isinstance(made, cst.Call) and device is not None:
-            return made if self._may_be_gpu(device) else None
+        if isinstance(made, cst.Call) and (device is not None or self._module.name_of(made.func) in _OF_CUDA):
+            return made if device is None or self._may_be_gpu(device) else None
         for above, child in climb(self._tree, made):
             if isinstance(above, cst.Call) and above.func is child:
                 assert isinstance(child, cst.Attribute)
@@ -253,8 +251,8 @@ class ConstantUploads:
             return re.search(r"> ?0\b|!= ?0\b|\blen\(|any\(|is not None|numel|\.sum\(|\bin\b|hasattr", text) is not None
         return (
             re.search(
-                r"\bnot\b(?! None)|is None|== ?0\b|< ?\d+\b|<= ?\d+\b|\blen\(|isinstance|isnan|isinf|is_tensor|any\(|all\(|"
-                r"\.item\(\) ?[<>]",
+                r"\bnot\b(?! None)|is None|== ?0\b|< ?\d+\b|<= ?\d+\b|\blen\(|isinstance|isnan|isinf|is_tensor|any\(|"
+                r"all\(|\.item\(\) ?[<>]",
                 text,
             )
             is not None

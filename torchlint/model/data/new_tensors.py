@@ -255,7 +255,7 @@ class NewTensors(ForestFact):
         return any(all(tree.parent(tree.parent(item) or item) is block for item in made) for block in blocks)
 
     def _rows(self, statement: cst.CSTNode) -> list[cst.CSTNode]:
-        """The conditions that a statement is under, and the row of the statement unless the first has no other branch."""
+        """The conditions around a statement, and the row of the statement unless the first has no other branch."""
         tree = self._module.tree
         row = tree.parent(statement) or statement
         suite = row if isinstance(row, cst.SimpleStatementSuite) else tree.parent(row)
