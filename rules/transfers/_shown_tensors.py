@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.semantics.value import Device, Role
@@ -17,6 +18,7 @@ from torchlint.model.syntax.scopes import unpacked
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
 from ._host_reads import HostReads
+from ._meters import Meters
 from ._print_words import REDUCTIONS
 from ._step_tensors import StepTensors
 
@@ -150,6 +152,8 @@ class ShownTensors:
             return self._is_on_gpu(bare.expression, depth)
         if isinstance(bare, cst.BinaryOperation):
             return any(self._is_on_gpu(side, depth) for side in (bare.left, bare.right)) or self._is_cuda(bare)
+        if isinstance(bare, cst.Attribute) and (given := self._module.fact(Meters).given(bare)):
+            return all(self._is_on_gpu(item, depth) or self._is_element(item) for item in given)
         is_reduced = self._is_reduction(node)
         if isinstance(bare, cst.Subscript) and not is_reduced:
             return self._tensors.is_item_of_loss(bare) and self._tensors.is_tensor_of_step(bare)
@@ -180,6 +184,21 @@ class ShownTensors:
                 return False
             found.append(is_certain)
         return any(found)
+
+    def _is_element(self, node: cst.BaseExpression) -> bool:
+        """``top[0]`` of ``top, _ = accuracy(outputs, labels)``: numbers have no elements."""
+        if not isinstance(node, cst.Subscript) or not isinstance(node.value, cst.Name):
+            return False
+        reached = self._module.values.reaching.of(node.value)
+        call = reached[0].value if len(reached) == 1 and reached[0].kind == "assign" else None
+        if not isinstance(call, cst.Call) or not self._may_be_on_gpu(call):
+            return False
+        returned = [
+            item
+            for function in self._module.fact(Dispatch).functions(call)
+            for item in self._module.definitions.returns(function)
+        ]
+        return bool(returned) and all(item is not None and self._tensors.is_tensor_of_step(item) for item in returned)
 
     def _may_be_on_gpu(self, node: cst.BaseExpression) -> bool:
         """Whether a call computes something from what is on the device, and not a number for certain."""

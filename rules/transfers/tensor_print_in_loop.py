@@ -16,8 +16,8 @@ class TensorPrintInLoop(Rule):
 
     ## What it does
     Flags the loss of a training step (also `losses["total"]`), an output of its network, a mean, sum, norm, maximum or
-    minimum of what is computed from them (`accuracy = hits.sum() / len(hits)`), or a running sum of them
-    (`total += loss.detach()`), at every step in
+    minimum of what is computed from them (`accuracy = hits.sum() / len(hits)`), a running sum of them
+    (`total += loss.detach()`), or the mean of a meter that is given them (`top1.avg`), at every step in
 
     - `print` and `logging`;
     - the progress bar of `tqdm`: `set_postfix`, `set_description`;
