@@ -60,7 +60,7 @@ def _may_be_mask(sketch: Sketch, node: ast.expr | None, at: ast.stmt, depth: int
     if isinstance(node, ast.Compare):
         return len(node.ops) == 1 and isinstance(node.ops[0], _ORDER)
     if isinstance(node, ast.UnaryOp):
-        return isinstance(node.op, ast.Invert) and _may_be_mask(sketch, node.operand, at, depth - 1)
+        return isinstance(node.op, ast.Invert)
     if isinstance(node, ast.BinOp):
         both = isinstance(node.op, (ast.BitAnd, ast.BitOr, ast.Mult))
         return both and all(_may_be_mask(sketch, item, at, depth - 1) for item in (node.left, node.right))

@@ -34,8 +34,12 @@ def _may_be_mask(text: str, index: str) -> bool:
     name = index.lstrip("~")
     if not name.isidentifier():
         return _COMPARED.search(index) is not None
-    return name in parameters(text) or any(
-        _COMPARED.search(value[1]) is not None or value[1].rstrip().endswith("(")
-        for at, value in behind(text, name, _VALUE)
-        if not is_in_name(text, at)
+    return (
+        name != index
+        or name in parameters(text)
+        or any(
+            _COMPARED.search(value[1]) is not None or value[1].rstrip().endswith("(")
+            for at, value in behind(text, name, _VALUE)
+            if not is_in_name(text, at)
+        )
     )
