@@ -51,10 +51,12 @@ def _is_given_tensor(text: str, start: int) -> bool:
 
 
 def _row_end(text: str, at: int) -> int:
-    end = text.find("\n", at)
-    return len(text) if end < 0 else end
+    """The end of a row, or of what is looked at of a long one."""
+    end = text.find("\n", at, at + _REACH)
+    return min(len(text), at + _REACH) if end < 0 else end
 
 
-def _is_in_block(text: str, start: int) -> bool:
-    row = text.rfind("\n", 0, start) + 1
-    return text[row : row + 2].isspace()
+def _is_in_block(text: str, at: int) -> bool:
+    """Whether the row of a place is indented; a long row may be."""
+    row = text.rfind("\n", max(0, at - _REACH), at) + 1
+    return (row == 0 and at > _REACH) or text[row : row + 2].isspace()
