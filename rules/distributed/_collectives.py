@@ -43,6 +43,7 @@ _TRAINED = re.compile(r"\.requires_grad\b|\.grad\b.* None$")
 _IS_NONE = re.compile(r"^[\w.]+ is None$")
 #: How many calls lie between a step and a collective operation.
 _DEPTH = 2
+_MAX_CALLERS = 24  #: callers of a function that are asked for the parameters that they pass
 
 
 class Collective(Enum):
@@ -161,11 +162,20 @@ class Collectives:
         given = call.args[0].value if call.args and call.args[0].keyword is None else None
         if given is None:
             return None
-        for loop in self._module.fact(Loops).around(call):
-            text = self._module.code(loop.node.iter) if isinstance(loop.node, cst.For) else ""
-            if "parameters()" in text and ".grad" in self._module.code(given):
+        if ".grad" in self._module.code(given):
+            loops = (loop.node for loop in self._module.fact(Loops).around(call))
+            if any(isinstance(loop, cst.For) and self._are_parameters(loop.iter) for loop in loops):
                 return call, Collective.PARAMETERS
         return (call, Collective.LOGGED) if self._is_logged(given, call) else None
+
+    def _are_parameters(self, node: cst.BaseExpression) -> bool:
+        """Whether a loop iterates over ``model.parameters()``, also as an argument of the function around it."""
+        if "parameters()" in self._module.code(node):
+            return True
+        reached = self._module.values.reaching.of(node) if isinstance(node, cst.Name) else ()
+        params = [item.node for item in reached if isinstance(item.node, cst.Param)]
+        given = self._module.passed_by_all(params[0], _MAX_CALLERS) if len(params) == 1 else []
+        return bool(given) and all(item is not None and "parameters()" in self._module.code(item) for item in given)
 
     def _of_library(self, call: cst.Call) -> tuple[cst.CSTNode, Collective] | None:
         """`accelerator.gather(loss)`; `self.log("loss", loss, sync_dist=True)` of Lightning."""

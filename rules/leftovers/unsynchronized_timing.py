@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from torchlint.model.module import Module
 
 _CLOCKS = ("time(", "perf_counter", "monotonic", "default_timer", "now()")
+#: Words of CUDA, of which cuDNN is a part.
+_CUDA = ("cuda", "cudnn")
 
 
 class UnsynchronizedTiming(Rule):
@@ -16,7 +18,8 @@ class UnsynchronizedTiming(Rule):
 
     ## What it does
     Flags differences of `time.time()`, `time.perf_counter()` and similar clocks around a call of a network or a
-    backward pass, in a file that uses CUDA. Nothing between that call and the second reading may wait for the GPU: no
+    backward pass, in a file that uses CUDA, or that moves tensors to a device in a program that uses CUDA. Nothing
+    between that call and the second reading may wait for the GPU: no
     `torch.cuda.synchronize()`, no `.item()`, `.cpu()` or `print`, no condition that tests a tensor, and no function
     that may do so out of sight. The clock may also be read by a timer of the project, such as `timer.tic()` and
     `timer.toc()`, or a method that calls these. A wait at every n-th step only (`if step % 20 == 0:`) does not count.
@@ -62,7 +65,7 @@ class UnsynchronizedTiming(Rule):
     code = "TL903"
     name = "unsynchronized-timing"
     default = Default.INFO
-    words = ("torch", ("cuda", "cudnn"), (*_CLOCKS, "Timer(", ".tic(", ".toc("))
+    words = ("torch", (*_CUDA, "device"), (*_CLOCKS, "Timer(", ".tic(", ".toc("))
     project_words = ("cuda", _CLOCKS)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
@@ -70,7 +73,7 @@ class UnsynchronizedTiming(Rule):
 
         from ._timing import Timing
 
-        if not module.fact(Devices).uses_cuda:
+        if not module.fact(Devices).uses_cuda or not self._may_use_cuda(module):
             return
         for stretch in module.fact(Timing).unfinished():
             yield self.diagnostic(
@@ -83,3 +86,14 @@ class UnsynchronizedTiming(Rule):
                     Note.at(module, stretch.network, "the GPU work is queued asynchronously"),
                 ),
             )
+
+    def _may_use_cuda(self, module: Module) -> bool:
+        """Whether the file itself names CUDA, or moves something to a device that is not the CPU."""
+        from torchlint.model.data.placement import Placement
+        from torchlint.model.semantics.value import Device
+
+        moves = module.fact(Placement).moves
+        text = module.text[module.begin : module.end]
+        return any(word in text for word in _CUDA) or any(
+            module.is_own(move.call) and move.device is not Device.CPU for move in moves
+        )

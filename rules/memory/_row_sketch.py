@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from torchlint.rule.sketch import Sketch, dotted_name
 
-from ._row_words import FEW, ONCE, SCATTERING
+from ._row_words import FEW, FILLING, ONCE, SCATTERING
 
 
 def may_write_rows(sketch: Sketch) -> bool:
@@ -23,11 +23,14 @@ def _may_write_rows(sketch: Sketch, loop: ast.For | ast.AsyncFor) -> bool:
     bound = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
     if isinstance(loop.iter, (ast.List, ast.Tuple)) or any(map(FEW.search, bound)):
         return False
-    if any(map(_scatters, loop.body)):
+    body = loop.body
+    if len(body) == 1 and isinstance(body[0], ast.If) and not body[0].orelse:
+        body = body[0].body
+    if any(map(_scatters, body)):
         return True
     written: set[str | None] = set()
     read: set[str | None] = set()
-    for statement in loop.body:
+    for statement in body:
         name = _name_of(statement)
         if name is not None and not written:
             bound.add(name)
@@ -52,11 +55,11 @@ def _name_of(statement: ast.stmt) -> str | None:
 
 
 def _scatters(statement: ast.stmt) -> bool:
-    """``target[i].index_add_(0, index[i], source[i])``."""
+    """``target[i].index_add_(0, index[i], source[i])``, ``mask[i, :length].fill_(1)``."""
     call = statement.value if isinstance(statement, ast.Expr) else None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         return False
-    return call.func.attr in SCATTERING and isinstance(call.func.value, ast.Subscript)
+    return call.func.attr in SCATTERING | FILLING and isinstance(call.func.value, ast.Subscript)
 
 
 def _is_row_by_row(statement: ast.Assign | ast.AugAssign, target: ast.Subscript, bound: Collection[str]) -> bool:
@@ -91,4 +94,8 @@ def _indices(node: ast.Subscript) -> list[ast.expr]:
 def _is_number(node: ast.expr) -> bool:
     if isinstance(node, ast.UnaryOp):
         return _is_number(node.operand)
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id == "float"
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        return (node.attr if isinstance(node, ast.Attribute) else node.id) == "inf"
     return isinstance(node, ast.Constant) and isinstance(node.value, (int, float))

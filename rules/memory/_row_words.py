@@ -7,10 +7,13 @@ import re
 #: The head of a loop, and the first lines of its body: names, and an assignment to an item.
 _HEAD = re.compile(
     r"for\s([^:\n]{1,120}?)\sin\b([^\n]{1,200}):[^\S\n]*(?:#[^\n]*)?\n"
-    r"((?:[^\S\n]*\w+ = [^\n]*\n){0,3})\s*[\w.]+\[([^\n]{1,160}?)\](?: *(\+?)= |\.\w{5,12}_\()([^\n]*\n[^\n]*)"
+    r"((?:[^\S\n]*\w+ = [^\n]*\n){0,3})(?:\s*if [^\n]{1,80}:\n)?"
+    r"\s*[\w.]+\[([^\n]{1,160}?)\](?: *(\+?)= |\.\w{4,12}_\()([^\n]*\n[^\n]*)"
 )
 #: Methods that write the items of a tensor that an index names.
 SCATTERING = frozenset({"index_add_", "index_copy_", "index_fill_", "scatter_", "scatter_add_"})
+#: Methods that set all items of what an index selects to a number.
+FILLING = frozenset({"fill_", "zero_"})
 #: What there are only a few of.
 FEW = re.compile(
     r"layer|block|scale|level|head|crop|gpu|device|view|key|stage|group|branch|conv|set|split|chunk|expert|stream|"
@@ -23,7 +26,10 @@ _WORD = re.compile(r"\w+")
 #: The index of a row, alone or behind another one.
 _ROW = re.compile(r"\[(?:[\w:]+,\s?)?(\w+)")
 _NAMED = re.compile(r"^[^\S\n]*(\w+) = ", re.MULTILINE)
-_NUMBER = re.compile(r"(?:-?[\d.]+|True|False)\s*(?:#|$)")
+#: A number, perhaps the only argument of a call.
+_NUMBER = re.compile(
+    r"-?(?:[\d.]+(?:e[-+]?\d+)?|True|False|(?:np|numpy|math|torch)\.inf|float\([^()\n]*\)|(?=\)))\s*\)?\s*(?:#|$)"
+)
 
 
 def writes_rows(text: str) -> bool:

@@ -15,6 +15,7 @@ from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.purpose import Purposes
 
+from ._row_fills import RowFills, is_row
 from ._row_words import FEW, ONCE, SCATTERING
 
 _MANY = 16  #: iterations below which a loop costs little
@@ -46,6 +47,7 @@ class RowLoops:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._tree = module.tree
+        self._fills = module.fact(RowFills)
 
     def all(self) -> Iterator[RowLoop]:
         """The loops in the file, in order."""
@@ -59,9 +61,9 @@ class RowLoops:
         bound = [node.value for node in self._tree.nodes_in(loop.target) if isinstance(node, cst.Name)]
         if loop.orelse is not None or not self._is_long(loop, bound) or self._is_once(loop):
             return None
-        scattered = self._scattered(loop, frozenset(bound))
-        if scattered is not None:
-            return RowLoop(loop, scattered, counts=False)
+        whole = self._scattered(loop, frozenset(bound)) or self._filled(loop, frozenset(bound))
+        if whole is not None:
+            return RowLoop(loop, whole, counts=False)
         named, statements = self._statements(loop)
         if not statements or named is None:
             return None
@@ -113,7 +115,7 @@ class RowLoops:
                 if not isinstance(item, cst.Assign):
                     return False
                 parts = self._tree.nodes_in(item.value)
-                if any(isinstance(part, cst.Call) and not self._is_read(part) for part in parts):
+                if any(isinstance(part, cst.Call) and not self._fills.is_read(part) for part in parts):
                     return False
                 if any(isinstance(part, cst.Name) and part.value in waiting for part in parts):
                     return False  # of the iteration before
@@ -139,7 +141,7 @@ class RowLoops:
 
     def _is_window(self, target: cst.Subscript, value: cst.Subscript, bound: frozenset[str]) -> bool:
         """``rows[i]`` and ``x[i, :, start:end]``: as many items of each row."""
-        if len(target.slice) != 1 or not self._is_row(target, bound) or not self._is_row(value, bound):
+        if len(target.slice) != 1 or not is_row(target, bound) or not is_row(value, bound):
             return False
         first, *others = (item.slice for item in value.slice)
         windows = [
@@ -191,6 +193,11 @@ class RowLoops:
             return True
         return ONCE.search(function.name.value) is not None
 
+    def _filled(self, loop: cst.For, bound: frozenset[str]) -> cst.BaseExpression | None:
+        """The tensor of ``target[i, :length].fill_(1)``, if the body only fills rows up to a length of their own."""
+        targets = self._fills.targets(loop, bound)
+        return targets[0] if targets and all(map(self._is_tensor, targets)) else None
+
     # -- rows of a scatter
 
     def _scattered(self, loop: cst.For, bound: frozenset[str]) -> cst.BaseExpression | None:
@@ -215,12 +222,14 @@ class RowLoops:
         if not isinstance(given[0], (cst.Integer, cst.UnaryOperation)) or not self._is_of_row(given[1], bound):
             return None
         return (
-            target.value if all(self._is_number(item) or self._is_of_row(item, bound) for item in given[2:]) else None
+            target.value
+            if all(self._fills.is_number(item) or self._is_of_row(item, bound) for item in given[2:])
+            else None
         )
 
     def _is_item(self, node: cst.CSTNode, bound: frozenset[str]) -> bool:
         """``rows[i]``."""
-        return isinstance(node, cst.Subscript) and len(node.slice) == 1 and self._is_row(node, bound)
+        return isinstance(node, cst.Subscript) and len(node.slice) == 1 and is_row(node, bound)
 
     def _is_of_row(self, node: cst.BaseExpression, bound: frozenset[str]) -> bool:
         """``index[i]``, ``index[i].long()``."""
@@ -251,17 +260,17 @@ class RowLoops:
         target = self._target_of(statement)
         if isinstance(statement, cst.AugAssign):
             return "count" if self._counts(statement, target, loop, bound) else None
-        if not self._is_row(target, bound) or not self._is_tensor(target.value):
+        if not is_row(target, bound) or not self._is_tensor(target.value):
             return None
-        if self._is_number(statement.value):
-            return "rows" if self._is_filled_by_length(target, bound) else None
+        if self._fills.is_number(statement.value):
+            return "rows" if self._fills.is_filled_by_length(target, bound) else None
         value = statement.value
         is_window = isinstance(value, cst.Subscript) and self._is_window(target, value, bound)
         return "rows" if is_window or self._is_rowwise(value, bound) else None
 
     def _counts(self, statement: cst.AugAssign, target: cst.Subscript, loop: cst.For, bound: frozenset[str]) -> bool:
         """``matrix[t.long(), p.long()] += 1`` over the elements of tensors."""
-        if not isinstance(statement.operator, cst.AddAssign) or not self._is_number(statement.value):
+        if not isinstance(statement.operator, cst.AddAssign) or not self._fills.is_number(statement.value):
             return False
         used: set[str] = set()
         for item in target.slice:
@@ -297,47 +306,6 @@ class RowLoops:
             return self._is_line(node.func.value)
         return method in ("flatten", "reshape") and given in ([], ["-1"]) and self._is_tensor(node.func.value)
 
-    def _is_row(self, target: cst.Subscript, bound: frozenset[str]) -> bool:
-        """Whether the first index, or one behind full slices, is a variable of the loop."""
-        for item in target.slice:
-            part = item.slice
-            if isinstance(part, cst.Index):
-                return isinstance(part.value, cst.Name) and part.value.value in bound
-            if not isinstance(part, cst.Slice) or part.lower or part.upper or part.step:
-                return False
-        return False
-
-    def _is_filled_by_length(self, target: cst.Subscript, bound: frozenset[str]) -> bool:
-        """``mask[i, :length] = 1``: all indices but the first are slices, one of them with a bound of the loop."""
-        others = [item.slice for item in target.slice[1:]]
-        varying = False
-        for part in others:
-            if not isinstance(part, cst.Slice) or part.step is not None:
-                return False
-            for bound_of in (part.lower, part.upper):
-                if bound_of is None:
-                    continue
-                if any(
-                    isinstance(node, cst.Call) and not self._is_read(node) for node in self._tree.nodes_in(bound_of)
-                ):
-                    return False
-                names = {node.value for node in self._tree.nodes_in(bound_of) if isinstance(node, cst.Name)}
-                varying = varying or not names.isdisjoint(bound)
-        return varying
-
-    def _is_read(self, call: cst.Call) -> bool:
-        """``length.item()``, ``int(length)``."""
-        if isinstance(call.func, cst.Attribute):
-            return call.func.attr.value == "item"
-        return self._module.name_of(call.func) == "builtins.int"
-
-    def _is_number(self, node: cst.BaseExpression) -> bool:
-        if isinstance(node, cst.UnaryOperation):
-            return self._is_number(node.expression)
-        return isinstance(node, (cst.Integer, cst.Float)) or (
-            isinstance(node, cst.Name) and node.value in ("True", "False")
-        )
-
     def _is_rowwise(self, node: cst.BaseExpression, bound: frozenset[str]) -> bool:
         """Whether an expression computes a row from the same row of tensors, by operations of torch."""
         reads_row = False
@@ -346,7 +314,7 @@ class RowLoops:
                 if not self._is_rowwise_call(part):
                     return False
             elif isinstance(part, cst.Subscript):
-                if self._is_row(part, bound) and len(part.slice) == 1:
+                if is_row(part, bound) and len(part.slice) == 1:
                     reads_row = reads_row or self._is_tensor(part.value)
                     if not self._is_tensor(part.value):
                         return False

@@ -19,7 +19,8 @@ class RowLoop(Rule):
     ## What it does
     Flags kinds of `for` loops whose body consists of writes to items of tensors:
 
-    - `mask[i, :length] = 1`, which fills each row up to a length of its own;
+    - `mask[i, :length] = 1` or `mask[i, :length].fill_(1)`, which fill each row up to a length of its own, also under
+      a condition that asks whether something is left (`if length < size: scores[i, length:] = -np.inf`);
     - `out[i] = f(x[i], y[i])`, where `f` is arithmetic and functions of torch that compute each row by itself;
     - `out[i] = x[i, :, start:end]`, a window of each row, and `out[k, place] = x[k, place]`, the same items of another
       tensor; the indices may have names, such as `start = starts[i]`;

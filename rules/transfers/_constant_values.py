@@ -95,7 +95,8 @@ class ConstantValues:
             return _NUMBERS.fullmatch(name) is not None
         if isinstance(node.value, cst.Call):
             return self._module.name_of(node.value.func) in ("torch.finfo", "torch.iinfo")
-        if OPTIONS.fullmatch(dotted_name(node.value) or ""):
+        is_ignored = node.attr.value == "ignore_index" and self._module.value(node.value).kind is Kind.LOSS
+        if is_ignored or OPTIONS.fullmatch(dotted_name(node.value) or ""):
             stored = self._module.fact(Stores).attributes.get(node.attr.value, ())
             return all(self._is_constructing(place) for _, _, place in stored)
         function = self._module.function_of(node)

@@ -28,6 +28,8 @@ from ._repetition import is_for_deployment, keeps_result
 _OF_DATA = ("torch.tensor", "torch.as_tensor", "torch.asarray")
 #: ... and those that make one of a list only; of a number, they make a tensor of that size.
 _OF_LISTS = tuple(f"torch.{name}Tensor" for name in ("", "Float", "Long", "Int", "Double", "Half", "Bool", "Byte"))
+#: ... on the current GPU.
+_OF_CUDA = tuple(name.replace("torch.", "torch.cuda.") for name in _OF_LISTS)
 #: Methods between the tensor and its move that leave it on the host.
 _SHAPING = frozenset(
     "view reshape unsqueeze squeeze expand repeat t transpose permute contiguous flatten float long int double half "
@@ -64,7 +66,8 @@ class ConstantUploads:
     @cached_property
     def all(self) -> list[Upload]:
         """The constants that the code of a file uploads at every step or call of a network, in order."""
-        return [found for call in self._module.own_calls(*_OF_DATA, *_OF_LISTS) if (found := self._upload(call.node))]
+        calls = self._module.own_calls(*_OF_DATA, *_OF_LISTS, *_OF_CUDA)
+        return [found for call in calls if (found := self._upload(call.node))]
 
     def _upload(self, factory: cst.Call) -> Upload | None:
         data = self._data(factory)
@@ -85,7 +88,7 @@ class ConstantUploads:
         if not factory.args or factory.args[0].keyword is not None or any(item.star for item in factory.args):
             return None
         data = factory.args[0].value
-        if self._module.name_of(factory.func) not in _OF_LISTS:
+        if self._module.name_of(factory.func) in _OF_DATA:
             return data
         if any(item.keyword is None for item in factory.args[1:]):
             return None
@@ -105,8 +108,8 @@ class ConstantUploads:
     def _copying(self, made: cst.BaseExpression) -> cst.Call | None:
         """The call that copies what ``made`` gives: a factory itself with ``device=``, or a move of its result."""
         device = keyword(made, "device") if isinstance(made, cst.Call) else None
-        if isinstance(made, cst.Call) and device is not None:
-            return made if self._may_be_gpu(device) else None
+        if isinstance(made, cst.Call) and (device is not None or self._module.name_of(made.func) in _OF_CUDA):
+            return made if device is None or self._may_be_gpu(device) else None
         for above, child in climb(self._tree, made):
             if isinstance(above, cst.Call) and above.func is child:
                 assert isinstance(child, cst.Attribute)
@@ -248,8 +251,8 @@ class ConstantUploads:
             return re.search(r"> ?0\b|!= ?0\b|\blen\(|any\(|is not None|numel|\.sum\(|\bin\b|hasattr", text) is not None
         return (
             re.search(
-                r"\bnot\b|is None|== ?0\b|< ?\d+\b|<= ?\d+\b|\blen\(|isinstance|isnan|isinf|is_tensor|any\(|all\(|"
-                r"\.item\(\) ?[<>]",
+                r"\bnot\b(?! None)|is None|== ?0\b|< ?\d+\b|<= ?\d+\b|\blen\(|isinstance|isnan|isinf|is_tensor|any\(|"
+                r"all\(|\.item\(\) ?[<>]",
                 text,
             )
             is not None

@@ -7,11 +7,10 @@ import ast
 from torchlint.rule.bindings import BindingKind
 from torchlint.rule.sketch import Sketch, called_name
 
-from ._mask_words import COPYING
+from ._mask_words import COPYING, SHAPING
 
 _ORDER = (ast.Eq, ast.NotEq, ast.Gt, ast.GtE, ast.Lt, ast.LtE)
-#: Methods of a mask that return one, and those that make one.
-_SHAPING = frozenset("view reshape flatten expand_as squeeze unsqueeze detach".split())
+#: Methods that make a mask.
 _COMPARING = frozenset("eq ne gt ge lt le bool isfinite isnan logical_and logical_or logical_not".split())
 _DEPTH = 8
 
@@ -61,12 +60,12 @@ def _may_be_mask(sketch: Sketch, node: ast.expr | None, at: ast.stmt, depth: int
     if isinstance(node, ast.Compare):
         return len(node.ops) == 1 and isinstance(node.ops[0], _ORDER)
     if isinstance(node, ast.UnaryOp):
-        return isinstance(node.op, ast.Invert) and _may_be_mask(sketch, node.operand, at, depth - 1)
+        return isinstance(node.op, ast.Invert)
     if isinstance(node, ast.BinOp):
-        both = isinstance(node.op, (ast.BitAnd, ast.BitOr))
+        both = isinstance(node.op, (ast.BitAnd, ast.BitOr, ast.Mult))
         return both and all(_may_be_mask(sketch, item, at, depth - 1) for item in (node.left, node.right))
     if isinstance(node, ast.Call):
-        if called_name(node) in _SHAPING:
+        if called_name(node) in SHAPING:
             inner = node.func.value if isinstance(node.func, ast.Attribute) else None
             return _may_be_mask(sketch, inner, at, depth - 1)
         return sketch.may_be(node.func, _COMPARING)

@@ -10,13 +10,14 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.dotted import called_name, last_part
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
 from ._host_reads import HostReads
-from ._mask_words import COPYING
+from ._mask_words import COPYING, SHAPING
 
 #: Losses of one number per item, by the last part of their function or class.
 _BY_ITEM = frozenset(
@@ -74,8 +75,9 @@ class MaskedLosses:
             return None
         mask = _index(output)
         other = _index(target)
-        if mask is None or other is None or self._module.code(mask) != self._module.code(other):
+        if mask is None or other is None or self._selected_by(mask) != self._selected_by(other):
             return None
+        mask = min(mask, other, key=lambda item: len(self._module.code(item)))
         if not self._is_mask(mask, _DEPTH) or self._module.fact(GradModes).of(call).is_off:
             return None
         repeated = self._module.fact(StepPlaces).repeating(call) or self._forward(call)
@@ -122,8 +124,19 @@ class MaskedLosses:
         value = reached[0].value if len(reached) == 1 and reached[0].kind == "assign" and not reached[0].path else None
         return self._selection(value) if isinstance(value, (cst.Subscript, cst.Call)) else None
 
+    def _selected_by(self, mask: cst.BaseExpression) -> str:
+        """What a mask compares, whatever its shape: of ``mask`` and of ``labels.view(n, 1).repeat(1, c) >= 0``."""
+        mask = _unshaped(mask)
+        if isinstance(mask, cst.Name):
+            reached = self._module.values.reaching.of(mask)
+            value = reached[0].value if len(reached) == 1 and reached[0].kind == "assign" else None
+            return self._selected_by(value) if isinstance(value, cst.Comparison) else mask.value
+        if isinstance(mask, cst.Comparison):
+            return " ".join(map(self._module.code, (_unshaped(mask.left), *mask.comparisons)))
+        return self._module.code(mask)
+
     def _is_mask(self, node: cst.BaseExpression, depth: int) -> bool:
-        """Whether an index is a boolean tensor for certain."""
+        """Whether an index is a boolean tensor for certain; nobody inverts the bits of other indices."""
         if depth <= 0:
             return False
         if isinstance(node, cst.Comparison):
@@ -132,14 +145,14 @@ class MaskedLosses:
                 (cst.Equal, cst.NotEqual, cst.GreaterThan, cst.GreaterThanEqual, cst.LessThan, cst.LessThanEqual),
             )
         if isinstance(node, cst.UnaryOperation):
-            return isinstance(node.operator, cst.BitInvert) and self._is_mask(node.expression, depth - 1)
+            return isinstance(node.operator, cst.BitInvert) and not self._is_on_host(node.expression)
         if isinstance(node, cst.BinaryOperation):
-            both = isinstance(node.operator, (cst.BitAnd, cst.BitOr))
+            both = isinstance(node.operator, (cst.BitAnd, cst.BitOr, cst.Multiply))
             return both and self._is_mask(node.left, depth - 1) and self._is_mask(node.right, depth - 1)
         if isinstance(node, cst.Call):
-            if called_name(node) in ("view", "reshape", "flatten", "expand_as", "squeeze", "unsqueeze", "detach"):
-                inner = node.func.value if isinstance(node.func, cst.Attribute) else None
-                return inner is not None and self._is_mask(inner, depth)
+            inner = _unshaped(node)
+            if inner is not node:
+                return self._is_mask(inner, depth)
             name = self._module.name_of(node.func)
             return name in _COMPARING or (name is None and called_name(node) in _COMPARES)
         if isinstance(node, cst.Name):
@@ -152,10 +165,22 @@ class MaskedLosses:
             )
         return False
 
+    def _is_on_host(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is a number, an array or a tensor on the CPU for certain."""
+        value = self._module.value(node)
+        return value.device is Device.CPU or (value.sure and value.kind in (Kind.NUMBER, Kind.ARRAY))
+
     def _is_given_mask(self, param: cst.Param, depth: int) -> bool:
         """Whether all callers, which are seen, pass a mask for a parameter."""
         given = self._module.passed_by_all(param, _MAX_CALLERS) if depth > 0 else []
         return bool(given) and all(item is not None and self._is_mask(item, depth - 1) for item in given)
+
+
+def _unshaped(node: cst.BaseExpression) -> cst.BaseExpression:
+    """``mask`` of ``mask.view(n, 1).repeat(1, c)``."""
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in SHAPING:
+        node = node.func.value
+    return node
 
 
 def _known(name: str) -> str:

@@ -16,7 +16,7 @@ _FORMS = SAME_EVERYWHERE | COMPUTING | FILLING | JOINING | {"scatter_", "to", "t
 #: Functions that make a tensor of an array, functions of NumPy that create one, and methods that give another form.
 _OF_ARRAYS = LEGACY | {"from_numpy", "tensor", "as_tensor", "astype", "copy", "concatenate"}
 _OF_ARRAYS |= {"array", "ravel", "expand_dims", "list", "product"}
-_ARRAYS = frozenset({"identity", "tri"})
+_ARRAYS = frozenset({"identity", "tri", "range"})
 
 
 def may_move_created(sketch: Sketch) -> bool:

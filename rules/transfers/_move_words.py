@@ -12,12 +12,20 @@ from torchlint.source.lexemes import places
 
 _FACTORY = (
     r"\b(?:zeros|ones|empty|full|eye|identity|tri|arange|linspace|logspace|rand|randn|randint|randperm|\w+_window|tri[lu]_indices|"
-    r"(?:Bool|Byte|Char|Double|Float|Half|Int|Long|Short)?Tensor)\("
+    r"(?:Bool|Byte|Char|Double|Float|Half|Int|Long|Short)?Tensor|tensor\((?:list\()?range)\("
 )
 _MADE = re.compile(_FACTORY)
 #: Functions and methods of several tensors.
 _JOINED = JOINING | {"scatter_"}
-_CREATING = (*(f"{name}(" for name in FACTORIES - WINDOWS), "_window(", "Tensor(", "identity(", "tri(")
+_CREATING = (
+    *(f"{name}(" for name in FACTORIES - WINDOWS),
+    "_window(",
+    "Tensor(",
+    "identity(",
+    "tri(",
+    "tensor(range(",
+    "tensor(list(range(",
+)
 _JOINING = (*(f".{name}(" for name in _JOINED), "Variable(")
 _NAME = re.compile(r"\w+")
 _CALLED = re.compile(r"\b\w+ *\(")

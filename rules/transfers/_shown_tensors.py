@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.semantics.value import Device, Role
@@ -17,6 +18,7 @@ from torchlint.model.syntax.scopes import unpacked
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
 from ._host_reads import HostReads
+from ._meters import Meters
 from ._print_words import REDUCTIONS
 from ._step_tensors import StepTensors
 
@@ -30,15 +32,18 @@ _LOGGER = re.compile(r"^_?(log|logger|logging)$", re.IGNORECASE)
 _FUNCTIONS = frozenset({"builtins.print", "wandb.log", "mlflow.log_metric", "mlflow.log_metrics"})
 _DEPTH = 3  #: variables that a value is followed through
 _MANY = 8  #: iterations below which a loop only tries something
+_LITERALS = (cst.SimpleString, cst.ConcatenatedString)
+#: Expressions that compute a value.
+_COMPUTED = (cst.BinaryOperation, cst.UnaryOperation, cst.Call)
 #: Methods that keep a tensor what it is.
 _SAME = frozenset({"detach", "data", "clone", "mean", "sum", "squeeze", "cpu"})
 
 
 @dataclass(frozen=True, eq=False)
 class ShownTensor:
-    """A tensor in the arguments of ``print`` or the like."""
+    """A tensor in the arguments of ``print`` or the like, or in a text."""
 
-    call: cst.Call  #: of ``print``
+    by: cst.Call | None  #: the call of ``print``; None if a text is made elsewhere
     tensor: cst.BaseExpression
     step: StepPlace
 
@@ -53,16 +58,28 @@ class ShownTensors:
         self._tensors = module.fact(StepTensors)
 
     def all(self) -> Iterator[ShownTensor]:
-        """The tensors that the file shows at every training step, in order."""
+        """The tensors that the file shows, or makes a text of, at every training step, in order."""
         if not self._module.uses_torch or not self._reads.on_gpu:
             return
-        for call in self._tree.calls_in(self._module.root):
-            if not self._shows(call):
+        behind = -1
+        for node in self._tree.inside(self._module.root, cst.Call, cst.FormattedString, cst.BinaryOperation):
+            shows = isinstance(node, cst.Call) and self._shows(node)
+            if self._tree.index(node) <= behind or not (shows or self._is_text(node)):
                 continue
-            found = next((part for part in self._parts(call) if self._is_on_gpu(part, _DEPTH)), None)
-            step = self._module.fact(StepPlaces).of(call, trained=True) if found is not None else None
+            behind = self._tree.last(node)
+            found = next((part for part in self._parts(node) if self._is_on_gpu(part, _DEPTH)), None)
+            is_error = isinstance(self._tree.statement_of(node), (cst.Raise, cst.Assert))
+            step = self._module.fact(StepPlaces).of(node, trained=True) if found is not None and not is_error else None
             if found is not None and step is not None and not self._is_tried(step):
-                yield ShownTensor(call, found, step)
+                yield ShownTensor(node if isinstance(node, cst.Call) and shows else None, found, step)
+
+    def _is_text(self, node: cst.CSTNode) -> bool:
+        """``f"{loss:.3f}"``, ``"%.3f" % loss``, ``"{:.3f}".format(loss)``."""
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            return node.func.attr.value == "format" and isinstance(node.func.value, _LITERALS)
+        if isinstance(node, cst.BinaryOperation):
+            return isinstance(node.operator, cst.Modulo) and isinstance(node.left, _LITERALS)
+        return isinstance(node, cst.FormattedString)
 
     def _shows(self, call: cst.Call) -> bool:
         """Whether ``call`` turns its arguments into text or numbers."""
@@ -88,10 +105,10 @@ class ShownTensors:
         constant = self._module.value(last).constant
         return isinstance(constant, int) and constant < _MANY
 
-    def _parts(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
-        """The expressions whose value is shown."""
-        for item in call.args:
-            yield from self._shown(item.value)
+    def _parts(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """The expressions whose value a call shows, or a text contains."""
+        for part in [item.value for item in node.args] if isinstance(node, cst.Call) else [node]:
+            yield from self._shown(part)
 
     def _shown(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         """The expressions that ``node`` turns into text, or contains."""
@@ -131,9 +148,15 @@ class ShownTensors:
                 bare = bare.func.value
             else:
                 break
+        if isinstance(bare, cst.UnaryOperation) and isinstance(bare.operator, cst.Minus):
+            return self._is_on_gpu(bare.expression, depth)
         if isinstance(bare, cst.BinaryOperation):
-            return any(self._is_on_gpu(side, depth) for side in (bare.left, bare.right))
+            return any(self._is_on_gpu(side, depth) for side in (bare.left, bare.right)) or self._is_cuda(bare)
+        if isinstance(bare, cst.Attribute) and (given := self._module.fact(Meters).given(bare)):
+            return all(self._is_on_gpu(item, depth) or self._is_element(item) for item in given)
         is_reduced = self._is_reduction(node)
+        if isinstance(bare, cst.Subscript) and not is_reduced:
+            return self._tensors.is_item_of_loss(bare) and self._tensors.is_tensor_of_step(bare)
         if (dotted_name(bare) is None and not is_reduced) or self._may_be_number(bare):
             return False
         value = self._module.value(bare)
@@ -145,20 +168,59 @@ class ShownTensors:
         return isinstance(bare, cst.Name) and self._is_reduced_before(bare, depth)
 
     def _is_reduced_before(self, name: cst.Name, depth: int) -> bool:
-        """Whether a variable is a number that is computed from reductions: ``accuracy = hits.sum() / len(hits)``."""
-        bound = self._module.values.reaching.of(name)
-        values = [unpacked(item.value, item.path) if item.kind == "assign" else None for item in bound]
-        return bool(values) and all(
-            isinstance(value, (cst.BinaryOperation, cst.Call)) and depth > 0 and self._is_on_gpu(value, depth - 1)
-            for value in values
-        )
+        """Whether a variable is a number that is computed from reductions: ``accuracy = hits.sum() / len(hits)``.
+
+        It may have another value that is computed on the device, such as that of a function that averages over
+        processes, and may be a running sum: ``total += loss``.
+        """
+        found: list[bool] = []
+        for item in self._module.values.reaching.of(name):
+            adds = isinstance(item.node, cst.AugAssign)
+            value = item.node.value if isinstance(item.node, cst.AugAssign) else unpacked(item.value, item.path)
+            if value is None or depth <= 0 or item.kind not in ("assign", "augment"):
+                return False
+            is_certain = (adds or isinstance(value, _COMPUTED)) and self._is_on_gpu(value, depth - 1)
+            if not is_certain and not self._may_be_on_gpu(value):
+                return False
+            found.append(is_certain)
+        return any(found)
+
+    def _is_element(self, node: cst.BaseExpression) -> bool:
+        """``top[0]`` of ``top, _ = accuracy(outputs, labels)``: numbers have no elements."""
+        if not isinstance(node, cst.Subscript) or not isinstance(node.value, cst.Name):
+            return False
+        reached = self._module.values.reaching.of(node.value)
+        call = reached[0].value if len(reached) == 1 and reached[0].kind == "assign" else None
+        if not isinstance(call, cst.Call) or not self._may_be_on_gpu(call):
+            return False
+        returned = [
+            item
+            for function in self._module.fact(Dispatch).functions(call)
+            for item in self._module.definitions.returns(function)
+        ]
+        return bool(returned) and all(item is not None and self._tensors.is_tensor_of_step(item) for item in returned)
+
+    def _may_be_on_gpu(self, node: cst.BaseExpression) -> bool:
+        """Whether a call computes something from what is on the device, and not a number for certain."""
+        value = self._module.value(node)
+        is_number = value.sure and value.kind in (Kind.NUMBER, Kind.ARRAY, Kind.STRING)
+        return isinstance(node, cst.Call) and not is_number and self._tensors.is_tensor_of_step(node)
+
+    def _is_cuda(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is a tensor on the device for certain: ``self.total / n`` after ``self.total += loss``."""
+        value = self._module.value(node)
+        is_cuda = value.kind is Kind.TENSOR and value.sure and value.device is Device.CUDA
+        return is_cuda and self._tensors.is_tensor_of_step(node)
 
     def _is_reduction(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` reduces what is certainly a tensor to one number: ``x.mean()``, ``torch.mean(x)``."""
         if not isinstance(node, cst.Call) or called_name(node) not in REDUCTIONS:
             return False
         given = 1 if self._module.name_of(node.func) == f"torch.{called_name(node)}" else 0
-        return len(node.args) == given and self._module.fact(TensorForms).is_tensor(node)
+        if len(node.args) != given:
+            return False
+        of_loss = isinstance(node.func, cst.Attribute) and self._tensors.is_term(node.func.value)
+        return of_loss or self._module.fact(TensorForms).is_tensor(node)
 
     def _may_be_number(self, node: cst.BaseExpression) -> bool:
         """Whether the value of a variable is a number on some path: ``loss = loss.item()``."""

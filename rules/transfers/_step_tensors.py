@@ -112,6 +112,31 @@ class StepTensors(ForestFact):
         """Whether a backward pass of the function around ``node`` starts from the name ``node``."""
         return (dotted_name(node), self._module.function_of(node)) in self._losses
 
+    def is_item_of_loss(self, node: cst.Subscript) -> bool:
+        """Whether a backward pass of the function around ``node`` starts from ``losses["total"]``, or a name for it."""
+        return (self._module.code(node), self._module.function_of(node)) in self._items
+
+    @cached_property
+    def _items(self) -> set[tuple[str, cst.FunctionDef | None]]:
+        named = [
+            item.value
+            for root in self._started
+            if isinstance(root, cst.Name)
+            for item in self._module.values.reaching.of(root)
+            if not item.path
+        ]
+        found = {
+            (self._module.code(item), self._module.function_of(item))
+            for item in (*self._started, *named)
+            if isinstance(item, cst.Subscript)
+        }
+        changed = {
+            (self._module.code(target), self._module.function_of(target))
+            for target, value, _ in self._tree.stores
+            if isinstance(target, cst.Subscript) and (value is None or not self.is_tensor_of_step(value))
+        }
+        return found - changed
+
     def is_scalar(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is a single number: a backward pass starts from this name, or it is a mean or a sum."""
         if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
@@ -142,13 +167,26 @@ class StepTensors(ForestFact):
     @cached_property
     def _backward_roots(self) -> list[cst.CSTNode]:
         """The names that the backward passes of the file start from."""
-        return [
-            part
-            for call in self._tree.calls_named(*BACKWARD)
-            if is_backward(call) and isinstance(call.func, cst.Attribute)
-            for root in (call.func.value, *(item.value for item in call.args[:1] if item.keyword is None))
-            for part in self._added(root)
+        return [part for root in self._started for part in self._added(root)]
+
+    @cached_property
+    def _started(self) -> list[cst.BaseExpression]:
+        """The expressions that the backward passes of the file start from.
+
+        Also ``loss`` of ``with amp.scale_loss(loss, optimizer) as scaled: scaled.backward()``.
+        """
+        found: list[cst.BaseExpression] = []
+        for call in self._tree.calls_named(*BACKWARD):
+            if is_backward(call) and isinstance(call.func, cst.Attribute):
+                found += [call.func.value, *(item.value for item in call.args[:1] if item.keyword is None)]
+        scaling = [
+            item.value
+            for root in found
+            if isinstance(root, cst.Name)
+            for item in self._module.values.reaching.of(root)
+            if item.kind == "with" and isinstance(item.value, cst.Call) and called_name(item.value) == "scale_loss"
         ]
+        return [*found, *(call.args[0].value for call in scaling if call.args)]
 
     @cached_property
     def _losses(self) -> set[tuple[str | None, cst.FunctionDef | None]]:

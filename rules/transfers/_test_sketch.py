@@ -19,6 +19,7 @@ _METHODS = frozenset(
     "gt half int le log long lt ne permute pow reshape round sigmoid softmax square sqrt squeeze t to "
     "transpose unsqueeze view topk sort kthvalue mode median cummax cummin".split()
 )
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _BUILTINS = frozenset(dir(builtins))
 _PROPERTIES = frozenset({"data", "T", "mT"})
 _DEPTH = 8
@@ -35,7 +36,10 @@ def may_test_tensor(sketch: Sketch) -> bool:
         else:
             continue
         if statement in shown:
-            tests += [node.test for node in sketch.nodes(statement) if isinstance(node, ast.IfExp)]
+            nodes = sketch.nodes(statement)
+            tests += [node.test for node in nodes if isinstance(node, ast.IfExp)]
+            made = (node for node in nodes if isinstance(node, _COMPREHENSIONS))
+            tests += [test for node in made for part in node.generators for test in part.ifs]
         if any(_may_be(sketch, side, statement, _DEPTH) for test in tests for side in _sides(test)):
             return True
     return False
@@ -73,7 +77,8 @@ def _may_be(sketch: Sketch, node: ast.expr | None, at: ast.stmt, depth: int) -> 
     if isinstance(node, ast.Subscript):
         return _may_be(sketch, node.value, at, depth - 1)
     if isinstance(node, ast.Attribute):
-        return node.attr in _PROPERTIES and _may_be(sketch, node.value, at, depth - 1)
+        is_data = node.attr == "data" and isinstance(node.value, ast.Name)
+        return is_data or (node.attr in _PROPERTIES and _may_be(sketch, node.value, at, depth - 1))
     if isinstance(node, ast.UnaryOp):
         return _may_be(sketch, node.operand, at, depth - 1)
     if isinstance(node, ast.BinOp):

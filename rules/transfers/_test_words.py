@@ -10,7 +10,8 @@ _REACH = 200  #: characters between the word that begins a test and what it test
 _TEST = re.compile(r"\b(?:if|elif|while|assert|and|or|not)\b")
 #: What only tensors and arrays are asked, and the names of losses.
 _ASKED = re.compile(
-    r"\.(?:any|all|sum|max|min|mean|norm|abs|item|nonzero|eq|ne|gt|lt|ge|le)\(|is(?:nan|inf|finite)|allclose|equal\(|loss"
+    r"\.(?:any|all|sum|max|min|mean|norm|abs|item|nonzero|eq|ne|gt|lt|ge|le)\(|is(?:nan|inf|finite)|allclose|equal\(|loss|"
+    r"\.data\b"
 )
 #: An order, what is behind it, and before it: a name, or an item of one.
 _ORDER = re.compile(r"(?<![<>=!-])(?:[<>]=?|[=!]=)(?![<>=])\s*(?:(?:\w+\.)*(\w+)(\[[^\]\n]{1,60}\])?)?")

@@ -22,12 +22,16 @@ from ._step_tensors import StepTensors
 _ASKING = frozenset({"torch.equal", "torch.allclose", "builtins.bool", "math.isnan", "math.isinf", "math.isfinite"})
 
 
+#: What has a test.
+_TESTS = (cst.If, cst.While, cst.Assert, cst.IfExp, cst.CompIf)
+
+
 @dataclass(frozen=True, eq=False)
 class TruthTest:
     """A part of a test whose truth depends on a tensor."""
 
     node: cst.BaseExpression
-    statement: cst.CSTNode  #: the ``if``, ``while`` or ``assert``
+    statement: cst.CSTNode  #: the ``if``, ``while`` or ``assert``, also the ``if`` of a comprehension
     step: StepPlace
 
 
@@ -44,8 +48,8 @@ class TruthTests:
         """The tests of the file that wait for the GPU at every training step, in order."""
         if not self._module.uses_torch or not self._reads.on_gpu:
             return
-        for statement in self._tree.inside(self._module.root, cst.If, cst.While, cst.Assert, cst.IfExp):
-            assert isinstance(statement, (cst.If, cst.While, cst.Assert, cst.IfExp))
+        for statement in self._tree.inside(self._module.root, *_TESTS):
+            assert isinstance(statement, _TESTS)
             found = next((part for part in self._parts(statement.test) if self._asks_tensor(part)), None)
             if found is None or self._is_of_evaluation(statement):
                 continue
@@ -130,11 +134,11 @@ class TruthTests:
         return self._module.value(func.value).kind in (Kind.UNKNOWN, Kind.TENSOR, Kind.BATCH)
 
     def _is_known(self, name: cst.Name) -> bool:
-        """Whether ``name`` is a loss, an output of a network, or a tensor of the step whose method is called."""
+        """Whether ``name`` is a loss, an output of a network, or a tensor of the step whose method or data is asked."""
         if self._tensors.is_loss(name):
             return True
         parent = self._tree.parent(name)
-        if isinstance(parent, cst.Attribute) and parent.attr.value in METHODS:
+        if isinstance(parent, cst.Attribute) and (parent.attr.value in METHODS or parent.attr.value == "data"):
             return self._tensors.is_tensor_of_step(name)
         reached = self._module.values.reaching.of(name)
         return bool(reached) and all(

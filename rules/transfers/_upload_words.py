@@ -17,7 +17,9 @@ _MOVED = re.compile(
 )
 #: What the settings of a program are kept in.
 OPTIONS = re.compile(r"(?:\bself\.)?\b_?(?:args|cfg|config|hparams|opts?|options|params|flags)\b", re.IGNORECASE)
-#: ``self.head.mean`` and ``batch.size``; ``self.mean`` and ``math.pi`` may be constants.
+#: The label that a loss ignores.
+IGNORED = re.compile(r"\b(?:\w+\.)+ignore_index\b")
+#: ``self.head.mean`` and ``batch.size``; ``self.mean``, ``math.pi`` and ``loss.ignore_index`` may be constants.
 _ATTRIBUTE = re.compile(r"\bself\.\w+\.\w|(?<![\w.])(?!(?:np|numpy|math|torch|self)\.)[a-z_]\w*\.[a-z_]")
 #: A name, but not that of an argument.
 _NAME = re.compile(r"(?<![\w.\"'])[a-z_]\w*(?![\w\"']|\s*=(?!=))")
@@ -31,6 +33,7 @@ _SET = re.compile(rf"\b[^=\n]{{0,40}}=\s*({_LITERAL}[^\n]*)")
 _EMPTY = re.compile(r"\[\]|\(\)|list\(\)")
 #: The beginning of a line that binds a name.
 _BOUND = re.compile(r"[ \t]*(\w+) *=(?!=)")
+_TYPE = 24  #: characters of ``cuda.FloatTensor(``
 _NEAR = 1000  #: characters between a factory and the move of what it makes
 _ARGUMENTS = 600  #: characters of the arguments of a factory
 _DEPTH = 2  #: names that lead to a literal
@@ -54,7 +57,8 @@ def _is_factory(text: str, at: int) -> bool:
 def _is_uploaded(text: str, start: int) -> bool:
     end = closing_bracket(text, start, _ARGUMENTS)
     given = text[start : start + _ARGUMENTS if end is None else end]
-    moved = "device" in given or (end is not None and _MOVED.match(text, end + 1) is not None)
+    of_cuda = "cuda." in text[max(0, start - _TYPE) : start]
+    moved = of_cuda or "device" in given or (end is not None and _MOVED.match(text, end + 1) is not None)
     return (moved or _is_moved_later(text, start)) and _may_be_constant(text, _first(given))
 
 
@@ -71,7 +75,7 @@ def _may_be_constant(text: str, data: str, depth: int = _DEPTH) -> bool:
     """Whether the data may be the same at every call: no attribute of an object, and no name but of literals."""
     if "finfo" in data or "iinfo" in data:
         return True
-    data = OPTIONS.sub("self", data)
+    data = OPTIONS.sub("self", IGNORED.sub("self", data))
     if _ATTRIBUTE.search(data) or _EMPTY.match(data):
         return False
     names = set(_NAME.findall(data)) - _KNOWN

@@ -31,9 +31,9 @@ class AllocateThenMove(Rule):
     - in the same expression, also after a cast, a change of shape, a slice, `torch.triu`, `torch.tril`, arithmetic
       with numbers, comparisons or `.scatter_(...)`, joined with others by `torch.cat`, `torch.stack` or
       `torch.meshgrid`, or indexed (`torch.eye(classes)[labels]`);
-    - in a later statement of the same block, or of one branch of an `if` in it (`if not x.is_cuda: ... else:`), if
-      nothing else uses the tensor before; only a statement that gives its name another form of it may be between
-      (`x = x.expand(8, 3)`).
+    - in a later statement of the same block, or of one branch of an `if` in it (`if not x.is_cuda: ... else:`), also
+      under several conditions, if nothing else uses the tensor before; only a statement that gives its name another
+      form of it may be between (`x = x.expand(8, 3)`).
 
     Also flags
 
@@ -41,7 +41,8 @@ class AllocateThenMove(Rule):
       similar methods;
     - tensors of NumPy arrays of sizes and numbers alone, such as `torch.from_numpy(np.eye(3).flatten())`,
       `torch.from_numpy(np.stack(np.meshgrid(np.arange(width), np.arange(height))))` or
-      `torch.LongTensor(np.concatenate([np.arange(n) + i for i in range(rows)]))`;
+      `torch.LongTensor(np.concatenate([np.arange(n) + i for i in range(rows)]))`, and of ranges:
+      `torch.LongTensor(range(len(x)))`;
     - tensors that a function of the same file makes of sizes and numbers, also by NumPy, and that its caller moves:
       `self.causal_mask(size).to(x.device)`;
     - tensors that a method copies to a buffer of its network, at other times than in the constructor:

@@ -20,8 +20,9 @@ class BooleanMaskInLoss(Rule):
 
     ## What it does
     Flags a loss of `output[mask]` and `target[mask]` in training on a GPU, where `mask` is the result of a comparison,
-    also if it is a parameter for which all callers pass one. The selections may be in the call, be copied there
-    (`target[mask].detach()`), or be assigned to names before it.
+    also if it is a parameter for which all callers pass one, or an inverted mask (`output[~invalid]`). The selections
+    may be in the call, be copied there (`target[mask].detach()`), or be assigned to names before it. The mask of the
+    output may be that of the target, repeated for all classes (`mask.view(n, h, w, 1).repeat(1, 1, 1, c)`).
 
     Not reported are other indices, which have a known length, evaluation, and losses that are not of `torch.nn`.
 

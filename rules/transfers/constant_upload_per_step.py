@@ -18,9 +18,9 @@ class ConstantUploadPerStep(Rule):
     ## What it does
     Flags `torch.tensor(...)`, `torch.as_tensor(...)`, `torch.Tensor([...])` and its typed variants of numbers that
     never change, where the result is made with `device=` or moved by `.to(device)`, `.cuda()` or `.type_as(x)`, also
-    under a name: in the `forward` of a network or criterion, the `step` of an optimizer, a loop that trains or runs a
-    network, or in a function that these call. Numbers that never change are literals, constants of the file, and
-    attributes that only the constructor sets.
+    under a name, and `torch.cuda.FloatTensor([...])`: in the `forward` of a network or criterion, the `step` of an
+    optimizer, a loop that trains or runs a network, or in a function that these call. Numbers that never change are
+    literals, constants of the file, attributes that only the constructor sets, and the `ignore_index` of a loss.
 
     Not reported are values that differ between calls, tensors that are kept after the first call (`if self.grid is
     None:`) or only made if the caller gives none (`if grid is None: grid = self.make_grid(x)`), functions with a cache,
@@ -71,7 +71,11 @@ class ConstantUploadPerStep(Rule):
 
     code = "TL207"
     name = "constant-upload-per-step"
-    words = (("torch", "import *"), ("tensor(", "Tensor(", "asarray("), ("device", ".cuda(", ".to(", ".type_as("))
+    words = (
+        ("torch", "import *"),
+        ("tensor(", "Tensor(", "asarray("),
+        ("device", ".cuda(", ".to(", ".type_as(", "cuda."),
+    )
     project_words = (PER_BATCH,)
     demo = ("GPU",)
 

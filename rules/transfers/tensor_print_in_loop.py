@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.rule import Cause, Default, Diagnostic, Note, Rule
 
-from ._print_words import shows_tensor
+from ._print_words import F_STRINGS, FORMATS, shows_tensor
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
@@ -15,12 +15,14 @@ class TensorPrintInLoop(Rule):
     """A GPU tensor that is printed or logged at every training step waits for the GPU.
 
     ## What it does
-    Flags the loss of a training step, an output of its network, or a mean, sum, norm, maximum or minimum of what is
-    computed from them (`accuracy = hits.sum() / len(hits)`), at every step in
+    Flags the loss of a training step (also `losses["total"]`), an output of its network, a mean, sum, norm, maximum or
+    minimum of what is computed from them (`accuracy = hits.sum() / len(hits)`), a running sum of them
+    (`total += loss.detach()`), or the mean of a meter that is given them (`top1.avg`), at every step in
 
-    - `print` and `logging`, also in an f-string, a `%` format or `str.format`;
+    - `print` and `logging`;
     - the progress bar of `tqdm`: `set_postfix`, `set_description`;
-    - TensorBoard and trackers: `add_scalar`, `add_scalars`, `wandb.log`, `mlflow.log_metric`.
+    - TensorBoard and trackers: `add_scalar`, `add_scalars`, `wandb.log`, `mlflow.log_metric`;
+    - a text, wherever it is used: an f-string, a `%` format or `str.format`.
 
     Not reported: numbers that were read before, by `.item()` (see TL201); shapes; calls that run only at some steps
     (under a step counter, a rank or an exception), once per epoch or in validation; `self.log` of Lightning, which
@@ -64,7 +66,7 @@ class TensorPrintInLoop(Rule):
     words = (
         (
             *("print(", ".info(", ".warning(", ".set_postfix", ".set_description", ".add_scalar", ".write("),
-            *(".log_metric", ".log_value(", "wandb.log("),
+            *(".log_metric", ".log_value(", "wandb.log(", *FORMATS, *F_STRINGS),
         ),
     )
     project_words = (("torch", "transformers"), ("backward(", "def training_step(", "def compute_loss("))
@@ -83,7 +85,9 @@ class TensorPrintInLoop(Rule):
             yield self.diagnostic(
                 module,
                 found.tensor,
-                f"`{module.code(found.call.func)}` reads `{module.code(found.tensor)}` from the GPU at every step",
+                f"`{module.code(found.by.func)}` reads `{module.code(found.tensor)}` from the GPU at every step"
+                if found.by is not None
+                else f"a text of `{module.code(found.tensor)}` reads it from the GPU at every step",
                 label="device-to-host sync",
                 notes=(Note.at(module, found.step.step, "the training step starts"),),
                 cause=Cause(place, "also synchronizes"),

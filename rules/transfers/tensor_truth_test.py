@@ -17,8 +17,9 @@ class TensorTruthTest(Rule):
     """Python control flow depends on a GPU tensor at every training step.
 
     ## What it does
-    Flags `if`, `while`, `assert` and conditional expressions whose test is a tensor that the network or the loss of a
-    training step gave: `if torch.isnan(loss):`, `if mask.sum() > 0:`, `assert (x >= 0).all()`. The test may be in the
+    Flags `if`, `while`, `assert`, conditional expressions and conditions of comprehensions whose test is a tensor that
+    the network or the loss of a training step gave: `if torch.isnan(loss):`, `if mask.sum() > 0:`,
+    `assert (x >= 0).all()`, `[i for i in range(len(labels)) if labels.data[i] != -1]`. The test may be in the
     training loop, or in a function or a `forward` that the step calls, also in another file. In a `forward` that
     records gradients, its inputs count as well. Its callers may be unknown, or train it on all data at once, in one
     step per epoch.

@@ -15,11 +15,9 @@ from torchlint.model.syntax.calls import Call
 
 #: Options of a factory for a tensor elsewhere, or one that must be on the host.
 _OPTIONS = frozenset({"device", "generator", "out", "pin_memory", "requires_grad"})
-#: ``numpy.<name>(...)`` that makes an array of sizes and numbers, with the function of torch that does the same.
-_OF_NUMPY = {name: f"torch.{name}" for name in ("arange", "empty", "eye", "full", "linspace", "ones", "zeros")} | {
-    "identity": "torch.eye",
-    "tri": "torch.ones",
-}
+#: What makes an array of sizes and numbers, or a range of them, with the function of torch that does the same.
+_ARRAYS = {f"numpy.{name}": f"torch.{name}" for name in ("arange", "empty", "eye", "full", "linspace", "ones", "zeros")}
+_ARRAYS |= {"numpy.identity": "torch.eye", "numpy.tri": "torch.ones", "builtins.range": "torch.arange"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,12 +38,7 @@ class NewTensor:
         """The function of torch that can create it: the one for a type or an array; else empty."""
         if self.legacy:
             return "torch.empty"
-        return _OF_NUMPY[self.factory.name.removeprefix("numpy.")] if self.of_numpy else ""
-
-    @property
-    def of_numpy(self) -> bool:
-        """Whether a function of NumPy creates the array of its data."""
-        return self.factory.name.startswith("numpy.")
+        return _ARRAYS.get(self.factory.name, "")
 
 
 class HostFactories(ForestFact):
@@ -61,9 +54,9 @@ class HostFactories(ForestFact):
             return NewTensor(call, False, False, legacy=True) if self._is_sized(call) else None
         return self._made_by(call, last) if last in FACTORIES else None
 
-    def of_numpy(self, node: cst.Call, name: str) -> NewTensor | None:
-        """The tensor of an array that a function of NumPy with this name creates, of sizes and numbers."""
-        if name.removeprefix("numpy.") not in _OF_NUMPY or any(item.star == "**" for item in node.args):
+    def of_array(self, node: cst.Call, name: str) -> NewTensor | None:
+        """The tensor of an array that a function with this name creates, of sizes and numbers."""
+        if name not in _ARRAYS or any(item.star == "**" for item in node.args):
             return None
         return NewTensor(self._module.call(node, name), False, False, hosted=True)
 

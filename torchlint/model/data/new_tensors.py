@@ -174,7 +174,7 @@ class NewTensors(ForestFact):
         if name in _JOINING_ARRAYS:
             return self._of_arrays(joined_items([item.value for item in node.args if item.keyword is None]))
         if name:
-            return self._factories.of_numpy(node, name)
+            return self._factories.of_array(node, name)
         is_form = isinstance(node.func, cst.Attribute) and node.func.attr.value in _ARRAY_METHODS
         return self._of_array(node.func.value) if is_form and isinstance(node.func, cst.Attribute) else None
 
@@ -256,7 +256,7 @@ class NewTensors(ForestFact):
         return any(all(tree.parent(tree.parent(item) or item) is block for item in made) for block in blocks)
 
     def _rows(self, statement: cst.CSTNode) -> list[cst.CSTNode]:
-        """The ``if`` that a statement is in a branch of, and the row of the statement unless it is the only branch."""
+        """The conditions around a statement, and the row of the statement unless the first has no other branch."""
         tree = self._module.tree
         row = tree.parent(statement) or statement
         suite = row if isinstance(row, cst.SimpleStatementSuite) else tree.parent(row)
@@ -266,7 +266,10 @@ class NewTensors(ForestFact):
             above = outer
         if not isinstance(above, cst.If):
             return [row]
-        return [above] if isinstance(branch, cst.If) and branch.orelse is None else [row, above]
+        rows: list[cst.CSTNode] = [above] if isinstance(branch, cst.If) and branch.orelse is None else [row, above]
+        while isinstance(outer := tree.parent(tree.parent(above) or above), cst.If) and outer.orelse is None:
+            rows.append(above := outer)
+        return rows
 
     def _is_parameter(self, node: cst.Name) -> bool:
         """Whether a name can only be what a function is given, as a tensor that its caller need not pass."""

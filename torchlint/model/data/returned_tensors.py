@@ -27,7 +27,7 @@ _LEAVING = frozenset("to cuda cpu type type_as item tolist numpy size dim numel 
 #: Methods that need the values on the host.
 _READING = frozenset({"item", "tolist", "numpy"})
 #: Decorators that change nothing about what a function returns.
-_PLAIN = frozenset({"staticmethod", "classmethod"})
+_PLAIN = frozenset({"staticmethod", "classmethod", "torch.no_grad()"})
 #: Kinds of values that are no tensors.
 _OTHERS = frozenset({Kind.NUMBER, Kind.STRING, Kind.DTYPE, Kind.NONE})
 #: The maximum number of expressions that a tensor is followed through, and of iterations of a loop that writes to it.
@@ -165,7 +165,7 @@ class ReturnedTensors(ForestFact):
         passed = [item.value for item in node.args]
         if name.startswith(("torch.", "numpy.")):
             of_numpy = name.startswith("numpy.")
-            created = self._factories.of_numpy(node, name) if of_numpy else self._factories.of(node, name)
+            created = self._factories.of_array(node, name) if of_numpy else self._factories.of(node, name)
             return created if created is not None else self._joined(joined_items(passed), given, depth)
         if name:
             return None

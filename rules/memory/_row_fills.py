@@ -1,0 +1,114 @@
+"""Rows that a loop fills with a number, each up to a length of its own: ``mask[i, :length] = 1``."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.syntax.dotted import dotted_name
+
+from ._row_words import FILLING
+
+_INFINITE = frozenset({"numpy.inf", "math.inf", "torch.inf"})
+
+
+class RowFills:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+
+    def targets(self, loop: cst.For, bound: frozenset[str]) -> list[cst.BaseExpression]:
+        """The tensors whose rows the body of a loop fills, if it does nothing else; ``bound`` are the loop variables.
+
+        A condition may be around all of it that only asks whether there is something to fill: ``if length < size:``.
+        """
+        block: cst.BaseSuite = loop.body
+        only = block.body[0] if len(block.body) == 1 else None
+        guard = only if isinstance(only, cst.If) and only.orelse is None else None
+        found: list[cst.BaseExpression] = []
+        for row in (guard.body if guard is not None else block).body:
+            for item in row.body if isinstance(row, cst.SimpleStatementLine) else (row,):
+                target = self._filled_by(item)
+                if target is None or not is_row(target, bound) or not self.is_filled_by_length(target, bound):
+                    return []
+                if guard is not None and not self._asks_for_rest(guard.test, target):
+                    return []
+                if any(dotted_name(node) == dotted_name(target.value) for node in self._indices(target)):
+                    return []
+                found.append(target.value)
+        return found
+
+    def _filled_by(self, statement: cst.CSTNode) -> cst.Subscript | None:
+        """``mask[i, :length]`` of an assignment of a number to it, and of ``mask[i, :length].fill_(1)``."""
+        target: cst.BaseExpression | None = None
+        if isinstance(statement, cst.Assign) and len(statement.targets) == 1 and self.is_number(statement.value):
+            target = statement.targets[0].target
+        elif isinstance(statement, cst.Expr) and isinstance(statement.value, cst.Call):
+            func, given = statement.value.func, statement.value.args
+            if isinstance(func, cst.Attribute) and func.attr.value in FILLING:
+                target = func.value if all(self.is_number(item.value) for item in given) else None
+        return target if isinstance(target, cst.Subscript) else None
+
+    def _asks_for_rest(self, test: cst.BaseExpression, target: cst.Subscript) -> bool:
+        """Whether a condition is true if a slice is not empty: ``length < size`` of ``mask[i, length:]``."""
+        if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+            return False
+        slices = [item.slice for item in target.slice if isinstance(item.slice, cst.Slice)]
+        name, bound = dotted_name(test.left), test.comparisons[0]
+        if isinstance(bound.operator, cst.LessThan):
+            return any(item.lower is not None and dotted_name(item.lower) == name for item in slices)
+        is_positive = isinstance(bound.operator, cst.GreaterThan) and self._module.code(bound.comparator) == "0"
+        return is_positive and any(item.upper is not None and dotted_name(item.upper) == name for item in slices)
+
+    def _indices(self, target: cst.Subscript) -> list[cst.CSTNode]:
+        nodes = [node for item in target.slice for node in self._tree.nodes_in(item)]
+        return [node for node in nodes if isinstance(node, (cst.Name, cst.Attribute))]
+
+    def is_filled_by_length(self, target: cst.Subscript, bound: frozenset[str]) -> bool:
+        """``mask[i, :length] = 1``: all indices but the first are slices, one of them with a bound of the loop."""
+        others = [item.slice for item in target.slice[1:]]
+        varying = False
+        for part in others:
+            if not isinstance(part, cst.Slice) or part.step is not None:
+                return False
+            for bound_of in (part.lower, part.upper):
+                if bound_of is None:
+                    continue
+                if any(isinstance(node, cst.Call) and not self.is_read(node) for node in self._tree.nodes_in(bound_of)):
+                    return False
+                names = {node.value for node in self._tree.nodes_in(bound_of) if isinstance(node, cst.Name)}
+                varying = varying or not names.isdisjoint(bound)
+        return varying
+
+    def is_read(self, call: cst.Call) -> bool:
+        """``length.item()``, ``int(length)``."""
+        if isinstance(call.func, cst.Attribute):
+            return call.func.attr.value == "item"
+        return self._module.name_of(call.func) == "builtins.int"
+
+    def is_number(self, node: cst.BaseExpression) -> bool:
+        """``1``, ``-1e9``, ``True``, ``-np.inf``, ``float("-inf")``."""
+        if isinstance(node, cst.UnaryOperation):
+            return self.is_number(node.expression)
+        if isinstance(node, cst.Call):
+            return self._module.name_of(node.func) == "builtins.float" and isinstance(
+                node.args[0].value, cst.SimpleString
+            )
+        return (
+            isinstance(node, (cst.Integer, cst.Float))
+            or (isinstance(node, cst.Name) and node.value in ("True", "False"))
+            or self._module.name_of(node) in _INFINITE
+        )
+
+
+def is_row(target: cst.Subscript, bound: frozenset[str]) -> bool:
+    """Whether the first index, or one behind full slices, is a variable of the loop."""
+    for item in target.slice:
+        part = item.slice
+        if isinstance(part, cst.Index):
+            return isinstance(part.value, cst.Name) and part.value.value in bound
+        if not isinstance(part, cst.Slice) or part.lower or part.upper or part.step:
+            return False
+    return False
