@@ -12,7 +12,6 @@ import libcst as cst
 from torchlint.model.data.devices import Devices
 from torchlint.model.data.placement import Placement
 from torchlint.model.module import Module
-from torchlint.model.semantics.branches import Branches
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of
@@ -72,7 +71,6 @@ class HostReads:
         self._module = module
         self._tree = module.tree
         self._tensors = module.fact(StepTensors)
-        self._branches = Branches(module.tree, module.definitions, module.values.reaching)
         self._passes: dict[cst.FunctionDef, bool] = {}
 
     @cached_property
@@ -207,7 +205,9 @@ class HostReads:
                     self._is_pass(function) or self._feeds(call) or self._computes_loss(function, call)
                 ):
                     inside = self._calls_at_every_iteration(function, step, depth - 1, seen, or_often=or_often)
-                    yield from (inner for inner in inside if not self._branches.excludes(call, function, inner))
+                    yield from (
+                        inner for inner in inside if not self._module.values.branches.excludes(call, function, inner)
+                    )
 
     def _feeds(self, call: cst.Call) -> bool:
         """Whether ``call`` passes on something of the step: a metric of outputs, not a pass over other data."""

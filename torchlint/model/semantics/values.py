@@ -65,7 +65,7 @@ class Values:
         self._subscripts = Subscripts(self, definitions.items, self._contents, self._guesses)
         self.reaching = Reaching(tree, names)
         self.engines = Engines(tree, names, definitions, self)
-        self._branches = Branches(tree, definitions, self.reaching)
+        self.branches = Branches(tree, definitions, self.reaching)
         self._handed_back = HandedBack(names, definitions, self.reaching)
         self._parameter_values = ParameterValues(tree, names, definitions, self)
         self.records = Records(tree, names, definitions, self)
@@ -276,7 +276,7 @@ class Values:
         """The value of an attribute of an object of a class that the calls ``made`` may have made."""
         found: list[Value] = []
         for scope in self._definitions.scopes_with(owner, attr):
-            seen = self._branches.bound_by(made, owner, scope.attributes.get(attr, [])) if made else None
+            seen = self.branches.bound_by(made, owner, scope.attributes.get(attr, [])) if made else None
             key = ("attribute", scope, attr, seen)
             found.append(self._once(key, partial(self._attribute_of, scope, attr, seen)))
         return join(found) if found else None
@@ -303,7 +303,7 @@ class Values:
             if found is not None:
                 return found
         definitions = [] if self._library.moves_module(node) else self._definitions.called(node, self)
-        if definitions and not all(map(self._branches.only_adds, definitions)):
+        if definitions and not all(map(self.branches.only_adds, definitions)):
             return join([self._call_of_definition(node, definition) for definition in definitions])
         if isinstance(node.func, cst.Attribute):
             found = self._library.method(node, node.func)
@@ -343,7 +343,7 @@ class Values:
         handed, replaced = self._handed_back.of(node, definition)
         if handed is not None and not replaced and (given := self.of(handed)):
             return given  # whatever other calls pass
-        reached = self._branches.reached(node, definition)
+        reached = self.branches.reached(node, definition)
         returned = self._once(("returned", definition, reached), lambda: self.returned(definition, reached))
         if not returned and not returned.shapes and handed is not None:
             moves = [moved_to(move, self) for move in replaced]

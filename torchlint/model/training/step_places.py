@@ -10,7 +10,6 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.branches import Branches
 from torchlint.model.semantics.device_tests import asks_for_device
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
@@ -67,7 +66,6 @@ class StepPlaces(ForestFact):
         self._module = module
         self._runs: dict[cst.CSTNode, bool] = {}
         self._repeated: dict[cst.FunctionDef, StepPlace | None] = {}
-        self._branches = Branches(module.tree, module.definitions, module.values.reaching)
 
     def of(self, node: cst.CSTNode, passes: Passes | None = None, *, trained: bool = False) -> StepPlace | None:
         """The step that runs ``node`` every time; None if there is none, or none can be seen.
@@ -194,7 +192,7 @@ class StepPlaces(ForestFact):
         seen.add(function)
         absent = [*none, *self._none_at(node, function)]
         for call in callers:
-            if self._branches.excludes(call, function, node):
+            if self._module.values.branches.excludes(call, function, node):
                 continue
             given = [self._module.definitions.argument_of(call, function, param) for param in absent]
             if any(self._is_tensor(item) for item in given):

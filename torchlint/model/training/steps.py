@@ -11,7 +11,6 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.branches import Branches
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
@@ -60,7 +59,6 @@ class Steps(ForestFact):
 
     def __init__(self, module: Forest) -> None:
         self._module = module
-        self._branches = Branches(module.tree, module.definitions)
         self._around: dict[cst.FunctionDef, list[tuple[cst.CSTNode, cst.CSTNode]]] = {}
         self._per_batch: dict[tuple[cst.FunctionDef, int], bool] = {}
 
@@ -116,7 +114,7 @@ class Steps(ForestFact):
         """
         always = self._module.fact(Iterations).at_every_iteration
         for call in self._module.fact(Dispatch).callers(function) if self._always_trains(function, trains) else ():
-            if self._branches.excludes(call, function, trains):
+            if self._module.values.branches.excludes(call, function, trains):
                 continue  # `step(batch, only_loss=True)`
             for loop in self._module.fact(Loops).around(call)[:1]:
                 if not self._is_epoch(loop.node) and always(call, loop.node):
