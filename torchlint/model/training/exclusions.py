@@ -159,7 +159,7 @@ class Exclusions:
         """Whether the function is given to others to call, under a mode that is not seen here."""
         if self._module.tree.class_of(function) is not None:
             return False
-        if self._module.callers(function).complete:
+        if self._module.callers(function).complete or self._module.definitions.is_spawned(function):
             return False
         return not self._is_returned_to_callers(function) and not self._is_chosen(function)
 

@@ -246,13 +246,21 @@ class Inference:
         loop = self._batch_loop(call)
         if words & EVALUATING and (loop is not None or self._uses.reads(function)):
             return InferenceSite(call, model, function, (f"`{function.name.value}` is an evaluation function", None))
-        if words & ACTING and (self._uses.only_chooses(call, function) or self._uses.is_only_read(call, function)):
+        acts = bool(words & ACTING) and not self._may_be_called_by_base(function)
+        if acts and (self._uses.only_chooses(call, function) or self._uses.is_only_read(call, function)):
             return InferenceSite(call, model, function, (f"`{function.name.value}` only chooses an action", None))
         if words & USING and self._uses.leaves_graph(call, function):
             return InferenceSite(call, model, function, (f"`{function.name.value}` only reads the outputs", None))
         if self._uses.only_leaves_graph(call, function):
             return InferenceSite(call, model, function, ("the output is only read after it is detached", None))
         return None
+
+    def _may_be_called_by_base(self, function: cst.FunctionDef) -> bool:
+        """Whether a base class out of sight may call a method, under a grad mode that is not seen."""
+        owner = self._module.tree.class_of(function)
+        if owner is None or self._module.definitions.is_known_whole(owner):
+            return False
+        return not self._module.callers(function).calls
 
     def _evaluating_phases(self, call: cst.Call, function: cst.FunctionDef | None) -> list[Phase]:
         """The phases in which ``function`` only evaluates the network that it trains in another one."""
