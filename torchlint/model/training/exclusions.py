@@ -46,6 +46,12 @@ class Exclusions:
             self._of_place[function] = self._measures(function) or self._is_in_network(function)
         return self._of_place[function]
 
+    def is_inference_itself(self, method: cst.FunctionDef) -> bool:
+        """Whether a method of a network only runs it for prediction, so that it is asked for by itself."""
+        owner = self._module.tree.class_of(method)
+        is_of_network = owner is not None and self._module.values.instance(owner).kind is Kind.MODULE
+        return is_of_network and not self.of_place(method)
+
     def _measures(self, function: cst.FunctionDef) -> bool:
         name = function.name.value
         if name.startswith("__") and name != "__call__":

@@ -160,6 +160,8 @@ class Inference:
         is_off = bool(run) and all(map(module.fact(Networks).runs_without_gradients, run))
         if is_off or any(map(module.fact(Gradients).trains, run)):
             return None  # it switches gradients off itself, as a filter may do, or needs them, as MAML does
+        if any(map(self._exclusions.is_inference_itself, run)):
+            return None  # reported where the method runs the network
         model = self._indirect.get(call) or module.fact(Networks).network_of(call)
         volatile = module.fact(VolatileInputs).of(call)
         phases = self._evaluating_phases(call, function)
@@ -344,6 +346,8 @@ class Inference:
         text = dotted_name(model)
         if text is None or _MOVING_TARGETS.search(text) or call in module.fact(Sampling).all:
             return None
+        if not call.args:
+            return None  # a method for this purpose, which may leave out dropout
         if module.fact(Networks).runs_only_parts(call) or self._is_kept_in_training_mode(text):
             return None  # the layers whose mode matters may be in others, or the mode is meant
         phase = next(iter(self._evaluating_phases(call, function)), None)
