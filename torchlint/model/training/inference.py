@@ -32,6 +32,7 @@ from torchlint.model.training.function_words import (
 )
 from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.gradients import Gradients
+from torchlint.model.training.inference_scripts import InferenceScripts
 from torchlint.model.training.loops import Loops, is_batch
 from torchlint.model.training.mode_dependence import ModeDependence
 from torchlint.model.training.mode_switches import ModeSwitches, same_object
@@ -313,7 +314,8 @@ class Inference:
             return None if node is None else InferenceSite(call, model, node, (self._quoted(evaluated), evaluated))
         batches = self._batch_loop(call)
         if loop is not None and batches is not None and not in_loss:
-            if self._is_held_out(batches) and self._uses.reads(loop):
+            only_infers = self._module.fact(InferenceScripts).has(self._module.tree.root_of(call))
+            if (only_infers or self._is_held_out(batches)) and self._uses.reads(loop):
                 return InferenceSite(call, model, loop, ("this loop has no backward pass", None))
         reason = self._discarded.reason(call) if is_alone else ""
         node = statement if loop is None or self._discarded.trains_around(call) else loop

@@ -77,18 +77,16 @@ class Networks(ForestFact):
         )
 
     def _needs_nothing(self, node: cst.Call) -> bool:
-        """Whether a network of the program, with data of its own such as a graph, is run without arguments.
-
-        ``model()``, ``model.generate()``.
-        """
+        """Whether a network of the program, which has its data such as a graph, is run: ``model.generate()``."""
         network = self.network_of(node)
         if dotted_name(network) in (None, "self"):
             return False
         if network is not node.func:
-            return self.is_seen_to_run(node)
+            called = self._module.definitions.called(node, self._module.values)
+            return any(isinstance(item, cst.FunctionDef) and self._runs_directly(item) for item in called)
         definition = self._module.value(network).definition
         forward = self._module.definitions.method(definition, "forward") if definition is not None else None
-        return forward is not None and self._runs_itself(forward)
+        return forward is not None and self._runs_directly(forward)
 
     def _is_given_network(self, value: Value) -> bool:
         """Whether a class of the program runs a network that its constructor is given: ``LossWrapper(model)``."""
