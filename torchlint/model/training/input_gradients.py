@@ -68,26 +68,36 @@ class InputGradients(ForestFact):
         It makes the tensor require a gradient, and steps no optimizer, or only one of such tensors.
         """
         function = self._module.function_of(backward)
-        if function is None or not any(self._is_input(node.value, function) for node in self._gradients_read(function)):
+        read = self._gradients.get(function, ())
+        if function is None or not any(self._is_input(node.value, function) for node in read):
             return False
         return all(map(self._steps_inputs, filter(is_step, self._module.tree.calls_in(function.body))))
 
-    def _gradients_read(self, function: cst.FunctionDef) -> list[cst.Attribute]:
-        """Each ``x.grad`` in a function."""
-        tree = self._module.tree
-        return [node for node in tree.attributes_named("grad") if tree.within(node, function)]
+    @cached_property
+    def _gradients(self) -> dict[cst.CSTNode | None, list[cst.Attribute]]:
+        """Each ``x.grad``, by the function around it."""
+        return self._by_function("grad")
+
+    @cached_property
+    def _requiring(self) -> dict[cst.CSTNode | None, list[cst.Attribute]]:
+        """Each ``x.requires_grad_`` and ``x.requires_grad``, by the function around it."""
+        return self._by_function("requires_grad_", "requires_grad")
+
+    def _by_function(self, *names: str) -> dict[cst.CSTNode | None, list[cst.Attribute]]:
+        found: dict[cst.CSTNode | None, list[cst.Attribute]] = {}
+        for node in self._module.tree.attributes_named(*names):
+            found.setdefault(self._module.tree.function_of(node), []).append(node)
+        return found
 
     def _is_input(self, node: cst.BaseExpression, function: cst.FunctionDef) -> bool:
         """Whether ``node`` is a variable that ``function`` makes require a gradient."""
         if not isinstance(node, cst.Name):
             return False
-        tree = self._module.tree
-        for other in tree.attributes_named("requires_grad_", "requires_grad"):
-            if tree.within(other, function) and dotted_name(other.value) == node.value:
-                return True
+        if any(dotted_name(other.value) == node.value for other in self._requiring.get(function, ())):
+            return True
         return any(
             isinstance(item.value, cst.Call) and self._requires_gradient(item.value)
-            for item in tree.scopes[function].bindings.get(node.value, ())
+            for item in self._module.tree.scopes[function].bindings.get(node.value, ())
         )
 
     def _requires_gradient(self, call: cst.Call) -> bool:
