@@ -173,6 +173,7 @@ if __name__ == "__main__":
     [
         ("ner_inference", "", [10]),
         ("ner", "", []),
+        ("search", "", []),
         ("ner_inference", "\n\ndef tune(loss, optimizer):\n    loss.backward()\n    optimizer.step()\n", []),
     ],
 )

@@ -118,7 +118,9 @@ class PrecisionWords:
         """The words of the file, or of its related files; ``certain``: without those that mean something else here."""
         module, tree = self._module, self._module.tree
         others = module.related - {module.root}
-        roots = {module.root} if own else {root for root in others if not module.fact(InferenceScripts).has(root)}
+        roots = (
+            {module.root} if own else {root for root in others if not module.fact(InferenceScripts).only_infers(root)}
+        )
         found: set[str] = set()
         for root in roots:
             found |= module.words_of(root)

@@ -314,8 +314,8 @@ class Inference:
             return None if node is None else InferenceSite(call, model, node, (self._quoted(evaluated), evaluated))
         batches = self._batch_loop(call)
         if loop is not None and batches is not None and not in_loss:
-            only_infers = self._module.fact(InferenceScripts).has(self._module.tree.root_of(call))
-            if (only_infers or self._is_held_out(batches)) and self._uses.reads(loop):
+            only_evaluates = self._module.fact(InferenceScripts).only_evaluates(self._module.tree.root_of(call))
+            if (only_evaluates or self._is_held_out(batches)) and self._uses.reads(loop):
                 return InferenceSite(call, model, loop, ("this loop has no backward pass", None))
         reason = self._discarded.reason(call) if is_alone else ""
         node = statement if loop is None or self._discarded.trains_around(call) else loop
