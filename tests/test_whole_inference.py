@@ -147,3 +147,41 @@ def test_only_the_programs_of_an_evaluation_choose_its_precision(
 ) -> None:
     files = {"network": NETWORK, "mixed": MIXED.replace("{prepared}", prepared), "live": LIVE}
     assert rows_of(tmp_path, files, "mixed", "TL312") == expected
+
+
+SCRIPT = """\
+import torch
+from loading import load_checkpoint
+from torch.utils.data import DataLoader
+
+
+def main():
+    model = load_checkpoint("model.pt").model
+    for batch in DataLoader(make_data(), batch_size=1):
+        tokens, label = batch
+        scores = model(tokens)
+        print((scores > 0).tolist(), label.item())
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "expected"),
+    [
+        ("ner_inference", "", [10]),
+        ("ner", "", []),
+        ("search", "", []),
+        ("ner_inference", "\n\ndef tune(loss, optimizer):\n    loss.backward()\n    optimizer.step()\n", []),
+    ],
+)
+def test_a_loop_of_a_script_that_only_infers_by_its_name(
+    tmp_path: Path, name: str, more: str, expected: list[int]
+) -> None:
+    files = {
+        name: SCRIPT + more,
+        "loading": "import torch\n\n\ndef load_checkpoint(path):\n    return torch.load(path)\n",
+    }
+    assert rows_of(tmp_path, files, name, "TL402") == expected

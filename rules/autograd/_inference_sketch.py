@@ -47,8 +47,8 @@ def may_infer(sketch: Sketch) -> bool:
 def _may_run(sketch: Sketch, call: ast.Call, statement: ast.stmt) -> bool:
     """Whether a call in a statement may run a network."""
     func = call.func
-    if not call.args and not call.keywords:
-        return False
+    if not call.args and not call.keywords and not any(map(_is_definition, sketch.all_bindings("forward"))):
+        return False  # only networks of the file are run without arguments
     if _may_be_network(sketch, func, statement):
         return True
     if not isinstance(func, ast.Attribute):

@@ -164,10 +164,15 @@ class RunningLosses:
         gradients = self._module.fact(Gradients)
         if any(gradients.reaches_backward(use) for use in self._uses(target)):
             return True
-        return (
-            isinstance(statement, (cst.Assign, cst.AugAssign))
-            and self._module.fact(GradModes).of(loss) is not GradMode.RECORDING
-        )
+        return isinstance(statement, (cst.Assign, cst.AugAssign)) and not self._records(loss)
+
+    def _records(self, loss: cst.Name) -> bool:
+        """Whether adding to the sum records a graph; where only some callers disable gradients, it does in training."""
+        modes = self._module.fact(GradModes)
+        mode = modes.of(loss)
+        if mode is GradMode.UNKNOWN:
+            return modes.within(loss, self._module.function_of(loss)) is None
+        return mode is GradMode.RECORDING
 
     def _uses(self, name: cst.Name) -> list[cst.Name]:
         scope = self._module.names.home_of(name)

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 #: `total += loss`, `total = total + loss` and `losses.append(loss)`, perhaps times or divided by a number.
 _KEPT = re.compile(
-    r"^[ \t]*(?:(\w+)[ \t]*\+=[ \t]*\(?|(\w+)[ \t]*=[ \t]*\2[ \t]*\+[ \t]*|(\w+)\.append\()(?:[\w.]+[ \t]*\*[ \t]*)?"
-    r"[A-Za-z_]\w*[ \t]*(?:\)|[*/;#\r\n]|\Z)",
+    r"^[ \t]*(?:(\w+)[ \t]*\+=[ \t]*\(?|(\w+)[ \t]*=[ \t]*\2[ \t]*\+[ \t]*|(\w+)\.append\()"
+    r"(?:[\w.]+(?:\([\w.]*\))?[ \t]*\*[ \t]*)?[A-Za-z_]\w*[ \t]*(?:\)|[*/;#\r\n]|\Z)",
     re.MULTILINE,
 )
 

@@ -27,7 +27,7 @@ class MissingNoGrad(Rule):
     Flags the first forward pass of inference code that records gradients. Inference means that
 
     - the network is in evaluation mode there (networks of transformers and diffusers are after `from_pretrained`), or
-    - a function or loop only evaluates, or
+    - a function or loop only evaluates, by its name, its data or the name of a script that trains nothing, or
     - the output is only used after it is detached, also in a training step (`target_network(x).detach()`), or
     - only numbers or indices are read from it, such as the best action of an agent, or
     - its input is made with `volatile=True`, which turned gradients off before torch 0.4, or

@@ -10,10 +10,13 @@ import libcst as cst
 
 from torchlint import edits
 from torchlint.model.module import Module
+from torchlint.model.syntax.dotted import called_name
 
 _SOFTMAX = frozenset({"torch.softmax", "torch.nn.functional.softmax", "torch.special.softmax"})
 _SIGMOID = frozenset({"torch.sigmoid", "torch.nn.functional.sigmoid", "torch.special.expit"})
 _ENTROPY = "torch.nn.functional.binary_cross_entropy"
+#: Functions and methods that only change the shape.
+_SHAPING = frozenset({"squeeze", "unsqueeze", "view", "reshape", "flatten"})
 #: The largest number that is added to keep a logarithm finite.
 _EPSILON = 1e-3
 
@@ -98,24 +101,38 @@ class SplitLogs:
 
         Otherwise it is what a local name is bound to that is used nowhere else.
         """
+        shaped, node = node, self._unshaped(node)
         if isinstance(node, cst.Call):
-            return (node, True) if self._is_probability(node) else (None, False)
+            return (node, node is shaped) if self._is_probability(node) else (None, False)
         if not isinstance(node, cst.Name):
             return None, False
         reached = self._module.values.reaching.of(node)
         home = self._module.names.home_of(node)
-        if len(reached) != 1 or home is None or not isinstance(reached[0].value, cst.Call) or reached[0].path:
+        if len(reached) != 1 or home is None or reached[0].value is None or reached[0].path:
             return None, False
-        if reached[0].kind != "assign" or not self._is_probability(reached[0].value):
+        made = self._unshaped(reached[0].value)
+        if reached[0].kind != "assign" or not isinstance(made, cst.Call) or not self._is_probability(made):
             return None, False
-        if self._module.function_of(node) is not self._module.function_of(reached[0].value):
+        if self._module.function_of(node) is not self._module.function_of(made):
             return None, False
         uses = [
             use
             for use in self._module.names.uses_in(home, node.value)
             if not isinstance(self._tree.parent(use), cst.AssignTarget)
         ]
-        return (reached[0].value, False) if uses == [node] else (None, False)
+        return (made, False) if uses == [node] else (None, False)
+
+    def _unshaped(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """``p`` of ``p.squeeze()``, ``torch.squeeze(p, 1)`` or ``p.view(-1)``."""
+        while isinstance(node, cst.Call) and called_name(node) in _SHAPING:
+            name = self._module.name_of(node.func)
+            if name is not None and name.startswith("torch.") and node.args:
+                node = node.args[0].value
+            elif name is None and isinstance(node.func, cst.Attribute):
+                node = node.func.value
+            else:
+                break
+        return node
 
     def _is_probability(self, node: cst.Call) -> bool:
         return self._is(node, _SOFTMAX, "softmax", "torch.nn.Softmax") or self._is(

@@ -136,6 +136,8 @@ class OutsideAutocast:
     def _evaluation(self, call: cst.Call) -> OutsideForward | None:
         """A forward pass over the batches of an evaluation, of a network that training runs under autocast."""
         network, loop = self._networks.network_of(call), self._loop(call)
+        around = [item.node for item in self._module.fact(Loops).around(call)]
+        loop = next((item for item in around if not self._counts(item)), loop)  # not that over samples of a batch
         if loop is None or not self._module.fact(StepPlaces).is_inference(self._module.fact(Loops).of(loop)):
             return None
         if self._counts(loop) or self._module.fact(Gradients).trains(loop):

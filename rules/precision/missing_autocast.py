@@ -35,6 +35,7 @@ class MissingAutocast(Rule):
 
     - networks whose layers are all visibly tiny;
     - optimizers of an image instead of a network;
+    - attacks, whose backward pass only computes the gradient of an input;
     - agents that learn in an environment, because their networks are small;
     - files that need precise results: second derivatives, log-determinants, matrix decompositions, spectra.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from functools import cached_property, lru_cache
-from pathlib import PurePosixPath
 
 import libcst as cst
 
@@ -13,9 +12,8 @@ from torchlint.model.module import Module
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.scopes import Binding
-from torchlint.model.training.function_words import EVALUATING, USING, words_of
 from torchlint.model.training.grad_mode import GradModes
-from torchlint.model.training.gradients import Gradients
+from torchlint.model.training.inference_scripts import InferenceScripts
 
 #: Words for low precision, wherever they are in an identifier, a keyword, an import or a string.
 _WORDS = re.compile(
@@ -120,7 +118,9 @@ class PrecisionWords:
         """The words of the file, or of its related files; ``certain``: without those that mean something else here."""
         module, tree = self._module, self._module.tree
         others = module.related - {module.root}
-        roots = {module.root} if own else {root for root in others if not self._only_infers(root)}
+        roots = (
+            {module.root} if own else {root for root in others if not module.fact(InferenceScripts).only_infers(root)}
+        )
         found: set[str] = set()
         for root in roots:
             found |= module.words_of(root)
@@ -140,12 +140,6 @@ class PrecisionWords:
         if not own:
             found -= module.own_imported_names
         yield from map(_snake, found)
-
-    def _only_infers(self, root: cst.CSTNode) -> bool:
-        """Whether a file is a script for inference by its name, and trains nothing."""
-        module, file = self._module, self._module.file_of_root[root]
-        speaks = words_of(PurePosixPath(file.place).stem) & (EVALUATING | USING)
-        return bool(speaks) and not module.links.is_imported(root) and not module.fact(Gradients).trains(root)
 
     def _means_another(self, word: str, roots: Collection[cst.CSTNode]) -> bool:
         """Whether a word that speaks of a precision never does so in some files: a number, or an array on the host."""

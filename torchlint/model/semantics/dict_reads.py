@@ -6,6 +6,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.definitions import Definitions
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.values import Values
@@ -14,7 +15,6 @@ from torchlint.model.syntax.tree import Tree
 
 #: Calls that make a dictionary of another one.
 MAKERS = frozenset({"builtins.dict", "collections.OrderedDict"})
-COPIES = frozenset({"copy.copy", "copy.deepcopy"})
 #: Functions that do not change a dictionary they are given.
 _READERS = frozenset(f"builtins.{name}" for name in "print len str repr isinstance sorted list tuple set bool".split())
 #: Methods that do not change their dictionary.
@@ -46,7 +46,7 @@ class DictReads:
         if not isinstance(call, cst.Call) or depth <= 0:
             return False
         name = self._names.resolve(call.func)
-        if name in _READERS or name in COPIES or name in MAKERS:
+        if name in _READERS or name in knowledge.COPIES or name in MAKERS:
             return True
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "update":
             return True

@@ -8,7 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.dict_reads import COPIES
+from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.object_parts import Object
 from torchlint.model.semantics.objects import ObjectFlow
@@ -96,7 +96,7 @@ class Dispatch(ForestFact):
     def _objects(self, func: cst.BaseExpression) -> Iterator[Object]:
         """The objects that ``func`` may be; of copies the originals: ``[copy.deepcopy(layer) for _ in range(6)]``."""
         for item in self._flow.of(func):
-            is_copy = isinstance(item, cst.Call) and item.args and self._names.resolve(item.func) in COPIES
+            is_copy = isinstance(item, cst.Call) and item.args and self._names.resolve(item.func) in knowledge.COPIES
             yield from self._flow.of(item.args[0].value) if isinstance(item, cst.Call) and is_copy else (item,)
 
     def _called_method(self, definition: cst.ClassDef) -> tuple[cst.FunctionDef, ...]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
+from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.definitions import Definitions
-from torchlint.model.semantics.dict_reads import COPIES, MAKERS, READING_METHODS, READING_NODES, DictReads
+from torchlint.model.semantics.dict_reads import MAKERS, READING_METHODS, READING_NODES, DictReads
 from torchlint.model.semantics.members import RECORDS
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.object_items import ObjectItems
@@ -168,7 +169,7 @@ class Keywords:
     def _call(self, node: cst.Call, key: str | int, depth: int) -> Entries:
         name = self._names.resolve(node.func)
         first = node.args[0] if node.args else None
-        if name in COPIES and first is not None:
+        if name in knowledge.COPIES and first is not None:
             return self.entries(first.value, key, depth - 1)
         if isinstance(node.func, cst.Attribute) and node.func.attr.value == "copy" and not node.args:
             return self.entries(node.func.value, key, depth - 1)

@@ -191,6 +191,9 @@ WRAPPERS = frozenset(
     }
 )
 
+#: Calls that give a copy of their argument.
+COPIES = frozenset({"copy.copy", "copy.deepcopy"})
+
 #: Calls that iterate their first argument unchanged: their value loops like the argument.
 ITERATION_WRAPPERS = frozenset(
     {

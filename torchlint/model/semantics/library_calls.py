@@ -42,6 +42,8 @@ class LibraryCalls:
             if name == "torch.compile":
                 return replace(inner, compiles=inner.compiles | {node})
             return inner
+        if name in knowledge.COPIES and self._values.of(first).kind is Kind.MODULE:
+            return replace(self._values.of(first), origins=frozenset({node}), compiles=frozenset(), sure=False)
         if name == "torch.device":
             given = self._values.of(first)
             return Value(Kind.DEVICE, device=named_device(given), sure=given.sure)

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.definitions import Definitions
 from torchlint.model.semantics.evaluator import FlowEvaluator
 from torchlint.model.semantics.members import given_to_records
@@ -21,7 +22,6 @@ from torchlint.model.syntax.tree import Tree
 _DEPTH = 12
 #: How many names after the first make the path of a setting that is recognised by them.
 _LEAST = 2
-_COPIES = frozenset({"copy.copy", "copy.deepcopy"})
 _COPYING = frozenset({"clone", "copy"})
 
 #: The call that makes an object, and the attributes that lead from it to a part of it.
@@ -154,7 +154,7 @@ class Records:
         return []
 
     def _of_call(self, node: cst.Call, depth: int) -> frozenset[_Place]:
-        if self._names.resolve(node.func) in _COPIES and node.args:
+        if self._names.resolve(node.func) in knowledge.COPIES and node.args:
             return self._places(node.args[0].value, depth - 1)
         if isinstance(node.func, cst.Attribute) and node.func.attr.value in _COPYING and not node.args:
             return self._places(node.func.value, depth - 1)

@@ -20,7 +20,7 @@ _KEEPING = frozenset(
 #: Methods of a tensor that give one tensor.
 METHODS = REDUCING | _KEEPING
 #: Methods that only tensors have, and that give a new one.
-_MAKING = frozenset({"new_empty", "new_full", "new_ones", "new_tensor", "new_zeros"})
+MAKING = frozenset({"new_empty", "new_full", "new_ones", "new_tensor", "new_zeros"})
 #: Functions and methods that give several tensors.
 _SEVERAL = frozenset({"topk", "max", "min", "sort", "kthvalue", "mode", "median", "cummax", "cummin"})
 #: ... and methods of no other object.
@@ -83,7 +83,7 @@ class TensorForms(ForestFact):
         func = call.func
         if not isinstance(func, cst.Attribute) or self._module.definitions.called(call, self._module.values):
             return False
-        if func.attr.value in _MAKING:
+        if func.attr.value in MAKING:
             return True
         if func.attr.value not in METHODS or (func.attr.value in ("max", "min") and call.args):
             return False

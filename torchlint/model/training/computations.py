@@ -5,7 +5,8 @@ from __future__ import annotations
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.tensor_forms import METHODS
+from torchlint.model.semantics.tensor_forms import MAKING, METHODS
+from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.syntax.scopes import unpacked
 
@@ -13,6 +14,8 @@ from torchlint.model.syntax.scopes import unpacked
 _LIBRARIES = frozenset({"builtins", "torch", "numpy", "math"})
 #: Methods that put their arguments into a list.
 _FILLING = frozenset({"append", "extend", "insert"})
+#: How the names of functions of torch begin that create tensors.
+_NEW = ("zeros", "ones", "empty", "full", "rand")
 
 
 class Computations(ForestFact):
@@ -51,16 +54,30 @@ class Computations(ForestFact):
             return name.partition(".")[0] in _LIBRARIES and not name.startswith("torch.autograd.")
         if isinstance(call.func, cst.Attribute):
             method = call.func.attr.value
-            return method in METHODS or (method in _FILLING and self._is_own(call.func.value, function))
+            return method in METHODS | MAKING or (self.fills_own(call, function))
         return self.only_computes(call)
+
+    def fills_own(self, call: cst.Call, function: cst.FunctionDef) -> bool:
+        """Whether ``call`` puts its arguments into a list that ``function`` makes: ``outputs.append(x)``."""
+        func = call.func
+        return isinstance(func, cst.Attribute) and func.attr.value in _FILLING and self._is_own(func.value, function)
 
     def _is_in_own(self, target: cst.CSTNode, function: cst.FunctionDef) -> bool:
         return isinstance(target, cst.Subscript) and self._is_own(target.value, function)
 
     def _is_own(self, node: cst.BaseExpression, function: cst.FunctionDef) -> bool:
-        """Whether ``node`` is a variable of ``function`` that is bound there to a new list or the like."""
+        """Whether ``node`` is a variable of ``function`` that is bound there to a new list, tensor or the like."""
         if not isinstance(node, cst.Name) or any(param.name.value == node.value for param in parameters_of(function)):
             return False
-        bindings = self._module.tree.scopes[function].bindings.get(node.value, ())
+        bindings = self._module.values.reaching.of(node)
         made = [unpacked(item.value, item.path) for item in bindings]
-        return bool(made) and all(isinstance(item, (cst.List, cst.Dict)) for item in made)
+        return bool(made) and all(isinstance(item, (cst.List, cst.Dict)) or self._is_new_tensor(item) for item in made)
+
+    def _is_new_tensor(self, made: cst.CSTNode | None) -> bool:
+        """``torch.zeros_like(x)``, ``x.new_zeros(3)``, ``x.clone()``."""
+        if not isinstance(made, cst.Call):
+            return False
+        name = self._module.name_of(made.func)
+        if name is not None:
+            return name.startswith("torch.") and last_part(name).startswith(_NEW)
+        return isinstance(made.func, cst.Attribute) and made.func.attr.value in MAKING | {"clone"}

@@ -34,7 +34,7 @@ class DiscardedGraphs:
         home = self._home_of(call)
         if self._uses.only_leaves_graph(call, home):
             return "the output is only read after it is detached"
-        if not self._module.fact(Gradients).reaches_backward(call) and self._uses.is_only_read(call, home):
+        if not self._module.fact(Gradients).carries_gradient(call) and self._uses.is_only_read(call, home):
             return "only numbers or indices that are read from the output are used"
         return ""
 

@@ -46,6 +46,12 @@ class Exclusions:
             self._of_place[function] = self._measures(function) or self._is_in_network(function)
         return self._of_place[function]
 
+    def is_inference_itself(self, method: cst.FunctionDef) -> bool:
+        """Whether a method of a network only runs it for prediction, so that it is asked for by itself."""
+        owner = self._module.tree.class_of(method)
+        is_of_network = owner is not None and self._module.values.instance(owner).kind is Kind.MODULE
+        return is_of_network and not self.of_place(method)
+
     def _measures(self, function: cst.FunctionDef) -> bool:
         name = function.name.value
         if name.startswith("__") and name != "__call__":
@@ -159,7 +165,7 @@ class Exclusions:
         """Whether the function is given to others to call, under a mode that is not seen here."""
         if self._module.tree.class_of(function) is not None:
             return False
-        if self._module.callers(function).complete:
+        if self._module.callers(function).complete or self._module.definitions.is_spawned(function):
             return False
         return not self._is_returned_to_callers(function) and not self._is_chosen(function)
 

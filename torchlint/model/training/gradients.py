@@ -8,7 +8,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.dispatch import Dispatch
-from torchlint.model.syntax.dotted import dotted_name, last_name
+from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
 from torchlint.model.training.data_flow import DataFlow
 from torchlint.model.training.library_steps import LibrarySteps
 from torchlint.model.training.loops import BACKWARD, is_backward, is_step
@@ -20,6 +20,8 @@ _CALL_DEPTH = 3
 LEAVING = frozenset({"item", "tolist", "numpy"})
 #: ... and those whose result has no graph.
 _DETACHING = LEAVING | {"detach", "argmax", "argmin"}
+#: Methods and functions that return values and their indices, where their arguments contain a number.
+_WITH_INDICES = frozenset({"max", "min", "topk", "sort", "median", "kthvalue", "mode"})
 #: Names of files in which ``x.data`` may be the data of a packed sequence, which is on the graph.
 _PACKING = frozenset({"pack_padded_sequence", "pack_sequence", "PackedSequence"})
 _GRADIENT_FUNCTIONS = ("torch.autograd.grad", "torch.autograd.backward")
@@ -108,6 +110,8 @@ class Gradients(ForestFact):
         def ends(part: cst.CSTNode) -> bool:
             if type(part) is cst.Attribute:
                 return "detach" in ending and part.attr.value == "data" and self._is_detached(part)
+            if type(part) is cst.Subscript:
+                return "argmax" in ending and takes_index(part)
             return type(part) is cst.Call and type(part.func) is cst.Attribute and part.func.attr.value in ending
 
         reached: set[cst.CSTNode] = set()
@@ -134,6 +138,21 @@ class Gradients(ForestFact):
     def _is_detached(self, data: cst.Attribute) -> bool:
         """Whether ``x.data`` is what a tensor contains: no attribute of ``self``, nor the data of a packed sequence."""
         return dotted_name(data) != "self.data" and _PACKING.isdisjoint(self._words_of(self._tree.root_of(data)))
+
+
+def takes_index(node: cst.Subscript) -> bool:
+    """Whether only the indices of a maximum or the like are taken: ``q.max(1)[1]``, which has no gradient."""
+    call = node.value
+    if not isinstance(call, cst.Call) or called_name(call) not in _WITH_INDICES:
+        return False
+    if not any(_is_number(item.value) or item.keyword is not None for item in call.args):
+        return False
+    item = node.slice[0].slice if len(node.slice) == 1 else None
+    return isinstance(item, cst.Index) and isinstance(item.value, cst.Integer) and item.value.value == "1"
+
+
+def _is_number(node: cst.BaseExpression) -> bool:
+    return isinstance(node.expression if isinstance(node, cst.UnaryOperation) else node, cst.Integer)
 
 
 def _is_of_gradients(name: str) -> bool:

@@ -32,6 +32,7 @@ from torchlint.model.training.function_words import (
 )
 from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.gradients import Gradients
+from torchlint.model.training.inference_scripts import InferenceScripts
 from torchlint.model.training.loops import Loops, is_batch
 from torchlint.model.training.mode_dependence import ModeDependence
 from torchlint.model.training.mode_switches import ModeSwitches, same_object
@@ -160,6 +161,8 @@ class Inference:
         is_off = bool(run) and all(map(module.fact(Networks).runs_without_gradients, run))
         if is_off or any(map(module.fact(Gradients).trains, run)):
             return None  # it switches gradients off itself, as a filter may do, or needs them, as MAML does
+        if any(map(self._exclusions.is_inference_itself, run)):
+            return None  # reported where the method runs the network
         model = self._indirect.get(call) or module.fact(Networks).network_of(call)
         volatile = module.fact(VolatileInputs).of(call)
         phases = self._evaluating_phases(call, function)
@@ -246,13 +249,21 @@ class Inference:
         loop = self._batch_loop(call)
         if words & EVALUATING and (loop is not None or self._uses.reads(function)):
             return InferenceSite(call, model, function, (f"`{function.name.value}` is an evaluation function", None))
-        if words & ACTING and (self._uses.only_chooses(call, function) or self._uses.is_only_read(call, function)):
+        acts = bool(words & ACTING) and not self._may_be_called_by_base(function)
+        if acts and (self._uses.only_chooses(call, function) or self._uses.is_only_read(call, function)):
             return InferenceSite(call, model, function, (f"`{function.name.value}` only chooses an action", None))
         if words & USING and self._uses.leaves_graph(call, function):
             return InferenceSite(call, model, function, (f"`{function.name.value}` only reads the outputs", None))
         if self._uses.only_leaves_graph(call, function):
             return InferenceSite(call, model, function, ("the output is only read after it is detached", None))
         return None
+
+    def _may_be_called_by_base(self, function: cst.FunctionDef) -> bool:
+        """Whether a base class out of sight may call a method, under a grad mode that is not seen."""
+        owner = self._module.tree.class_of(function)
+        if owner is None or self._module.definitions.is_known_whole(owner):
+            return False
+        return not self._module.callers(function).calls
 
     def _evaluating_phases(self, call: cst.Call, function: cst.FunctionDef | None) -> list[Phase]:
         """The phases in which ``function`` only evaluates the network that it trains in another one."""
@@ -303,7 +314,8 @@ class Inference:
             return None if node is None else InferenceSite(call, model, node, (self._quoted(evaluated), evaluated))
         batches = self._batch_loop(call)
         if loop is not None and batches is not None and not in_loss:
-            if self._is_held_out(batches) and self._uses.reads(loop):
+            only_evaluates = self._module.fact(InferenceScripts).only_evaluates(self._module.tree.root_of(call))
+            if (only_evaluates or self._is_held_out(batches)) and self._uses.reads(loop):
                 return InferenceSite(call, model, loop, ("this loop has no backward pass", None))
         reason = self._discarded.reason(call) if is_alone else ""
         node = statement if loop is None or self._discarded.trains_around(call) else loop
@@ -336,6 +348,8 @@ class Inference:
         text = dotted_name(model)
         if text is None or _MOVING_TARGETS.search(text) or call in module.fact(Sampling).all:
             return None
+        if not call.args:
+            return None  # a method for this purpose, which may leave out dropout
         if module.fact(Networks).runs_only_parts(call) or self._is_kept_in_training_mode(text):
             return None  # the layers whose mode matters may be in others, or the mode is meant
         phase = next(iter(self._evaluating_phases(call, function)), None)

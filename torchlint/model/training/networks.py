@@ -55,7 +55,7 @@ class Networks(ForestFact):
         return self._runs[node]
 
     def _find_runs_network(self, node: cst.Call) -> bool:
-        if not node.args or self.is_of_library(node):
+        if self.is_of_library(node) or (not node.args and not self._needs_nothing(node)):
             return False
         func = self.network_of(node)
         if knowledge.NO_NETWORK.search(last_name(func.value if isinstance(func, cst.Subscript) else func)):
@@ -75,6 +75,18 @@ class Networks(ForestFact):
             self._module.fact(GradModes).disables(item)
             for item in self._module.definitions.called(node, self._module.values)
         )
+
+    def _needs_nothing(self, node: cst.Call) -> bool:
+        """Whether a network of the program, which has its data such as a graph, is run: ``model.generate()``."""
+        network = self.network_of(node)
+        if dotted_name(network) in (None, "self"):
+            return False
+        if network is not node.func:
+            called = self._module.definitions.called(node, self._module.values)
+            return any(isinstance(item, cst.FunctionDef) and self._runs_directly(item) for item in called)
+        definition = self._module.value(network).definition
+        forward = self._module.definitions.method(definition, "forward") if definition is not None else None
+        return forward is not None and self._runs_directly(forward)
 
     def _is_given_network(self, value: Value) -> bool:
         """Whether a class of the program runs a network that its constructor is given: ``LossWrapper(model)``."""

@@ -55,7 +55,7 @@ class OutputUses:
         if found is None:
             found = self._taken[within, exits] = []
             for part in self._module.tree.nodes_in(within):
-                if isinstance(part, cst.Attribute) and self._module.fact(Outputs).is_exit(part, exits):
+                if isinstance(part, (cst.Attribute, cst.Subscript)) and self._module.fact(Outputs).is_exit(part, exits):
                     found.append(part.value)
                 elif isinstance(part, cst.Call) and (
                     last_name(part.func) in SHOWING
@@ -95,6 +95,8 @@ class OutputUses:
             if other is call or library in _READING_LIBRARIES or self._continues_graph(other):
                 continue
             if module.fact(Computations).only_computes(other):
+                continue
+            if isinstance(within, cst.FunctionDef) and module.fact(Computations).fills_own(other, within):
                 continue
             if not outputs.ends_in_helper(other, DETACHING):
                 kept += [argument.value for argument in other.args]

@@ -12,7 +12,7 @@ from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.syntax.scopes import unpacked
 from torchlint.model.training.data_flow import DataFlow
-from torchlint.model.training.gradients import LEAVING
+from torchlint.model.training.gradients import LEAVING, takes_index
 from torchlint.model.training.networks import Networks
 
 #: What ends the graph of an output, and shows that it is only read.
@@ -32,9 +32,10 @@ GRADIENTLESS = DETACHING | {
     "size",
     "sample",
 }
+#: Functions whose result has no graph; those of torch only take the shape of a tensor.
 _PLAIN = frozenset(
     f"builtins.{name}" for name in ("float", "int", "len", "str", "bool", "print", "round", "isinstance", "range")
-)
+) | {f"torch.{name}_like" for name in ("zeros", "ones", "empty", "full", "rand", "randn", "randint")}
 _NO_TENSORS = (Kind.NUMBER, Kind.STRING, Kind.ARRAY, Kind.NONE)
 
 #: Functions that give packed sequences, whose data is no detached tensor.
@@ -146,8 +147,13 @@ class Outputs(ForestFact):
         value = self._module.value(expression)
         return value.sure and value.kind in _NO_TENSORS
 
-    def is_exit(self, node: cst.Attribute, exits: frozenset[str]) -> bool:
-        """Whether an attribute is one of ``exits``; the data of a packed sequence stays on the graph."""
+    def is_exit(self, node: cst.Attribute | cst.Subscript, exits: frozenset[str]) -> bool:
+        """Whether an attribute is one of ``exits``; the data of a packed sequence stays on the graph.
+
+        The indices of a maximum count as ``argmax``: ``scores.max(1)[1]``.
+        """
+        if isinstance(node, cst.Subscript):
+            return "argmax" in exits and takes_index(node)
         if node.attr.value == "data" and isinstance(node.value, cst.Call):
             return "data" in exits and last_name(node.value.func) not in _PACKING
         return node.attr.value in exits
@@ -162,8 +168,10 @@ class Outputs(ForestFact):
                 return True
         if isinstance(part, (cst.Call, cst.Name)) and self.is_no_tensor(part):
             return True
-        if isinstance(part, cst.Attribute):
-            return part.attr.value in ("shape", "dtype", "device", "ndim") or self.is_exit(part, exits)
+        if isinstance(part, cst.Attribute) and part.attr.value in ("shape", "dtype", "device", "ndim"):
+            return True
+        if isinstance(part, (cst.Attribute, cst.Subscript)):
+            return self.is_exit(part, exits)
         return isinstance(part, (cst.Comparison, cst.Lambda)) and "detach" in exits
 
     # -- helpers such as ``to_numpy(output)``

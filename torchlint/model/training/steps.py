@@ -17,6 +17,7 @@ from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
+from torchlint.model.training.input_gradients import InputGradients
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.library_steps import LibrarySteps
 from torchlint.model.training.loops import BACKWARD, STEP, Loop, LoopKind, Loops, is_backward, is_batch, is_step
@@ -223,7 +224,8 @@ class Steps(ForestFact):
         found: dict[cst.CSTNode, TrainingLoop] = {}
         if not any(map(is_optimizer_call, self._module.tree.calls_named(*STEP, "zero_grad"))):
             return []  # an attack, a saliency map
-        if self._optimizes_inputs:
+        inputs = self._module.fact(InputGradients)
+        if inputs.are_optimized:
             return []
         backwards, purposes = self._module.fact(Gradients).backwards, self._module.fact(Purposes)
         files = {self._module.tree.root_of(call) for call in backwards}
@@ -234,6 +236,8 @@ class Steps(ForestFact):
                 continue
             if self._module.name_of(backward.func) == "torch.distributed.autograd.backward":
                 continue  # the forward runs in other processes
+            if inputs.are_wanted_by(backward):
+                continue
             for loop, body in self._bodies(backward):
                 forward, call = next(self._forwards(body), (None, None))
                 if forward is None or call is None:
@@ -245,50 +249,6 @@ class Steps(ForestFact):
                     found[body] = TrainingLoop(loop, body, forward, call, first, inside, place)
                 break
         return sorted(found.values(), key=lambda item: self._module.tree.index(item.forward))
-
-    @cached_property
-    def _optimizes_inputs(self) -> bool:
-        """Whether all that the optimizers of the file change are tensors: an image, a style, a prompt; no network."""
-        made: list[cst.Call] = []
-        for calls in (self._calls_of_optim, self._module.tree.calls):  # one by name that is given a network is enough
-            made = [call for call in calls if self._makes_optimizer(call)]
-            if not all(call.args and self._is_list_of_tensors(call.args[0].value) for call in made):
-                return False
-        return bool(made)
-
-    @property
-    def _calls_of_optim(self) -> list[cst.Call]:
-        """The calls that name a class or a function of torch.optim."""
-        names = self._module.names
-        return names.calls_of(*(name for name in names.calls if name.startswith("torch.optim.")))
-
-    def _makes_optimizer(self, call: cst.Call) -> bool:
-        value = self._module.value(call)
-        return value.kind is Kind.OPTIMIZER and value.name.startswith("torch.optim.")
-
-    def _is_list_of_tensors(self, node: cst.BaseExpression) -> bool:
-        """``[image]``: names of no network's parameters."""
-        if isinstance(node, cst.Name):
-            values = [item.value for item in self._module.names.bindings(node)]
-            return bool(values) and all(
-                isinstance(item, cst.List) and self._is_list_of_tensors(item) for item in values
-            )
-        if not isinstance(node, cst.List):
-            return False
-        return bool(node.elements) and all(
-            isinstance(item, cst.Element) and self._is_tensor(item.value) for item in node.elements
-        )
-
-    def _is_tensor(self, node: cst.BaseExpression) -> bool:
-        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-            return node.func.attr.value == "requires_grad_"
-        if isinstance(node, cst.Attribute):
-            owner = self._module.value(node.value)
-            if owner.kind is Kind.MODULE and dotted_name(node.value) != "self":
-                return False  # `net.weight`
-        if not isinstance(node, (cst.Name, cst.Attribute)):
-            return False
-        return self._module.value(node).kind in (Kind.TENSOR, Kind.UNKNOWN)
 
     def _bodies(self, backward: cst.Call) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
         """The loops around a backward pass, innermost first; else the functions on the way to a loop that runs it."""
@@ -322,7 +282,7 @@ class Steps(ForestFact):
             if current in module.fact(LibrarySteps).updates:
                 yield from ((current, body) for body in chain)
                 return
-            calls = [call for call in module.fact(Dispatch).callers(current) if not module.fact(Purposes).is_test(call)]
+            calls = [call for call in module.fact(Dispatch).callers(current) if self._may_train(call)]
             for call in calls:
                 around = module.fact(Loops).around(call)
                 if around and module.fact(WeightChanges).within((*chain, around[0].node)):
@@ -336,6 +296,10 @@ class Steps(ForestFact):
                     seen.add(above)
                     waiting.append((above, (*chain, above)))
         yield from ((uncalled[-1], body) for body in uncalled)
+
+    def _may_train(self, call: cst.Call) -> bool:
+        """Whether a backward pass may be behind ``call``: gradients are recorded there, and it is not in a test."""
+        return not self._module.fact(Purposes).is_test(call) and not self._module.fact(GradModes).of(call).is_off
 
     def networks(self, step: TrainingLoop) -> list[cst.BaseExpression]:
         """What the forwards of a step run, one for each forward that the loss is made of."""
@@ -353,7 +317,7 @@ class Steps(ForestFact):
         seen: set[cst.CSTNode] = set()
         while waiting and len(seen) < _MAX_FUNCTIONS:
             call, first, depth = waiting.popleft()
-            if not module.fact(Gradients).reaches_backward(call) and not self._fills_self(call):
+            if not module.fact(Gradients).reaches_backward(call) and not self._fills_object(call):
                 continue
             for function in module.fact(Dispatch).functions(call):
                 if function in seen or self._is_part_of_network(function, body):
@@ -364,10 +328,10 @@ class Steps(ForestFact):
                 if depth < _CALL_DEPTH:
                     waiting.extend((inner, first, depth + 1) for inner in inside)
 
-    def _fills_self(self, call: cst.Call) -> bool:
-        """``self.forward()`` as a statement: what it computes it keeps in the object."""
+    def _fills_object(self, call: cst.Call) -> bool:
+        """``self.forward()`` or ``model.train_batch(x)`` as a statement: what it computes it keeps in the object."""
         func = call.func
-        if not isinstance(func, cst.Attribute) or not isinstance(func.value, cst.Name) or func.value.value != "self":
+        if not isinstance(func, cst.Attribute) or not isinstance(func.value, cst.Name):
             return False
         return isinstance(self._module.tree.parent(call), cst.Expr)
 
@@ -378,7 +342,15 @@ class Steps(ForestFact):
             return False
         trainer = self._module.function_of(body) if not isinstance(body, cst.FunctionDef) else body
         above = self._module.tree.class_of(trainer) if trainer is not None else None
-        return above is not owner or function.name.value == "forward"
+        if function.name.value == "forward":
+            return True
+        return above is not owner and owner not in self._training_itself
+
+    @cached_property
+    def _training_itself(self) -> set[cst.CSTNode | None]:
+        """The classes with a backward pass in a method."""
+        functions = map(self._module.function_of, filter(is_backward, self._module.fact(Gradients).backwards))
+        return {self._module.tree.class_of(function) for function in functions if function is not None}
 
     def _is_trained(self, call: cst.Call) -> bool:
         module = self._module

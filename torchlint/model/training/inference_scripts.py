@@ -1,0 +1,31 @@
+"""Scripts that only infer, by their names."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+import libcst as cst
+
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.training.function_words import EVALUATING, USING, words_of
+from torchlint.model.training.gradients import Gradients
+
+
+class InferenceScripts(ForestFact):
+    """Answers for one forest."""
+
+    def __init__(self, module: Forest) -> None:
+        self._module = module
+
+    def only_infers(self, root: cst.CSTNode) -> bool:
+        """Whether a file is a script for inference by its name, and trains nothing."""
+        return self._is_called(root, EVALUATING | USING)
+
+    def only_evaluates(self, root: cst.CSTNode) -> bool:
+        """The same by a name such as ``predict.py``; ``search.py`` may train out of sight."""
+        return self._is_called(root, EVALUATING)
+
+    def _is_called(self, root: cst.CSTNode, words: frozenset[str]) -> bool:
+        module, file = self._module, self._module.file_of_root[root]
+        speaks = words_of(PurePosixPath(file.place).stem) & words
+        return bool(speaks) and not module.links.is_imported(root) and not module.fact(Gradients).trains(root)

@@ -1,0 +1,116 @@
+"""Gradients of inputs, not of weights: adversarial examples, images and styles that an optimizer changes."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.training.loops import is_step
+
+
+class InputGradients(ForestFact):
+    """Answers for one forest."""
+
+    def __init__(self, module: Forest) -> None:
+        self._module = module
+
+    @cached_property
+    def are_optimized(self) -> bool:
+        """Whether all that the optimizers of the file change are tensors: an image, a style, a prompt; no network."""
+        made: list[cst.Call] = []
+        for calls in (self._calls_of_optim, self._module.tree.calls):  # one by name that is given a network is enough
+            made = [call for call in calls if self._makes_optimizer(call)]
+            if not all(call.args and self._is_list_of_tensors(call.args[0].value) for call in made):
+                return False
+        return bool(made)
+
+    @property
+    def _calls_of_optim(self) -> list[cst.Call]:
+        """The calls that name a class or a function of torch.optim."""
+        names = self._module.names
+        return names.calls_of(*(name for name in names.calls if name.startswith("torch.optim.")))
+
+    def _makes_optimizer(self, call: cst.Call) -> bool:
+        value = self._module.value(call)
+        return value.kind is Kind.OPTIMIZER and value.name.startswith("torch.optim.")
+
+    def _is_list_of_tensors(self, node: cst.BaseExpression) -> bool:
+        """``[image]``: names of no network's parameters."""
+        if isinstance(node, cst.Name):
+            values = [item.value for item in self._module.names.bindings(node)]
+            return bool(values) and all(
+                isinstance(item, cst.List) and self._is_list_of_tensors(item) for item in values
+            )
+        if not isinstance(node, cst.List):
+            return False
+        return bool(node.elements) and all(
+            isinstance(item, cst.Element) and self._is_tensor(item.value) for item in node.elements
+        )
+
+    def _is_tensor(self, node: cst.BaseExpression) -> bool:
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            return node.func.attr.value == "requires_grad_"
+        if isinstance(node, cst.Attribute):
+            owner = self._module.value(node.value)
+            if owner.kind is Kind.MODULE and dotted_name(node.value) != "self":
+                return False  # `net.weight`
+        if not isinstance(node, (cst.Name, cst.Attribute)):
+            return False
+        return self._module.value(node).kind in (Kind.TENSOR, Kind.UNKNOWN)
+
+    def are_wanted_by(self, backward: cst.Call) -> bool:
+        """Whether a backward pass is that of an attack: its function reads the gradient of a tensor that it changes.
+
+        It makes the tensor require a gradient, and steps no optimizer, or only one of such tensors.
+        """
+        function = self._module.function_of(backward)
+        read = self._gradients.get(function, ())
+        if function is None or not any(self._is_input(node.value, function) for node in read):
+            return False
+        return all(map(self._steps_inputs, filter(is_step, self._module.tree.calls_in(function.body))))
+
+    @cached_property
+    def _gradients(self) -> dict[cst.CSTNode | None, list[cst.Attribute]]:
+        """Each ``x.grad``, by the function around it."""
+        return self._by_function("grad")
+
+    @cached_property
+    def _requiring(self) -> dict[cst.CSTNode | None, list[cst.Attribute]]:
+        """Each ``x.requires_grad_`` and ``x.requires_grad``, by the function around it."""
+        return self._by_function("requires_grad_", "requires_grad")
+
+    def _by_function(self, *names: str) -> dict[cst.CSTNode | None, list[cst.Attribute]]:
+        found: dict[cst.CSTNode | None, list[cst.Attribute]] = {}
+        for node in self._module.tree.attributes_named(*names):
+            found.setdefault(self._module.tree.function_of(node), []).append(node)
+        return found
+
+    def _is_input(self, node: cst.BaseExpression, function: cst.FunctionDef) -> bool:
+        """Whether ``node`` is a variable that ``function`` makes require a gradient."""
+        if not isinstance(node, cst.Name):
+            return False
+        if any(dotted_name(other.value) == node.value for other in self._requiring.get(function, ())):
+            return True
+        return any(
+            isinstance(item.value, cst.Call) and self._requires_gradient(item.value)
+            for item in self._module.tree.scopes[function].bindings.get(node.value, ())
+        )
+
+    def _requires_gradient(self, call: cst.Call) -> bool:
+        """``x.requires_grad_()``, ``Variable(x, requires_grad=True)``."""
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "requires_grad_":
+            return not call.args or dotted_name(call.args[0].value) != "False"
+        return any(
+            item.keyword is not None and item.keyword.value == "requires_grad" and dotted_name(item.value) == "True"
+            for item in call.args
+        )
+
+    def _steps_inputs(self, step: cst.Call) -> bool:
+        """Whether an optimizer that is stepped is made for tensors."""
+        owner = step.func.value if isinstance(step.func, cst.Attribute) else step.func
+        made = [call for call in self._module.value(owner).origins if isinstance(call, cst.Call)]
+        return bool(made) and all(call.args and self._is_list_of_tensors(call.args[0].value) for call in made)
