@@ -142,15 +142,17 @@ class Epochs:
         return False
 
     def _is_new_iterator(self, call: cst.Call) -> bool:
-        """``batches = iter(loader)``, ``next(iter(loader))``; also with ``enumerate``."""
+        """``batches = iter(loader)``, ``next(iter(loader))``; also with ``enumerate``, and in lists of iterators."""
         if self._module.name_of(call.func) not in _ITERATORS or not call.args:
             return False
         parent = self._tree.parent(call)
         around = self._tree.parent(parent) if isinstance(parent, (cst.Arg, cst.Element)) else None
         if isinstance(around, cst.Call):
             return self._module.name_of(around.func) == "builtins.next"
-        if isinstance(parent, cst.Element) and isinstance(around, cst.Tuple):
+        if isinstance(parent, cst.Element) and isinstance(around, (cst.Tuple, cst.List)):
             parent = self._tree.parent(around)  # `few, many = iter(labeled), iter(unlabeled)`
+        if isinstance(parent, cst.ListComp) and parent.elt is call:
+            parent = self._tree.parent(parent)  # `batches = [iter(loader) for loader in loaders]`
         return isinstance(parent, (cst.Assign, cst.AnnAssign))
 
     def _iterated_by(self, node: cst.BaseExpression) -> cst.BaseExpression:

@@ -40,6 +40,11 @@ _RARE = re.compile(
     r"onnx|export|tracing|scripting|cache|first|initiali[sz]ed|debug|verbose|empty|\.shape\b|\.size\(|numel",
     re.IGNORECASE,
 )
+#: Words of a test of an `if` that is seldom true; but ``not validation`` is true at every training step.
+_SELDOM = re.compile(
+    r"\bnot\b(?! None| (\w+\.)?(is_)?(val|valid(ation)?|validate|eval|evaluat(e|ion)|test(ing)?)\b)|is None|== ?0\b|"
+    r"< ?\d+\b|<= ?\d+\b|\blen\(|isinstance|isnan|isinf|is_tensor|any\(|all\(|\.item\(\) ?[<>]"
+)
 #: Decorators that compile a function with its constants.
 _COMPILING = re.compile(r"compile|jit|script", re.IGNORECASE)
 
@@ -249,14 +254,7 @@ class ConstantUploads:
             return True
         if is_else:
             return re.search(r"> ?0\b|!= ?0\b|\blen\(|any\(|is not None|numel|\.sum\(|\bin\b|hasattr", text) is not None
-        return (
-            re.search(
-                r"\bnot\b(?! None)|is None|== ?0\b|< ?\d+\b|<= ?\d+\b|\blen\(|isinstance|isnan|isinf|is_tensor|any\(|"
-                r"all\(|\.item\(\) ?[<>]",
-                text,
-            )
-            is not None
-        )
+        return _SELDOM.search(text) is not None
 
     def _is_behind_return(self, block: cst.IndentedBlock, child: cst.CSTNode) -> bool:
         """Whether an earlier statement of ``block`` returns what was kept: ``if key in self.cache: return ...``."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+import operator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -26,6 +27,12 @@ _Condition = tuple[cst.BaseExpression, bool]
 _EQUAL = (cst.Equal, cst.Is)
 _UNSURE = (cst.For, cst.While, cst.Try, cst.Match)
 _CONSTANTS: dict[str, object] = {"True": True, "False": False, "None": None}
+_ORDERS: dict[type[cst.BaseCompOp], Callable[[float, float], bool]] = {
+    cst.LessThan: operator.lt,
+    cst.LessThanEqual: operator.le,
+    cst.GreaterThan: operator.gt,
+    cst.GreaterThanEqual: operator.ge,
+}
 
 
 @dataclass(frozen=True)
@@ -172,16 +179,21 @@ class Branches:
     def _compares(
         self, name: cst.Name, compared: cst.ComparisonTarget, call: cst.Call, function: cst.FunctionDef
     ) -> bool | None:
-        """Whether ``mode == "train"`` or ``mode in ("train", "val")`` is true."""
+        """Whether ``mode == "train"``, ``mode in ("train", "val")`` or ``eps > 0`` is true."""
         passed = _literal(self._passed(name, call, function))
-        operator, other = compared.operator, compared.comparator
-        if isinstance(operator, (cst.In, cst.NotIn)) and isinstance(other, (cst.Tuple, cst.List, cst.Set)):
+        sign, other = compared.operator, compared.comparator
+        if isinstance(sign, (cst.In, cst.NotIn)) and isinstance(other, (cst.Tuple, cst.List, cst.Set)):
             members = [_literal(element.value) for element in other.elements]
-            return None if passed is None or None in members else (passed in members) is isinstance(operator, cst.In)
+            return None if passed is None or None in members else (passed in members) is isinstance(sign, cst.In)
         right = _literal(other)
-        if passed is None or right is None or not isinstance(operator, (*_EQUAL, cst.NotEqual, cst.IsNot)):
+        if passed is None or right is None:
             return None
-        return (passed == right) is isinstance(operator, _EQUAL)
+        if isinstance(sign, (*_EQUAL, cst.NotEqual, cst.IsNot)):
+            return (passed == right) is isinstance(sign, _EQUAL)
+        order = _ORDERS.get(type(sign))
+        if order is None or not isinstance(passed.value, (int, float)) or not isinstance(right.value, (int, float)):
+            return None
+        return order(passed.value, right.value)
 
     def _passed(self, name: cst.Name, call: cst.Call, function: cst.FunctionDef) -> cst.BaseExpression | None:
         """What ``call`` passes for the parameter of that name, or else its default; None if nothing is known."""
@@ -193,7 +205,10 @@ class Branches:
 
 
 def _literal(node: cst.BaseExpression | None) -> _Literal | None:
-    """The value of a string, of True, False or None; None for anything else."""
-    if isinstance(node, cst.SimpleString):
+    """The value of a string, of a number, of True, False or None; None for anything else."""
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
+        number = _literal(node.expression)
+        return _Literal(-number.value) if number is not None and isinstance(number.value, (int, float)) else None
+    if isinstance(node, (cst.SimpleString, cst.Integer, cst.Float)):
         return _Literal(node.evaluated_value)
     return _Literal(_CONSTANTS[node.value]) if isinstance(node, cst.Name) and node.value in _CONSTANTS else None

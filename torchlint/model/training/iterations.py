@@ -33,8 +33,8 @@ _COUNTERS = re.compile(
     re.IGNORECASE,
 )
 _STARTS = re.compile(r"start|warm|begin|after|burn|delay|min_|ramp|skip", re.IGNORECASE)
-#: Calls that check the type or the length of a value, which is the same at every iteration.
-_TYPE_QUESTIONS = frozenset({"isinstance", "hasattr", "callable", "len", "is_tensor"})
+#: Calls that check the type of a value, which is the same at every iteration.
+_TYPE_QUESTIONS = frozenset({"isinstance", "hasattr", "callable", "is_tensor"})
 
 #: What decides whether the code in it runs.
 _DECIDING = frozenset(
@@ -132,6 +132,8 @@ class Iterations(ForestFact):
                 and self._checks_type(node)
             ):
                 continue  # `losses[i] is not None`
+            if isinstance(node, cst.Name) and self._asked(node) in _TYPE_QUESTIONS:
+                continue  # `hasattr(t, "item")`, although `t` often counts steps
             if _RARE.search(node.value if isinstance(node, cst.Name) else node.attr.value):
                 if isinstance(node, cst.Name) and self._is_library(node):
                     continue
@@ -191,13 +193,17 @@ class Iterations(ForestFact):
         """Whether ``block`` ends the loop or the function: it runs once."""
         return any(isinstance(node, (cst.Break, cst.Return, cst.Raise)) for node in self._tree.nodes_in(block))
 
+    def _asked(self, name: cst.Name) -> str:
+        """The function that is asked about a name: ``hasattr`` of ``hasattr(loss, "item")``."""
+        parent = self._tree.parent(name)
+        call = self._tree.parent(parent) if isinstance(parent, cst.Arg) else None
+        return last_part(self._module.name_of(call.func) or "") if isinstance(call, cst.Call) else ""
+
     def _checks_type(self, name: cst.Name) -> bool:
         """``isinstance(loss, float)``, ``losses[i] is not None``, ``"loss" in outputs``."""
         parent = self._tree.parent(name)
         if isinstance(parent, cst.Arg):
-            call = self._tree.parent(parent)
-            asked = self._module.name_of(call.func) if isinstance(call, cst.Call) else None
-            return last_part(asked or "") in _TYPE_QUESTIONS
+            return self._asked(name) in ("len", *_TYPE_QUESTIONS)
         if isinstance(parent, cst.ComparisonTarget) and isinstance(parent.operator, (cst.In, cst.NotIn)):
             comparison = self._tree.parent(parent)
             return isinstance(comparison, cst.Comparison) and isinstance(comparison.left, cst.SimpleString)

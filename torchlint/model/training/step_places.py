@@ -102,6 +102,8 @@ class StepPlaces(ForestFact):
         if depth <= 0 or len(calls) > _MAX_CALLERS:
             return None
         for call in calls:
+            if self._module.values.branches.excludes(call, function, node):
+                continue  # `sinkhorn(scores)` of `def sinkhorn(scores, eps=-1)`, where `eps > 0`
             found = self._in_forward(call, depth - 1)
             if found is not None:
                 return StepPlace(found.step, (*found.calls, call), found.trains)
