@@ -7,6 +7,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.training.exclusions import Exclusions
 from torchlint.model.training.frozen import Frozen
 from torchlint.model.training.grad_mode import GradMode, GradModes
@@ -30,7 +31,10 @@ class DiscardedGraphs:
 
     @cached_property
     def in_networks(self) -> list[InferenceSite]:
-        """Networks that other networks run for outputs that they only detach: the teacher in a distiller."""
+        """Networks that other networks run for outputs that they only detach: the teacher in a distiller.
+
+        Not the layers of a list, which are a small part of one.
+        """
         module, tree = self._module, self._module.tree
         found: list[InferenceSite] = []
         for call in tree.calls_in(module.root):
@@ -40,7 +44,7 @@ class DiscardedGraphs:
             if not module.fact(Networks).runs_network(call) or not self._uses.only_leaves_graph(call, home):
                 continue
             statement, model = tree.statement_of(call), module.fact(Networks).network_of(call)
-            is_recorded = module.fact(GradModes).of(call) is GradMode.RECORDING
+            is_recorded = dotted_name(model) and module.fact(GradModes).of(call) is GradMode.RECORDING
             if is_recorded and self._is_all_of(statement, call) and not module.fact(Frozen).has(model):
                 found.append(InferenceSite(call, model, statement, (_DETACHED, None)))
         return found
