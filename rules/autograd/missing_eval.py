@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.model.module import Module
-    from torchlint.model.training.inference import InferenceSite
+    from torchlint.model.training.inference_site import InferenceSite
     from torchlint.rule.sketch import Sketch
 
 #: The reason for no fix where another place needs dropout.

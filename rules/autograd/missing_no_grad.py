@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.model.module import Module
-    from torchlint.model.training.inference import InferenceSite
+    from torchlint.model.training.inference_site import InferenceSite
     from torchlint.rule.sketch import Sketch
 
 #: The reason for no fix where other code runs in between.
@@ -28,7 +28,8 @@ class MissingNoGrad(Rule):
 
     - the network is in evaluation mode there (networks of transformers and diffusers are after `from_pretrained`), or
     - a function or loop only evaluates, by its name, its data or the name of a script that trains nothing, or
-    - the output is only used after it is detached, also in a training step (`target_network(x).detach()`), or
+    - the output is only used after it is detached, also in a training step (`target_network(x).detach()`) and in a
+      network that runs another one, or
     - only numbers or indices are read from it, such as the best action of an agent, or
     - its input is made with `volatile=True`, which turned gradients off before torch 0.4, or
     - a script loads weights, trains nothing and detaches the output.

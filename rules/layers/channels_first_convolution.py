@@ -97,8 +97,8 @@ class ChannelsFirstConvolution(Rule):
 
 def _fix(module: Module, call: cst.Call, network: cst.BaseExpression) -> Fix | None:
     """Convert the network before the loop."""
-    from torchlint.model.training.inference import InferenceSite
     from torchlint.model.training.inference_places import first_statement
+    from torchlint.model.training.inference_site import InferenceSite
 
     if any(module.methods("view")) or any(module.calls("torch.nn.parallel.DistributedDataParallel")):
         return None

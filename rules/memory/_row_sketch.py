@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from torchlint.rule.sketch import Sketch, dotted_name
 
@@ -44,8 +44,20 @@ def _may_write_rows(sketch: Sketch, loop: ast.For | ast.AsyncFor) -> bool:
         if not isinstance(target, ast.Subscript) or not _is_row_by_row(statement, target, bound):
             return False
         written.add(dotted_name(target.value))
-        read.update(dotted_name(part) for node in (target.slice, statement.value) for part in ast.walk(node))
+        read.update(dotted_name(part) for part in _read(target.slice, statement.value, but=target))
     return bool(written) and None not in written and read.isdisjoint(written)
+
+
+def _read(*nodes: ast.expr, but: ast.Subscript) -> Iterator[ast.AST]:
+    """What expressions consist of, but for what is only asked for the item that is assigned to."""
+    replaced = ast.unparse(but)
+    waiting: list[ast.AST] = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Subscript) and ast.unparse(node) == replaced:
+            continue
+        yield node
+        waiting.extend(ast.iter_child_nodes(node))
 
 
 def _name_of(statement: ast.stmt) -> str | None:

@@ -26,7 +26,7 @@ _ROWWISE = frozenset(
     "abs acos add asin atan2 bmm ceil clamp cos cross cumsum div dot einsum eq erf exp floor ge gt le log "
     "log1p logical_and logical_not logical_or lt matmul max mean min mm mul ne norm outer pow reciprocal relu "
     "round rsqrt sigmoid sign sin softmax sort sqrt square std sub sum tan tanh topk trace where mv argmax "
-    "argmin var logsumexp cosine_similarity log_softmax normalize".split()
+    "argmin var logsumexp cosine_similarity log_softmax normalize tril triu".split()
 )
 #: Methods that compute each row from that row alone.
 _ROWWISE_METHODS = (METHODS - {"cpu", "cuda", "to", "clone"}) | {"dot", "matmul", "mm", "mv", "t", "transpose", "pow"}
@@ -71,7 +71,7 @@ class RowLoops:
         if None in written:
             return None
         names = {name for name in written if name is not None}
-        if any(self._reads(item, names) for item in statements):
+        if any(self._reads(item, names, loop) for item in statements):
             return None
         if named:
             names_of_row = frozenset((*bound, *named))
@@ -247,13 +247,34 @@ class RowLoops:
     def _written_by(self, statement: cst.Assign | cst.AugAssign) -> str | None:
         return dotted_name(self._target_of(statement).value)
 
-    def _reads(self, statement: cst.Assign | cst.AugAssign, names: set[str]) -> bool:
-        """Whether a statement reads what the loop writes, so that an iteration depends on another one."""
+    def _reads(self, statement: cst.Assign | cst.AugAssign, names: set[str], loop: cst.For) -> bool:
+        """Whether a statement reads what the loop writes, so that an iteration depends on another one.
+
+        Not the row that it replaces: ``x[i] = torch.triu(x[i])``.
+        """
         target = self._target_of(statement)
         parts = [*self._tree.nodes_in(statement.value)]
         for item in target.slice:
             parts += self._tree.nodes_in(item)
-        return any(dotted_name(part) in names for part in parts if isinstance(part, (cst.Name, cst.Attribute)))
+        replaced = self._module.code(target) if self._is_counted(target, loop) else None
+        return any(
+            dotted_name(part) in names
+            for part in parts
+            if isinstance(part, (cst.Name, cst.Attribute)) and not self._is_in_item(part, replaced)
+        )
+
+    def _is_in_item(self, part: cst.CSTNode, item: str | None) -> bool:
+        """Whether ``part`` is what ``item``, given by its source, is an item of."""
+        above = self._tree.parent(part)
+        return isinstance(above, cst.Subscript) and above.value is part and self._module.code(above) == item
+
+    def _is_counted(self, target: cst.Subscript, loop: cst.For) -> bool:
+        """Whether an item has another index at each iteration: ``x[i]`` in ``for i in range(n)``."""
+        name = self._module.name_of(loop.iter.func) if isinstance(loop.iter, cst.Call) else None
+        counter: cst.BaseExpression | None = loop.target if name == "builtins.range" else None
+        if name == "builtins.enumerate" and isinstance(loop.target, cst.Tuple):
+            counter = loop.target.elements[0].value
+        return isinstance(counter, cst.Name) and self._is_item(target, frozenset({counter.value}))
 
     def _form(self, statement: cst.Assign | cst.AugAssign, loop: cst.For, bound: frozenset[str]) -> str | None:
         """How one operation can do what ``statement`` does at all iterations; None if it is not known."""

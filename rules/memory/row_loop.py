@@ -21,7 +21,8 @@ class RowLoop(Rule):
 
     - `mask[i, :length] = 1` or `mask[i, :length].fill_(1)`, which fill each row up to a length of its own, also under
       a condition that asks whether something is left (`if length < size: scores[i, length:] = -np.inf`);
-    - `out[i] = f(x[i], y[i])`, where `f` is arithmetic and functions of torch that compute each row by itself;
+    - `out[i] = f(x[i], y[i])`, where `f` is arithmetic and functions of torch that compute each row by itself, also of
+      the row that it replaces (`x[i] = torch.triu(x[i])`);
     - `out[i] = x[i, :, start:end]`, a window of each row, and `out[k, place] = x[k, place]`, the same items of another
       tensor; the indices may have names, such as `start = starts[i]`;
     - `out[i].index_add_(0, index[i], source[i])`, and `scatter_` and the like;

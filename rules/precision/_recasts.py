@@ -21,7 +21,7 @@ from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.frozen import Frozen
 from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.gradients import Gradients
-from torchlint.model.training.inference import InferenceSite
+from torchlint.model.training.inference_site import InferenceSite
 from torchlint.model.training.loops import Loop, LoopKind, Loops, is_batch
 from torchlint.model.training.networks import Networks
 

@@ -46,6 +46,12 @@ class Exclusions:
             self._of_place[function] = self._measures(function) or self._is_in_network(function)
         return self._of_place[function]
 
+    def is_part_of_network(self, function: cst.FunctionDef) -> bool:
+        """Whether ``function`` is left out for no other reason than that it is a part of a network."""
+        if self._measures(function) or not self.of_place(function):
+            return False
+        return not self._is_of_another_kind(function)
+
     def is_inference_itself(self, method: cst.FunctionDef) -> bool:
         """Whether a method of a network only runs it for prediction, so that it is asked for by itself."""
         owner = self._module.tree.class_of(method)

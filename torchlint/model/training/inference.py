@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from operator import itemgetter
 
@@ -33,6 +33,7 @@ from torchlint.model.training.function_words import (
 from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.inference_scripts import InferenceScripts
+from torchlint.model.training.inference_site import InferenceSite
 from torchlint.model.training.loops import Loops, is_batch
 from torchlint.model.training.mode_dependence import ModeDependence
 from torchlint.model.training.mode_switches import ModeSwitches, same_object
@@ -52,18 +53,6 @@ _ADVERSARIES = re.compile(r"discriminator|^net_?d$|^d_net$|adversarial", re.IGNO
 _MOVING_TARGETS = re.compile(r"teacher|target|ema|momentum|frozen|vgg|lpips|perceptual", re.IGNORECASE)
 
 
-@dataclass(frozen=True, eq=False)
-class InferenceSite:
-    """Statements that run a network without training it."""
-
-    forward: cst.Call  #: the first forward that is meant
-    model: cst.BaseExpression  #: the network it runs
-    node: cst.CSTNode  #: the function, loop or statement that is reported
-    evidence: tuple[str, cst.CSTNode | None]  #: why it is inference: a text, and where that is seen
-    phase: Phase | None = None  #: where the same statements train in another one
-    unguarded: cst.Call | None = None  #: the call that records gradients, where others turn them off
-
-
 class Inference:
     """Answers for one forest."""
 
@@ -78,7 +67,10 @@ class Inference:
     @cached_property
     def recording(self) -> list[InferenceSite]:
         """The places whose forwards record an autograd graph that nothing uses."""
-        return [] if self._is_out_of_reach else self._sites(self._recorded, self._indirect)
+        if self._is_out_of_reach:
+            return []
+        in_networks = {self._place(site): site for site in reversed(self._discarded.in_networks)}
+        return [*self._sites(self._recorded, self._indirect), *reversed(in_networks.values())]
 
     @cached_property
     def in_training_mode(self) -> list[InferenceSite]:

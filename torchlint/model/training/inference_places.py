@@ -10,9 +10,10 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.suspension import suspension_in
+from torchlint.model.training.exclusions import Exclusions
 from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.gradients import Gradients
-from torchlint.model.training.inference import InferenceSite
+from torchlint.model.training.inference_site import InferenceSite
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.mode_switches import ModeSwitches
 from torchlint.model.training.networks import Networks
@@ -54,6 +55,9 @@ def _runs_again(module: Module, site: InferenceSite, statement: cst.CSTNode) -> 
     """Whether a simple statement only runs the same network again, without a use for its gradients."""
     if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
         return False
+    function = module.function_of(statement)
+    if function is not None and module.fact(Exclusions).is_part_of_network(function):
+        return False  # which trains what it runs
     if suspension_in(module.tree, statement) is not None:
         return False
     networks = module.fact(Networks)
