@@ -50,14 +50,21 @@ def _may_write_rows(sketch: Sketch, loop: ast.For | ast.AsyncFor) -> bool:
 
 def _read(*nodes: ast.expr, but: ast.Subscript) -> Iterator[ast.AST]:
     """What expressions consist of, but for what is only asked for the item that is assigned to."""
-    replaced = ast.unparse(but)
     waiting: list[ast.AST] = list(nodes)
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.Subscript) and ast.unparse(node) == replaced:
+        if isinstance(node, ast.Subscript) and _is_same_item(node, but):
             continue
         yield node
         waiting.extend(ast.iter_child_nodes(node))
+
+
+def _is_same_item(node: ast.Subscript, other: ast.Subscript) -> bool:
+    """Whether two expressions are the same item: ``rows[i]``."""
+    if not isinstance(node.slice, ast.Name) or not isinstance(other.slice, ast.Name) or node.slice.id != other.slice.id:
+        return False
+    name = dotted_name(node.value)
+    return name is not None and name == dotted_name(other.value)
 
 
 def _name_of(statement: ast.stmt) -> str | None:
