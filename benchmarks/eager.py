@@ -30,6 +30,11 @@ Found = tuple[str, str, int, int]
 Way = Callable[[], AbstractContextManager[None]]
 
 
+def files_of(folder: Path) -> list[Path]:
+    """The files of a folder, in the order in which they are checked."""
+    return sorted(folder.rglob("*.py"))
+
+
 def findings(folder: Path) -> set[Found]:
     """The findings of all files of a folder, each within its program. Raises InternalError if a rule does."""
     settings = torchlint.load_settings(overrides={"timeout": 0})
@@ -38,7 +43,7 @@ def findings(folder: Path) -> set[Found]:
     def fail(crash: InternalError) -> None:
         raise crash
 
-    for path in sorted(folder.rglob("*.py")):
+    for path in files_of(folder):
         try:
             source = reading.read(str(path))
         except (OSError, SourceError):
@@ -69,19 +74,20 @@ def everything_loaded() -> Iterator[None]:
         return Context(root, tuple(found), files.find_module, files.configured, lambda: files.configs.read)
 
     with mock.patch.object(contexts, "_context", choose_all):
-        _forget()
+        forget()
         yield
-    _forget()
+    forget()
 
 
-def _forget() -> None:
+def forget() -> None:
+    """Drop what is known of files that were checked."""
     contexts.forget()
     forests.forget()
 
 
 def differences(folder: Path, way: Way = everything_loaded) -> tuple[int, list[str]]:
     """How many findings a folder has, and those that only the usual or only the other way gives, a line each."""
-    _forget()
+    forget()
     usual = findings(folder)
     with way():
         other = findings(folder)

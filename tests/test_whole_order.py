@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from whole_program import write
 
+from benchmarks.eager import differences
+from benchmarks.order import everything_reversed
 from torchlint import check_text
 from torchlint.model import forests
 from torchlint.settings.settings import Settings
@@ -117,3 +119,10 @@ def test_a_rule_finds_the_same_whichever_rules_run_too(before: set[str], tmp_pat
         if item.code == "TL102"
     ]
     assert found == [("utils", PROGRAM["utils"].index("DataLoader()"))]
+
+
+def test_the_order_of_files_and_rules_does_not_matter(tmp_path: Path) -> None:
+    (tmp_path / "torchlint.toml").write_text('select = ["TL102", "TL402"]', encoding="utf-8")
+    count, lines = differences(write(tmp_path, PROGRAM), everything_reversed)
+    assert lines == []
+    assert count > 0
