@@ -152,8 +152,9 @@ class ShownTensors:
             return self._is_on_gpu(bare.expression, depth)
         if isinstance(bare, cst.BinaryOperation):
             return any(self._is_on_gpu(side, depth) for side in (bare.left, bare.right)) or self._is_cuda(bare)
-        if isinstance(bare, cst.Attribute) and (given := self._module.fact(Meters).given(bare)):
-            return all(self._is_on_gpu(item, depth) or self._is_element(item) for item in given)
+        given = self._module.fact(Meters).given(bare) if isinstance(bare, cst.Attribute) and depth > 0 else []
+        if given:
+            return all(self._is_on_gpu(item, depth - 1) or self._is_element(item) for item in given)
         is_reduced = self._is_reduction(node)
         if isinstance(bare, cst.Subscript) and not is_reduced:
             return self._tensors.is_item_of_loss(bare) and self._tensors.is_tensor_of_step(bare)

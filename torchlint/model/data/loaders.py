@@ -151,9 +151,9 @@ class Loaders(ForestFact):
             return False
         above = self._constructions(constructor)
         changed = (
-            isinstance(node, cst.Name) and node.value in stars and not self._tree.within(node, above[0])
+            isinstance(node, cst.Name) and node.value in stars and self._tree.last(node) < self._tree.index(above[0])
             for node in self._tree.nodes_in(constructor.body)
-        )  # `kwargs.setdefault("pin_memory", True)`
+        )  # `kwargs.setdefault("pin_memory", True)` before the base gets them
         return len(above) == 1 and self._takes_all(above[0], first, stars) and not any(changed)
 
     def _takes_all(self, call: cst.Call, first: list[str], stars: list[str]) -> bool:
