@@ -7,6 +7,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.training.function_words import DESCRIBING, MEASURING, words_of
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.output_uses import OutputUses
@@ -41,8 +42,10 @@ class TrialRuns:
 
     def only_describes(self, call: cst.Call, function: cst.FunctionDef | None) -> bool:
         """Whether nobody takes the output of a single forward: hooks count operations or make a table of layers."""
-        module = self._module
-        if function is None or not isinstance(module.tree.parent(call), cst.Expr) or module.fact(Loops).around(call):
+        module, statement = self._module, self._module.tree.parent(call)
+        targets = [item.target for item in statement.targets] if isinstance(statement, cst.Assign) else []
+        is_dropped = isinstance(statement, cst.Expr) or [*map(dotted_name, targets)] == ["_"]
+        if function is None or not is_dropped or module.fact(Loops).around(call):
             return False
         return bool(words_of(function.name.value) & (DESCRIBING | MEASURING))
 
