@@ -28,7 +28,7 @@ def _may_find(code: str, text: str, *, alone: bool = True) -> bool:
                 for i in range(n):
                     out[i] = g(rows[i])
             """,
-            [("out[i] =", "out[0] ="), ("g(rows[i])", "g(out[i])"), ("out[i] =", "out ="), ("i in", "layer in")],
+            [("out[i] =", "out[0] ="), ("g(rows[i])", "g(out[i - 1])"), ("out[i] =", "out ="), ("i in", "layer in")],
         ),
         (
             "TL602",
