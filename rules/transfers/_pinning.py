@@ -151,7 +151,7 @@ class Pinning:
         )
 
     def _is_for_cpu(self, value: cst.BaseExpression) -> bool:
-        """Whether ``value`` is a False that is only set if the program uses no GPU: ``if args.no_cuda: pin = False``."""
+        """Whether a False is only set if the program uses no GPU: ``if args.no_cuda: pin = False``."""
         if not isinstance(value, cst.Name) or value.value != "False":
             return False
         for above, child in climb(self._module.tree, value):
