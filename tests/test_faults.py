@@ -302,6 +302,7 @@ KILLED = """\
 import os, signal
 from torchlint.source.replacing import replace_file
 
+signal.signal(signal.{signal}, signal.SIG_DFL)  # under nohup, SIGHUP is ignored
 sync = os.fsync
 def fsync(descriptor):
     os.kill(os.getpid(), signal.{signal})
