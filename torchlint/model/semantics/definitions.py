@@ -22,7 +22,7 @@ from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.passed_functions import PassedFunctions
 from torchlint.model.semantics.registries import Registries
 from torchlint.model.semantics.value import Value
-from torchlint.model.syntax.calls import is_super_call
+from torchlint.model.syntax.calls import is_of_super, is_super_call
 from torchlint.model.syntax.dotted import is_attribute_of_self
 from torchlint.model.syntax.parameters import class_parameter, first_parameter
 from torchlint.model.syntax.scopes import Scope
@@ -124,12 +124,10 @@ class Definitions(Classes):
 
     def _above(self, func: cst.Attribute) -> cst.FunctionDef | None:
         """The method of a base class that ``super().validate`` refers to."""
-        made, name = func.value, func.attr.value
+        name = func.attr.value
         function = self._tree.function_of(func)
         owner = self._tree.class_of(function) if function is not None else None
-        if owner is None or name.startswith("__") or not isinstance(made, cst.Call):
-            return None
-        if not isinstance(made.func, cst.Name) or made.func.value != "super":
+        if owner is None or name.startswith("__") or not is_of_super(func):
             return None
         bases = (self._tree.scopes[item].bindings.get(name, ()) for item in self.lineage(owner)[1:])
         found = next((binding.node for bindings in bases for binding in bindings), None)

@@ -45,12 +45,22 @@ def changes_in_place(method: str) -> bool:
 def is_super_call(node: cst.Call, method: str) -> bool:
     """Whether ``node`` is ``super().__init__(...)``, for the method ``__init__``."""
     func = node.func
-    return (
-        isinstance(func, cst.Attribute)
-        and func.attr.value == method
-        and isinstance(func.value, cst.Call)
-        and isinstance(func.value.func, cst.Name)
-        and func.value.func.value == "super"
+    return isinstance(func, cst.Attribute) and func.attr.value == method and is_of_super(func)
+
+
+def is_of_super(node: cst.Attribute) -> bool:
+    """Whether ``node`` is an attribute of ``super()``."""
+    owner = node.value
+    return isinstance(owner, cst.Call) and isinstance(owner.func, cst.Name) and owner.func.value == "super"
+
+
+def requires_gradient(call: cst.Call) -> bool:
+    """``x.requires_grad_()``, ``Variable(x, requires_grad=True)``."""
+    if isinstance(call.func, cst.Attribute) and call.func.attr.value == "requires_grad_":
+        return not call.args or dotted_name(call.args[0].value) != "False"
+    return any(
+        item.keyword is not None and item.keyword.value == "requires_grad" and dotted_name(item.value) == "True"
+        for item in call.args
     )
 
 

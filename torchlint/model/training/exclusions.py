@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.calls import requires_gradient
 from torchlint.model.training.function_words import EVALUATING, MEASURING, says_training, snake_case, words_of
 from torchlint.model.training.grad_mode import LIGHTNING_INFERENCE_HOOKS, GradModes
 from torchlint.model.training.gradients import Gradients
@@ -147,7 +147,7 @@ class Exclusions:
             return True
         if module.tree.first_within(self._gradients_read, function) is not None:
             return True
-        return any(map(self._wants_gradients, module.tree.calls_in(function)))
+        return any(map(requires_gradient, module.tree.calls_in(function)))
 
     @cached_property
     def _hooks(self) -> list[cst.Attribute]:
@@ -158,14 +158,6 @@ class Exclusions:
         """Each ``.grad`` of a tensor."""
         module = self._module
         return [node for node in module.tree.attributes_named("grad") if module.name_of(node) is None]
-
-    def _wants_gradients(self, call: cst.Call) -> bool:
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "requires_grad_":
-            return not call.args or dotted_name(call.args[0].value) != "False"
-        return any(
-            item.keyword is not None and item.keyword.value == "requires_grad" and dotted_name(item.value) == "True"
-            for item in call.args
-        )
 
     def _is_handed_out(self, function: cst.FunctionDef) -> bool:
         """Whether the function is given to others to call, under a mode that is not seen here."""

@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.calls import requires_gradient
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.training.loops import is_step
 
@@ -96,17 +97,8 @@ class InputGradients(ForestFact):
         if any(dotted_name(other.value) == node.value for other in self._requiring.get(function, ())):
             return True
         return any(
-            isinstance(item.value, cst.Call) and self._requires_gradient(item.value)
+            isinstance(item.value, cst.Call) and requires_gradient(item.value)
             for item in self._module.tree.scopes[function].bindings.get(node.value, ())
-        )
-
-    def _requires_gradient(self, call: cst.Call) -> bool:
-        """``x.requires_grad_()``, ``Variable(x, requires_grad=True)``."""
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "requires_grad_":
-            return not call.args or dotted_name(call.args[0].value) != "False"
-        return any(
-            item.keyword is not None and item.keyword.value == "requires_grad" and dotted_name(item.value) == "True"
-            for item in call.args
         )
 
     def _steps_inputs(self, step: cst.Call) -> bool:
