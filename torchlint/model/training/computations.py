@@ -14,6 +14,8 @@ from torchlint.model.syntax.scopes import unpacked
 _LIBRARIES = frozenset({"builtins", "torch", "numpy", "math"})
 #: Methods that put their arguments into a list.
 _FILLING = frozenset({"append", "extend", "insert"})
+#: Methods of a tensor that give a new one.
+_COPYING = MAKING | {"clone"}
 #: How the names of functions of torch begin that create tensors.
 _NEW = ("zeros", "ones", "empty", "full", "rand")
 
@@ -54,7 +56,7 @@ class Computations(ForestFact):
             return name.partition(".")[0] in _LIBRARIES and not name.startswith("torch.autograd.")
         if isinstance(call.func, cst.Attribute):
             method = call.func.attr.value
-            return method in METHODS | MAKING or (self.fills_own(call, function))
+            return method in METHODS or method in MAKING or self.fills_own(call, function)
         return self.only_computes(call)
 
     def fills_own(self, call: cst.Call, function: cst.FunctionDef) -> bool:
@@ -80,4 +82,4 @@ class Computations(ForestFact):
         name = self._module.name_of(made.func)
         if name is not None:
             return name.startswith("torch.") and last_part(name).startswith(_NEW)
-        return isinstance(made.func, cst.Attribute) and made.func.attr.value in MAKING | {"clone"}
+        return isinstance(made.func, cst.Attribute) and made.func.attr.value in _COPYING
