@@ -126,8 +126,11 @@ def quick(own: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     asked: list[str] = []
 
     class NoSides:
-        def __init__(self, task: Task) -> None:
+        def __init__(self, task: Task, deadline: float) -> None:
             self.task = task
+
+        def prepare(self) -> list[float]:
+            return [0.0, 0.0]
 
         def stop(self) -> None:
             pass

@@ -17,7 +17,7 @@ from torch_forks import run_without_workers, started
 from torchlint.measure import campaign
 from torchlint.measure.intervals import Interval, time_verdict
 from torchlint.measure.measure import Sides, Task
-from torchlint.measure.pairs import CARD
+from torchlint.measure.pairs import CARD, Metric, Pair
 from torchlint.measure.results import Measurement, load, save
 from validation import __main__ as command_line
 from validation.pairs import ROOT, controls, find_pairs
@@ -29,8 +29,11 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float]]:
     asked: list[tuple[str, float]] = []
 
     class NoSides:
-        def __init__(self, task: Task) -> None:
+        def __init__(self, task: Task, deadline: float) -> None:
             self.task = task
+
+        def prepare(self) -> list[float]:
+            return [0.0, 0.0]
 
         def stop(self) -> None:
             pass
@@ -43,6 +46,52 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float]]:
     monkeypatch.setattr(campaign, "Sides", NoSides)
     monkeypatch.setattr(campaign, "measure", twice)
     return asked
+
+
+@pytest.mark.parametrize(
+    ("cores", "memory", "width"), [(16, "141 GiB", 4), (8, "80 GiB", 2), (8, "24 GiB", 1), (2, "", 1)]
+)
+def test_a_large_machine_prepares_several_pairs_at_once(
+    cores: int, memory: str, width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """States are made together and measured one after another; what times the start is alone."""
+    prepared: set[str] = set()
+    ready: list[list[str]] = []
+
+    class Recorded:
+        def __init__(self, task: Task, deadline: float) -> None:
+            self.task = task
+
+        def prepare(self) -> None:
+            prepared.add(self.task.pair.name)
+
+        def stop(self) -> None:
+            prepared.discard(self.task.pair.name)
+
+    def once(sides: Recorded, limit: float, known: Measurement | None, deadline: float) -> Measurement:
+        ready.append(sorted(prepared))
+        sides.stop()
+        return Measurement(sides.task.label, sides.task.size, "confirmed", "", 2.0, 1.9, 2.1, runs=(([2.0], [1.0]),))
+
+    monkeypatch.setattr(campaign, "Sides", Recorded)
+    monkeypatch.setattr(campaign, "measure", once)
+    monkeypatch.setattr(campaign, "cpu_count", lambda: cores)
+    environment = {"type": "cuda", "torch": "2.11.0", **({"memory": memory} if memory else {})}
+    names = "abcdefg"
+    kinds: list[Metric] = ["time"] * 5 + ["first run", "time"]
+    tasks = [
+        Task(Pair(name, "rule", tmp_path, kind, sizes={"cuda": {"one": 1.0}}), "one", 1.0, "cuda")
+        for name, kind in zip(names, kinds, strict=True)
+    ]
+    for task in tasks:
+        task.pair.__dict__["digest"] = "same"
+    assert campaign.Campaign("a GPU", environment, {}, tmp_path / "gpu.json").run(tasks)
+    expected = {
+        4: [["a", "b", "c", "d"], ["b", "c", "d"], ["c", "d"], ["d"], ["e"], ["f"], ["g"]],
+        2: [["a", "b"], ["b"], ["c", "d"], ["d"], ["e"], ["f"], ["g"]],
+        1: [[name] for name in names],
+    }
+    assert ready == expected[width]
 
 
 def test_every_pair_of_the_device_is_measured_once(quick: list[tuple[str, float]], tmp_path: Path) -> None:

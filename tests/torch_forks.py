@@ -167,8 +167,11 @@ def run_without_workers(root: Path, output: Path) -> None:
     from validation import pairs
 
     class NoSides:
-        def __init__(self, task: Task) -> None:
+        def __init__(self, task: Task, deadline: float) -> None:
             self.task = task
+
+        def prepare(self) -> list[float]:
+            return [0.0, 0.0]
 
         def stop(self) -> None:
             pass

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
@@ -16,12 +18,13 @@ from torchlint.measure.pairs import CARD
 from torchlint.measure.results import Measurement, Result, Results, save
 from torchlint.measure.table import Key, key_of, progress_on, table, verdict_of, wide_console
 
-SAMPLING_S = {"cuda": 12.0, "cpu": 15.0}  #: at most, for one pair of processes
+SAMPLING_S = {"cuda": 8.0, "cpu": 15.0}  #: at most, for one pair of processes
 COUNTED_S = 4.0  #: for a pair whose metric is a count: the time is additional information
 LIKELY_SAMPLES = LOOKS[0]  #: of each side, if the times are stable
 IMPORT_S = 6.0  #: until two processes have imported torch and created a CUDA context
-AHEAD_S = 1.0  #: the same for processes that are started in advance: the CUDA context counts as preparation
-CORES_TO_START_AHEAD = 8  #: below, two more processes that import torch would disturb the measurement
+#: How many tasks make their states at the same time, to be measured one after another: the last number of the first
+#: line whose cores and GiB of GPU memory the machine has.
+TOGETHER = ((16, 96, 4), (8, 48, 2), (0, 0, 1))
 
 CONCLUSIVE: tuple[Verdict, ...] = ("confirmed", "no effect", "slower")
 
@@ -36,6 +39,8 @@ class Campaign:
         self.results = dict(known)
         self.path = path
         self.harness = harness()
+        memory = float(environment.get("memory", "0").split()[0])
+        self.width = next(width for cores, least, width in TOGETHER if cpu_count() >= cores and memory >= least)
 
     def run(self, tasks: Sequence[Task], budget: float | None = None, *, resume: bool = False) -> bool:
         """Measure tasks, the most important first; whether all were before the budget (seconds) was used up.
@@ -47,8 +52,6 @@ class Campaign:
         shown = progress.add_task("", total=len(tasks))
         start = monotonic()
         deadline = start + (math.inf if budget is None else budget)
-        ahead = cpu_count() >= CORES_TO_START_AHEAD
-        started: dict[Key, Sides] = {}
         again = set() if resume else {key_of(task) for task in tasks}
         tried: set[Key] = set()
 
@@ -58,30 +61,26 @@ class Campaign:
         progress.start()
         try:
             while following := list(self._following(tasks, again, tried)):
-                fits = [task for task in following if monotonic() + self._estimate(task, ahead) <= deadline]
+                fits = [task for task in following if monotonic() + self._estimate(task) <= deadline]
                 if not fits:
                     break
-                for task in fits[: 1 + ahead]:
-                    if key_of(task) not in started:
-                        started[key_of(task)] = Sides(task)
-                task = fits[0]
-                key, begin = key_of(task), monotonic()
-                progress.update(shown, description=f"{task.pair.name} ({task.label})", completed=len(tasks) - left())
-                earlier = None if key in again else self.known(task)
-                try:
-                    measured = measure(started.pop(key), _sampling_limit(task), earlier, deadline)
-                except OutOfTimeError:
-                    break
-                again.discard(key)
-                tried |= {key} if not measured.runs else set()
-                self._record(task, measured)
-                # Immediately, so that an interrupted command has reported its progress.
-                line = f"{begin - start:5.0f} s  {task.pair.name} ({task.label}): {verdict_of(task.pair, measured)}"
-                console.out(f"{line}; took {monotonic() - begin:.0f} s", highlight=False)
+                with self._prepared(fits, deadline) as together:
+                    for sides in together:
+                        task, begin = sides.task, monotonic()
+                        now = f"{task.pair.name} ({task.label})"
+                        progress.update(shown, description=now, completed=len(tasks) - left())
+                        earlier = None if key_of(task) in again else self.known(task)
+                        measured = measure(sides, _sampling_limit(task), earlier, deadline)
+                        again.discard(key_of(task))
+                        tried |= {key_of(task)} if not measured.runs else set()
+                        self._record(task, measured)
+                        # Immediately, so that an interrupted command has reported its progress.
+                        line = f"{begin - start:5.0f} s  {now}: {verdict_of(task.pair, measured)}"
+                        console.out(f"{line}; took {monotonic() - begin:.0f} s", highlight=False)
+        except OutOfTimeError:
+            pass
         finally:
             progress.stop()
-            for sides in started.values():
-                sides.stop()
         found = {key_of(task): one for task in tasks if key_of(task) not in again and (one := self.known(task))}
         console.print(table(f"{self.device}, torch {self.environment['torch']}", tasks, found, {}))
         console.print(f"{len(tasks) - left()} of {len(tasks)} done, written to {self.path}.", soft_wrap=True)
@@ -111,9 +110,32 @@ class Campaign:
         begun = {key_of(task) for task in left if key_of(task) not in again and self.known(task)}
         yield from sorted(in_order(left), key=lambda task: (not task.is_main, key_of(task) in begun))
 
-    def _estimate(self, task: Task, ahead: bool) -> float:
+    @contextmanager
+    def _prepared(self, tasks: Sequence[Task], deadline: float) -> Iterator[list[Sides]]:
+        """The first of some tasks, and the next ones if the machine can hold them: all have made their states.
+
+        A task whose time to start is measured is prepared alone.
+        """
+        alone = [task.pair.metric == "first run" for task in tasks]
+        count = next((index for index in range(1, len(tasks)) if alone[0] or alone[index]), len(tasks))
+        together: list[Sides] = []
+        try:
+            with ThreadPoolExecutor(self.width) as threads:
+                try:
+                    together += [Sides(task, deadline=deadline) for task in tasks[: min(count, self.width)]]
+                    wait([threads.submit(sides.prepare) for sides in together])  # `measure` hears of failures
+                except BaseException:
+                    for sides in together:
+                        sides.stop()  # which also ends what the threads wait for
+                    raise
+            yield together
+        finally:
+            for sides in together:
+                sides.stop()
+
+    def _estimate(self, task: Task) -> float:
         """A lower bound of the seconds that a task takes with one pair of processes."""
-        begin = AHEAD_S if ahead else IMPORT_S
+        begin = IMPORT_S / self.width
         expected = task.pair.expected.get(task.label) if task.device == "cuda" else None
         if expected is None:
             return begin + LEAST_SAMPLES * SHORTEST_SAMPLE_S
@@ -167,4 +189,4 @@ def likely_seconds(task: Task) -> float:
     samples = expected.sampling_s(LIKELY_SAMPLES, SHORTEST_SAMPLE_S)
     least = expected.sampling_s(LEAST_SAMPLES, SHORTEST_SAMPLE_S)
     # After the first run, one run that counts and one that warms up.
-    return AHEAD_S + expected.start_s + expected.sampling_s(2, 0.0) + max(least, min(limit, samples))
+    return IMPORT_S + expected.start_s + expected.sampling_s(2, 0.0) + max(least, min(limit, samples))

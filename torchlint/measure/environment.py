@@ -64,6 +64,7 @@ def describe(device: str) -> Machine:
         return Machine(kind, f"{cpu}, {cores} cores", environment)
     driver, power, clock = _nvidia_smi("driver_version", "power.limit", "clocks.max.sm")
     environment |= {"cuda": str(torch.version.cuda), "driver": driver, "power limit": power, "highest clock": clock}
+    environment["memory"] = f"{torch.cuda.get_device_properties(0).total_memory / 2**30:.0f} GiB"
     environment |= {"cudnn": _version("nvidia-cudnn-cu13"), "triton": _version("triton")}
     return Machine(kind, torch.cuda.get_device_name(), environment)
 

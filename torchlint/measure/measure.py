@@ -49,15 +49,16 @@ class OutOfTimeError(Exception):
 
 
 class Sides:
-    """Both processes of a task. Starting them early does not disturb what is measured meanwhile: they import torch and
-    wait."""
+    """Both processes of a task. While they wait, they do not disturb what is measured in others."""
 
-    def __init__(self, task: Task, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, task: Task, environment: Mapping[str, str] | None = None, deadline: float = math.inf) -> None:
+        """`environment` is added to that of the processes, which must have answered by `deadline` (of `monotonic`)."""
         self.task = task
         self.environment = environment
-        self.deadline = math.inf
+        self.deadline = deadline
         self.scratch = tempfile.TemporaryDirectory(prefix="torchlint-", ignore_cleanup_errors=True)
         self.processes: tuple[Process, ...] = ()
+        self._prepared: list[float] | Failure | OutOfTimeError = []
         self.start()
 
     def start(self) -> None:
@@ -65,7 +66,7 @@ class Sides:
         self._stop_processes()
         folder, scratch = self.task.pair.folder, Path(self.scratch.name)
         self.processes = tuple(Process(folder, side, scratch, self.environment) for side in self.task.pair.sides)
-        self._awaited = False
+        self._prepared = []
 
     def stop(self) -> None:
         """End the processes and remove what they left."""
@@ -77,12 +78,21 @@ class Sides:
             process.stop()
 
     def prepare(self) -> list[float]:
-        """Make both states; the seconds that each took."""
-        for process in self.processes if not self._awaited else ():
-            process.receive(self._patience())
-        self._awaited = True
-        answers = self._ask_both(do="prepare", device=self.task.device, size=self.task.size)
-        return [float(answer["seconds"]) for answer in answers]
+        """Make both states, at the first call; the seconds that each took.
+
+        Raises Failure or OutOfTimeError, at later calls too.
+        """
+        if not self._prepared:
+            try:
+                for process in self.processes:
+                    process.receive(self._patience())
+                answers = self._ask_both(do="prepare", device=self.task.device, size=self.task.size)
+                self._prepared = [float(answer["seconds"]) for answer in answers]
+            except (Failure, OutOfTimeError) as failure:
+                self._prepared = failure
+        if isinstance(self._prepared, Exception):
+            raise self._prepared
+        return self._prepared
 
     def first(self) -> list[dict[str, float]]:
         """The first run of each, which leaves what it computed in a file."""
