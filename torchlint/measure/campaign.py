@@ -18,7 +18,7 @@ from torchlint.measure.pairs import CARD
 from torchlint.measure.results import Measurement, Result, Results, save
 from torchlint.measure.table import Key, key_of, progress_on, table, verdict_of, wide_console
 
-SAMPLING_S = {"cuda": 8.0, "cpu": 15.0}  #: at most, for one pair of processes
+SAMPLING_S = {"cuda": 6.0, "cpu": 15.0}  #: at most, for one pair of processes
 COUNTED_S = 4.0  #: for a pair whose metric is a count: the time is additional information
 LIKELY_SAMPLES = LOOKS[0]  #: of each side, if the times are stable
 IMPORT_S = 6.0  #: until two processes have imported torch and created a CUDA context
