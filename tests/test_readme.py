@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from tools import docs, samples, screenshot
+from torchlint.measure.figures import interval, ratio
+from torchlint.measure.results import load
 from torchlint.output.pages import fix_kind
 from torchlint.rule.evidence import benchmark
 from torchlint.rule.registry import load_rules
+from validation.pairs import find_pairs
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -95,6 +98,25 @@ def test_no_speed_up_of_a_gpu_is_claimed_before_it_is_measured() -> None:
     for page in (README, START):
         assert ("There are no measurements on a GPU yet" in " ".join(page.split())) is not measured
         assert measured or not re.search(r"\d(?:\.\d+)?x\b", page)
+
+
+def test_the_speed_ups_in_the_readme_are_the_measured_ones() -> None:
+    """Each row of the table is a whole program on the GPU: throughput and interval."""
+    known = load(ROOT / "validation" / "results" / "nvidia-h200.json").results
+    pairs = {pair.name: pair for pair in find_pairs() if pair.kind == "program"}
+    rows = re.findall(r"^\| [^|]+ \| ([\d,]+ → [\d,]+ \w+/s) \| (\d[^|]+) \|$", README, re.MULTILINE)
+    confirmed = [known[name] for name in pairs if known[name].main.verdict == "confirmed"]
+    assert not any(one.stale(pairs[one.name]) for one in confirmed)
+    expected = [
+        (
+            " → ".join(f"{side['items'] / side['time']:,.0f}" for side in (one.before, one.after))
+            + f" {result.unit}/s",
+            f"{ratio(one.speedup)} {interval(one.ci_low, one.ci_high)}",
+        )
+        for result in confirmed
+        for one in (result.main,)
+    ]
+    assert sorted(rows) == sorted(expected)
 
 
 # Links and files

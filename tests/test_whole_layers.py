@@ -106,3 +106,46 @@ print(nearest(torch.load("points.pt"), 8))
 def test_distances_that_another_file_computes(tmp_path: Path, value: str, sorted_for_few: list[int]) -> None:
     write(tmp_path, points=POINTS.replace("{value}", value), main=NEAREST)
     assert rows(tmp_path, "main", "TL709") == sorted_for_few
+
+
+ATTENDING = """\
+import torch.nn.functional as F
+
+
+def attend(q, k, v):
+    return F.softmax(q @ k.transpose(-2, -1) * 0.125, dim=-1) @ v
+"""
+TRAINING = """\
+import torch
+
+from attending import attend
+
+{setting}
+for q, k, v in loader:
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        loss = attend(q.cuda(), k.cuda(), v.cuda()).sum()
+    loss.backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("setting", "autocast", "found"),
+    [
+        ("", True, [5]),
+        ('torch.set_float32_matmul_precision("high")', True, [5]),
+        ('torch.set_float32_matmul_precision("high")', False, []),
+        ("torch.backends.cuda.matmul.allow_tf32 = True", False, []),
+        ('torch.backends.cuda.matmul.fp32_precision = "tf32"', False, []),
+        ('torch.set_float32_matmul_precision("highest")', False, [5]),
+        ("torch.backends.cuda.matmul.allow_tf32 = False", False, [5]),
+    ],
+)
+def test_one_kernel_for_attention_is_not_faster_with_tf32(
+    tmp_path: Path, setting: str, autocast: bool, found: list[int]
+) -> None:
+    training = TRAINING.replace("{setting}", setting).replace("", "")
+    if not autocast:
+        block = '    with torch.autocast("cuda", dtype=torch.bfloat16):\n    '
+        training = training.replace(block, "")
+    write(tmp_path, attending=ATTENDING, training=training)
+    assert rows(tmp_path, "attending", "TL702") == found

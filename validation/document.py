@@ -206,7 +206,7 @@ def _rule_row(label: str, result: Result, one: Measurement, pair: Pair | None, e
         label,
         one.label,
         change_of(one, timed, seconds),
-        _speedup(one),
+        _speedup(one) if result.times(one) else "",
         *_expected_cell(result, one, pair, expected),
         change_of(one, "peak memory", mebibytes),
         _verdict(result, one, pair),
@@ -246,12 +246,12 @@ def _expected_cell(result: Result, one: Measurement, pair: Pair | None, expected
 
 
 def _range(expectation: Expectation) -> str:
-    return f"{expectation.low:.3g}x to {expectation.high:.3g}x"
+    return f"{expectation.low:g}x to {expectation.high:g}x"
 
 
 def _is_wrong(result: Result, one: Measurement, pair: Pair | None, expectation: Expectation) -> bool:
     """Whether the measured speed-up is outside the prediction."""
-    if one.speedup is None or result.stale(pair):
+    if one.speedup is None or not result.times(one) or result.stale(pair):
         return False
     return not expectation.low <= one.speedup <= expectation.high
 

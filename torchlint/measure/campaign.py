@@ -189,4 +189,4 @@ def likely_seconds(task: Task) -> float:
     samples = expected.sampling_s(LIKELY_SAMPLES, SHORTEST_SAMPLE_S)
     least = expected.sampling_s(LEAST_SAMPLES, SHORTEST_SAMPLE_S)
     # After the first run, one run that counts and one that warms up.
-    return IMPORT_S + expected.start_s + expected.sampling_s(2, 0.0) + max(least, min(limit, samples))
+    return IMPORT_S / TOGETHER[0][-1] + expected.start_s + expected.sampling_s(2, 0.0) + max(least, min(limit, samples))

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from torchlint.measure.intervals import Verdict
+from torchlint.measure.intervals import Interval, Verdict, pairs_needed
 from torchlint.measure.pairs import Metric, Pair
 from torchlint.source.replacing import replace_file
 
@@ -59,6 +59,13 @@ class Result:
     def main(self) -> Measurement:
         """The measurement of the verdict."""
         return self.measurements[0]
+
+    def times(self, one: Measurement) -> bool:
+        """Whether the ratio of times is known: that of a count may come from too few pairs of processes."""
+        if one.speedup is None or one.ci_low is None or one.ci_high is None:
+            return False
+        needed = pairs_needed(Interval(one.speedup, one.ci_low, one.ci_high))
+        return self.metric in ("time", "first run") or len(one.runs) >= needed
 
     def stale(self, pair: Pair | None) -> bool:
         """Whether the pair has changed since, or no longer exists."""

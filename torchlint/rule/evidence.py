@@ -49,9 +49,10 @@ class Evidence:
 
     @property
     def figure(self) -> str:
-        """``3.4x [3.3, 3.5]``, after the metric of the rule if that is not time; empty without a figure."""
+        """``3.4x [3.3, 3.5]``, after the metric of the rule if that is not time, or the metric alone; empty without a
+        figure."""
         if self.speedup is None or self.ci_low is None or self.ci_high is None:
-            return ""
+            return self.change
         time = f"{ratio(self.speedup)} {interval(self.ci_low, self.ci_high)}"
         return f"{self.change}, time {time}" if self.change else time
 
@@ -65,6 +66,7 @@ def evidence_of(
         if result is None:
             continue
         for one in result.measurements:
+            timed = result.times(one)
             yield Evidence(
                 device=results.device,
                 gpu=results.environment["type"] == "cuda",
@@ -73,9 +75,9 @@ def evidence_of(
                 size=one.label,
                 verdict=one.verdict,
                 reason=one.reason,
-                speedup=one.speedup,
-                ci_low=one.ci_low,
-                ci_high=one.ci_high,
+                speedup=one.speedup if timed else None,
+                ci_low=one.ci_low if timed else None,
+                ci_high=one.ci_high if timed else None,
                 change=metric_change(result.metric, one),
                 stale=result.stale(pairs.get(name)),
                 own=own,

@@ -10,7 +10,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import last_part
+from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.inference_scripts import InferenceScripts
@@ -40,6 +40,10 @@ _AMBIGUOUS = re.compile(r"(?:^|_)precision$|^(?:half|amp)$|loss_?scal")
 #: Numbers that tell a precision: bits, or whether a format is on.
 _BITS = frozenset({"8", "16", "32", "64"})
 _SWITCHES = frozenset({"0", "1"})
+#: Arguments of `torch.set_float32_matmul_precision` that allow TF32, or less.
+_FAST = frozenset({"high", "medium"})
+#: Words of the switch for TF32.
+_TF32_WORDS = frozenset({"tf32", "matmul_precision", "fp32_precision"})
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -63,6 +67,36 @@ class PrecisionWords:
         """
         found = [word for word in self._words(own=False, certain=True) if _SETTING.search(word)]
         return any(not _OPTION.search(word) for word in found)
+
+    @cached_property
+    def allow_tf32_only(self) -> bool:
+        """Whether the program allows TF32 for matrix products, and no word of it names a 16-bit format."""
+        if not self._allows_tf32:
+            return False
+        words = (*self._words(own=True, certain=True), *self._words(own=False, certain=True))
+        spoken = {match.group() for word in words for match in _WORDS.finditer(word) if not _OTHERS.search(word)}
+        return spoken <= _TF32_WORDS
+
+    @property
+    def _allows_tf32(self) -> bool:
+        """``torch.set_float32_matmul_precision("high")``, ``torch.backends.cuda.matmul.allow_tf32 = True``."""
+        module, tree = self._module, self._module.tree
+        for call in module.calls("torch.set_float32_matmul_precision"):
+            if any(
+                isinstance(item.value, cst.SimpleString) and item.value.value[1:-1] in _FAST for item in call.node.args
+            ):
+                return True
+        for node in tree.attributes:
+            if node.attr.value in ("allow_tf32", "fp32_precision") and tree.root_of(node) in module.related:
+                target = tree.parent(node)
+                statement = tree.parent(target) if isinstance(target, cst.AssignTarget) else None
+                if isinstance(statement, cst.Assign) and "cudnn" not in (dotted_name(node) or ""):
+                    value = statement.value
+                    if isinstance(value, cst.Name) and value.value == "True":
+                        return True
+                    if isinstance(value, cst.SimpleString) and value.value[1:-1] == "tf32":
+                        return True
+        return False
 
     @property
     def all(self) -> Iterator[str]:
