@@ -364,4 +364,9 @@ class RowLoops:
         value = self._module.value(node)
         if value.kind is Kind.TENSOR and value.sure and value.role is not Role.BATCH:
             return True
-        return self._module.fact(TensorForms).is_tensor(node)
+        return self._module.fact(TensorForms).is_tensor(node, self._has_size)
+
+    def _has_size(self, name: cst.Name) -> bool:
+        """Whether a variable is asked for its size, and is no part of a batch, which may be on the CPU."""
+        is_batch = self._module.value(name).role is Role.BATCH
+        return not is_batch and self._module.fact(TensorForms).is_asked_for_size(name)

@@ -15,7 +15,6 @@ from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name
-from torchlint.model.syntax.scopes import Scope
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
@@ -30,8 +29,6 @@ _TYPE_TEST = re.compile(r"\bisinstance\(|\bis_tensor\(|\bhasattr\(|\btype\(")
 _MAX_CALLERS = 24
 #: How many functions deep a network is looked into.
 _NETWORK_DEPTH = 4
-#: Methods that only tensors have.
-_SIZES = frozenset({"size", "dim", "numel"})
 _COUNTING = ("builtins.range", "builtins.enumerate")
 _CONVERTING = ("builtins.float", "builtins.int")
 
@@ -54,7 +51,6 @@ class ElementReads:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._tree = module.tree
-        self._sized: dict[tuple[Scope, str], bool] = {}
 
     def all(self) -> Iterator[ElementRead]:
         """The reads in the file, in order."""
@@ -252,7 +248,7 @@ class ElementReads:
         if value.kind is Kind.TENSOR and value.role is not Role.BATCH and (value.sure or self._is_matrix(node)):
             return True
         is_open = value.kind in (Kind.UNKNOWN, Kind.TENSOR) and value.role is not Role.BATCH
-        if is_open and self._is_asked_for_size(node):
+        if is_open and self._module.fact(TensorForms).is_asked_for_size(node):
             return True
         return self._module.fact(TensorForms).is_tensor(
             node, lambda name: name is not node and self._has_methods_of_tensor(name)
@@ -280,22 +276,6 @@ class ElementReads:
             if any(isinstance(each.func, cst.Attribute) and each.func.attr.value == "numpy" for each in calls):
                 return True
         return False
-
-    def _is_asked_for_size(self, node: cst.BaseExpression) -> bool:
-        """Whether ``lengths.size()`` or ``lengths.dim()`` is called: the size of an array is a number."""
-        home = self._module.names.home_of(node) if isinstance(node, cst.Name) else None
-        if home is None or not isinstance(node, cst.Name):
-            return False
-        if (home, node.value) not in self._sized:
-            owners = map(self._tree.parent, self._module.names.uses_in(home, node.value))
-            self._sized[home, node.value] = any(
-                isinstance(owner, cst.Attribute)
-                and owner.attr.value in _SIZES
-                and isinstance(call := self._tree.parent(owner), cst.Call)
-                and call.func is owner
-                for owner in owners
-            )
-        return self._sized[home, node.value]
 
     def _is_matrix(self, node: cst.BaseExpression) -> bool:
         """Whether a variable is indexed as no list can be: ``boxes[:, 0]``."""

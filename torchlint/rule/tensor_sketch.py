@@ -159,6 +159,8 @@ class _Expressions:
             return self._is_named_tensor(node, func.id, at, inside, is_own=bool(own))
         if not isinstance(func, ast.Attribute) or name in _RUNNING:
             return True
+        if any(item.arg == "dim" for item in node.keywords):
+            return True  # `(0.5 * x).mean(dim=0)`
         if name in _NUMBERS:
             return False
         if not self._sketch.alone or self._sketch.all_bindings(f".{name}"):  # `self.network(x)`

@@ -10,7 +10,8 @@ from torchlint.source.lexemes import arguments, behind, is_in_name
 _NAME = re.compile(r"(?:\w+\.)*(\w+)(?:\[[^\[\]\n]*\])*\Z")
 #: The beginning of a value that is no tensor.
 _PLAIN = re.compile(
-    r"\[(?!.*\.(?:to|cuda)\()|[{\d'\"]|-\d|\([\d., -]*\)|[rbf]{1,2}['\"]|(?:None|True|False)\b"
+    r"\[(?!.*\.(?:to|cuda)\()|[{'\"]|-?\d[-+\d()., */%_eE]*(?:[#;].*)?\Z|\([\d., -]*\)|[rbf]{1,2}['\"]"
+    r"|(?:None|True|False)\b"
     r"|(?:len|list|tuple|dict|set|int|float|bool|str|range|sorted|zip|map|getattr|isinstance|os\.\w+|np\.\w+|"
     r"numpy\.\w+|math\.\w+|random\.\w+|json\.\w+|to_\dtuple|to_ntuple|re\.\w+)\("
 )

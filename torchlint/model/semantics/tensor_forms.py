@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.scopes import Scope
 
 #: Methods of a tensor that give a tensor of one element, or one to compare.
 REDUCING = frozenset("all any sum max min mean norm prod amax amin isnan isinf isfinite std var count_nonzero".split())
@@ -25,6 +26,8 @@ MAKING = frozenset({"new_empty", "new_full", "new_ones", "new_tensor", "new_zero
 _SEVERAL = frozenset({"topk", "max", "min", "sort", "kthvalue", "mode", "median", "cummax", "cummin"})
 #: ... and methods of no other object.
 _ONLY_OF_TENSORS = frozenset({"topk", "kthvalue"})
+#: ... and those that ask for a size.
+_SIZES = frozenset({"size", "dim", "numel"})
 #: Functions of torch that give no tensor.
 _PLAIN = frozenset(
     "torch." + name
@@ -45,6 +48,23 @@ class TensorForms(ForestFact):
 
     def __init__(self, module: Forest) -> None:
         self._module = module
+        self._sized: dict[tuple[Scope, str], bool] = {}
+
+    def is_asked_for_size(self, node: cst.BaseExpression) -> bool:
+        """Whether ``lengths.size()`` or ``lengths.dim()`` is called of a variable: the size of an array is a number."""
+        home = self._module.names.home_of(node) if isinstance(node, cst.Name) else None
+        if home is None or not isinstance(node, cst.Name):
+            return False
+        if (home, node.value) not in self._sized:
+            owners = map(self._module.tree.parent, self._module.names.uses_in(home, node.value))
+            self._sized[home, node.value] = any(
+                isinstance(owner, cst.Attribute)
+                and owner.attr.value in _SIZES
+                and isinstance(call := self._module.tree.parent(owner), cst.Call)
+                and call.func is owner
+                for owner in owners
+            )
+        return self._sized[home, node.value]
 
     def is_tensor(self, node: cst.BaseExpression, known: Known = lambda name: False) -> bool:
         """Whether ``node`` can only be a tensor; ``known`` tells more of the names in it."""
@@ -87,6 +107,8 @@ class TensorForms(ForestFact):
             return True
         if func.attr.value not in METHODS or (func.attr.value in ("max", "min") and call.args):
             return False
+        if any(item.keyword is not None and item.keyword.value == "dim" for item in call.args):
+            return True  # NumPy calls it `axis`
         return self._is_tensor(func.value, known, depth - 1)
 
     def _is_elementwise(self, call: cst.Call, known: Known, depth: int) -> bool:
