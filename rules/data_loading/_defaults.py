@@ -9,7 +9,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.config_files import ConfigFiles
 from torchlint.model.semantics.configuration import Configuration
-from torchlint.model.syntax.calls import Argument, Call
+from torchlint.model.syntax.calls import Argument, Call, Presence
 from torchlint.rule import Note
 
 
@@ -50,6 +50,8 @@ class AtDefault:
 def at_default(module: Module, call: Call, name: str, default: str) -> AtDefault | None:
     """The argument ``name`` of ``call`` if it is absent or set to the literal ``default``; else None."""
     argument = call.argument(name)
+    if argument.presence is Presence.UNKNOWN:
+        argument = _optional(call, name, default) or argument
     written = module.fact(Configuration).written_as(argument.value, default)
     unset = written is None and not argument.absent
     if unset:
@@ -61,6 +63,14 @@ def at_default(module: Module, call: Call, name: str, default: str) -> AtDefault
             return None
     places = dict.fromkeys(node for node in (argument.node, written) if node is not None)
     return AtDefault(name, argument, written, any(module.comment_on(node) for node in places), unset)
+
+
+def _optional(call: Call, name: str, default: str) -> Argument | None:
+    """The argument in a dictionary that may be empty, at its default: ``{"num_workers": 0} if gpu else {}``."""
+    found = call.entries(name)
+    entries = [Argument(Presence.PRESENT, entry=value) for value in found.values]
+    agree = found.known and all(entry.literal() == default for entry in entries)
+    return entries[0] if entries and agree else None
 
 
 def _unset(module: Module, node: cst.BaseExpression | None, default: str) -> cst.BaseExpression | None:
