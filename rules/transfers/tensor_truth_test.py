@@ -57,7 +57,8 @@ class TensorTruthTest(Rule):
     Advice: what takes the place of a branch depends on what it computes.
 
     ## When to ignore
-    When the branch saves more time than the wait costs, or the program must stop at once.
+    When the branch saves more time than the wait costs, or the program must stop at once. When the CPU takes longer to
+    launch the kernels of a step than the GPU to run them, as with small networks: the GPU waits in any case.
 
     ## References
     - [Performance tuning guide: avoid unnecessary synchronization](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)
