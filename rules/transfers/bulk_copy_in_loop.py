@@ -45,8 +45,8 @@ class BulkCopyInLoop(Rule):
 
     ## When to ignore
     When the results are large, such as images or the logits of each pixel, or when a step takes so long that one wait
-    does not matter. When the CPU takes longer to launch the kernels of a step than the GPU to run them: the GPU waits in
-    any case.
+    does not matter. When the CPU takes longer to launch the kernels of a step than the GPU to run them: the GPU waits
+    in any case.
 
     ## References
     - [Performance tuning guide: avoid unnecessary synchronization](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)
