@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from torchlint.measure.measure import Task
 from torchlint.measure.pairs import pairs_in, rule_folder
 from torchlint.measure.results import Measurement, load, save
 from torchlint.rule import evidence
-from torchlint.rule.evidence import Evidence, benchmark, evidence_for, gain, measurements
+from torchlint.rule.evidence import Evidence, benchmark, conclusive, evidence_for, gain, measurements
 
 RunTorchlint = Callable[..., "subprocess.CompletedProcess[str]"]
 NAME = "missing-eval"
@@ -175,3 +176,15 @@ def test_without_torch_the_command_names_what_to_install(monkeypatch: pytest.Mon
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install torch"):
         measure.run([])
+
+
+def test_only_a_measurement_with_a_verdict_is_shown_next_to_a_finding() -> None:
+    open_gpu = replace(OURS, verdict="not measured", reason="near 1 in 1 of 4 pairs of processes")
+    other_size = replace(OURS, size="48 photos")
+    on_cpu = replace(OURS, device="a CPU", gpu=False)
+    assert conclusive([open_gpu]) is None
+    assert conclusive([open_gpu, other_size]) is None  # the verdict is about the main size
+    assert conclusive([open_gpu, on_cpu]) == on_cpu
+    assert conclusive([on_cpu, OURS]) == OURS
+    assert conclusive([replace(OURS, verdict="slower")]) is not None
+    assert conclusive([]) is None

@@ -13,7 +13,7 @@ from typing import TextIO
 
 from torchlint.measure.figures import ratio
 from torchlint.output.colour import console
-from torchlint.rule.evidence import Evidence, measurements
+from torchlint.rule.evidence import Evidence, conclusive, measurements
 from torchlint.rule.rule import HEADINGS, REPORTED, Rule
 
 #: The sections of a page: those of the docstring, and what torchlint adds.
@@ -134,9 +134,9 @@ def _shortened(text: str, width: int) -> str:
 
 
 def speedup(rule: Rule, measured: Sequence[Evidence] | None = None) -> str:
-    """``3.4x, GPU``, or a dash: what the first measurement gave (by default, of those that the package knows)."""
-    first = next(iter(measurements(rule.name) if measured is None else measured), None)
-    if first is None or first.speedup is None or not first.figure or not rule.demo:
+    """``3.4x, GPU``, or a dash: what a measurement with a verdict gave (by default, of those in the package)."""
+    first = conclusive(measurements(rule.name) if measured is None else measured)
+    if first is None or first.speedup is None or not rule.demo:
         return "-"
     return f"{ratio(first.speedup)}, {'stale' if first.stale else 'GPU' if first.gpu else 'CPU'}"
 

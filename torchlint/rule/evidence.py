@@ -90,9 +90,17 @@ def measurements(name: str) -> tuple[Evidence, ...]:
 
 
 def evidence_for(name: str) -> Evidence | None:
-    """The main measurement of a rule: on a GPU if there is one, the user's own before ours. None without a figure."""
-    first = min(measurements(name), key=lambda one: not one.gpu, default=None)
-    return first if first is not None and first.figure else None
+    """The main measurement of a rule; None if there is none with a verdict."""
+    return conclusive(measurements(name))
+
+
+def conclusive(measured: Sequence[Evidence]) -> Evidence | None:
+    """The first measurement that has a verdict and is of the main size of its device, on a GPU if there is one."""
+    main: dict[tuple[str, bool], Evidence] = {}
+    for one in measured:
+        main.setdefault((one.device, one.own), one)
+    known = [one for one in main.values() if one.figure and one.verdict != "not measured"]
+    return min(known, key=lambda one: not one.gpu, default=None)
 
 
 def gain(name: str, device: str) -> Evidence | None:
