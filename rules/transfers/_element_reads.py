@@ -15,6 +15,7 @@ from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
@@ -27,6 +28,8 @@ _TUPLES = frozenset({"unbind", "split", "chunk", "tensor_split", "meshgrid", "wh
 _TYPE_TEST = re.compile(r"\bisinstance\(|\bis_tensor\(|\bhasattr\(|\btype\(")
 #: A function that is called at more places than this is a tool of many.
 _MAX_CALLERS = 24
+#: How many functions up a parameter is followed.
+_CALLER_DEPTH = 3
 #: How many functions deep a network is looked into.
 _NETWORK_DEPTH = 4
 _COUNTING = ("builtins.range", "builtins.enumerate")
@@ -248,11 +251,29 @@ class ElementReads:
         if value.kind is Kind.TENSOR and value.role is not Role.BATCH and (value.sure or self._is_matrix(node)):
             return True
         is_open = value.kind in (Kind.UNKNOWN, Kind.TENSOR) and value.role is not Role.BATCH
-        if is_open and self._module.fact(TensorForms).is_asked_for_size(node):
+        if is_open and (self._module.fact(TensorForms).is_asked_for_size(node) or self._is_given_tensors(node)):
             return True
         return self._module.fact(TensorForms).is_tensor(
             node, lambda name: name is not node and self._has_methods_of_tensor(name)
         )
+
+    def _is_given_tensors(self, node: cst.BaseExpression, depth: int = _CALLER_DEPTH) -> bool:
+        """Whether ``node`` is a parameter for which all calls pass a tensor; parts of a batch must have been moved."""
+        reached = self._module.values.reaching.of(node) if isinstance(node, cst.Name) and depth > 0 else ()
+        param = reached[0].node if len(reached) == 1 else None
+        function = owner_of(self._tree, param) if isinstance(param, cst.Param) and not param.star else None
+        if function is None or not isinstance(param, cst.Param):
+            return False
+        given = self._module.fact(Dispatch).arguments_for(function, param)
+        return 0 < len(given) <= _MAX_CALLERS and all(
+            self._is_moved(item) or self._is_given_tensors(item, depth - 1) for item in given
+        )
+
+    def _is_moved(self, node: cst.BaseExpression) -> bool:
+        value = self._module.value(node)
+        if value.kind is not Kind.TENSOR or not value.sure:
+            return False
+        return value.role is not Role.BATCH or value.device is Device.CUDA
 
     def _may_be_array(self, node: cst.BaseExpression | None, depth: int = 2) -> bool:
         """Whether ``node`` is one of several outputs of a network, in which something converts tensors to arrays."""

@@ -38,6 +38,8 @@ class HostTensors(ForestFact):
         if isinstance(node, cst.Name):
             reached = self._module.values.reaching.of(node)
             return bool(reached) and all(self._is_bound_on_host(item, depth - 1) for item in reached)
+        if isinstance(node, cst.Attribute) and node.attr.value in ("data", "T"):
+            return self.is_on_host(node.value, depth - 1)
         if isinstance(node, cst.Attribute):
             stored = self._module.values.stored(dotted_name(node) or "")
             return bool(stored) and all(self.is_on_host(item, depth - 1) for item in stored)
@@ -47,6 +49,8 @@ class HostTensors(ForestFact):
             return self.is_on_host(node.expression, depth - 1)
         if isinstance(node, cst.BinaryOperation):
             return self._are_on_host([node.left, node.right], depth)
+        if isinstance(node, cst.Comparison):
+            return self._are_on_host([node.left, *(item.comparator for item in node.comparisons)], depth)
         return isinstance(node, cst.Call) and self._is_made_on_host(node, depth)
 
     def _is_bound_on_host(self, binding: Binding, depth: int) -> bool:
