@@ -151,7 +151,12 @@ class Exclusions:
 
     @cached_property
     def _hooks(self) -> list[cst.Attribute]:
-        return self._module.tree.attributes_named(*_HOOKS)
+        """Each hook, without those of functions that train: they change the gradients of that training."""
+        return [node for node in self._module.tree.attributes_named(*_HOOKS) if not self._is_in_training(node)]
+
+    def _is_in_training(self, node: cst.Attribute) -> bool:
+        function = self._module.tree.function_of(node)
+        return isinstance(function, cst.FunctionDef) and self._module.fact(Gradients).trains(function)
 
     @cached_property
     def _gradients_read(self) -> list[cst.Attribute]:
