@@ -121,9 +121,11 @@ class Exclusions:
         return bool(forwards) and all(uses.only_leaves_graph(call, method) for call in forwards)
 
     def _evaluates_itself(self, method: cst.FunctionDef) -> bool:
-        """Whether a method of a network calls ``self.eval()``."""
+        """Whether a method of a network calls ``self.eval()``, or ``self.generator.eval()`` for a part."""
         return any(
-            switch.evaluation and switch.target == "self" and self._module.function_of(switch.call) is method
+            switch.evaluation
+            and switch.target.split(".")[0] == "self"
+            and self._module.function_of(switch.call) is method
             for switch in self._module.fact(ModeSwitches).all
         )
 
