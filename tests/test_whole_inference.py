@@ -185,3 +185,69 @@ def test_a_loop_of_a_script_that_only_infers_by_its_name(
         "loading": "import torch\n\n\ndef load_checkpoint(path):\n    return torch.load(path)\n",
     }
     assert rows_of(tmp_path, files, name, "TL402") == expected
+
+
+RECOGNIZER = """\
+import torch
+
+
+class Recognizer:
+    def __init__(self, model):
+        self.model = model
+
+    def recognize(self, inputs):
+        scores = self.model.inference(inputs)
+        return scores.topk(1)[1].tolist()
+"""
+RECOGNIZING = """\
+import torch
+from recognizer import Recognizer
+from speech import Speech
+
+
+def main():
+    model = Speech()
+    model.load_state_dict(torch.load("model.pt"))
+    {switched}
+    recognizer = Recognizer(model.cuda())
+    for inputs in torch.load("inputs.pt"):
+        {run}
+
+
+if __name__ == "__main__":
+    main()
+"""
+SPEECH = """\
+import torch
+from torch import nn
+
+
+class Speech(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.LSTM(8, 8, num_layers=2, dropout=0.1)
+
+    {decorator}
+    def inference(self, inputs):
+        return self.layer(inputs)[0]
+"""
+UNDER_NO_GRAD = "with torch.no_grad():\n            recognizer.recognize(inputs)"
+
+
+@pytest.mark.parametrize(
+    ("switched", "run", "decorator", "expected"),
+    [
+        ("model.eval()", "print(recognizer.recognize(inputs))", "", [9]),
+        ("model.train()", "print(recognizer.recognize(inputs))", "", []),
+        ("model.eval()", UNDER_NO_GRAD, "", []),
+        ("model.eval()", "print(recognizer.recognize(inputs))", "@torch.no_grad()", []),
+        ("model.eval().requires_grad_(False)", "print(recognizer.recognize(inputs))", "", []),
+    ],
+)
+def test_an_object_runs_a_network_that_another_file_evaluates(
+    tmp_path: Path, switched: str, run: str, decorator: str, expected: list[int]
+) -> None:
+    recognizing = RECOGNIZING.replace("{switched}", switched).replace("{run}", run)
+    speech = SPEECH.replace("{decorator}", decorator)
+    files = {"recognizer": RECOGNIZER, "recognizing": recognizing, "speech": speech}
+    assert rows_of(tmp_path, files, "recognizer", "TL402") == expected

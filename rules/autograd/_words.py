@@ -18,6 +18,9 @@ _NAMES = (
 )
 _SCRIPTS = ("load_state_dict(", "torch.load(", "save_image", "__main__")
 
+#: Code of an object that has a network, which may be in evaluation mode by another file.
+_OWNED = ("self.model.", "self.model(", "self.net.", "self.net(")
+
 #: What gives networks in evaluation mode.
 _GIVEN = ".from_pretrained("
 #: Code that detaches outputs from the graph. A file may get its network from one that imports torch.
@@ -33,7 +36,7 @@ _TRAINED = ".backward("
 RECORDING_WORDS = (
     ("torch", ".cuda()", ".to(device", ".to(self.device", ".eval()", *_DETACHED),
     (*_SIGNS, *_NAMES, ".data.", ".data[", ".data)", ").data", ".detach()", "argmax(", ")[1]", _GIVEN),
-    (*_SIGNS, *_SCRIPTS, *_DETACHED, ".detach(),", _GIVEN, _TRAINED),
+    (*_SIGNS, *_SCRIPTS, *_DETACHED, *_OWNED, ".detach(),", _GIVEN, _TRAINED),
 )
 #: Code that disables gradients counts as well.
 GRADIENTLESS_WORDS = ("torch", (*_SIGNS, *_NAMES, "no_grad", "inference_mode"), (*_SIGNS, *_SCRIPTS))

@@ -121,9 +121,11 @@ class Exclusions:
         return bool(forwards) and all(uses.only_leaves_graph(call, method) for call in forwards)
 
     def _evaluates_itself(self, method: cst.FunctionDef) -> bool:
-        """Whether a method of a network calls ``self.eval()``."""
+        """Whether a method of a network calls ``self.eval()``, or ``self.generator.eval()`` for a part."""
         return any(
-            switch.evaluation and switch.target == "self" and self._module.function_of(switch.call) is method
+            switch.evaluation
+            and switch.target.split(".")[0] == "self"
+            and self._module.function_of(switch.call) is method
             for switch in self._module.fact(ModeSwitches).all
         )
 
@@ -151,7 +153,12 @@ class Exclusions:
 
     @cached_property
     def _hooks(self) -> list[cst.Attribute]:
-        return self._module.tree.attributes_named(*_HOOKS)
+        """Each hook, without those of functions that train: they change the gradients of that training."""
+        return [node for node in self._module.tree.attributes_named(*_HOOKS) if not self._is_in_training(node)]
+
+    def _is_in_training(self, node: cst.Attribute) -> bool:
+        function = self._module.tree.function_of(node)
+        return isinstance(function, cst.FunctionDef) and self._module.fact(Gradients).trains(function)
 
     @cached_property
     def _gradients_read(self) -> list[cst.Attribute]:
