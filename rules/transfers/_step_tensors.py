@@ -1,8 +1,9 @@
-"""Tensors that a training step computes on the GPU: outputs, losses, moved data, and what is computed from them."""
+"""Tensors that a training step computes on the GPU: outputs, losses, gradients, moved data; what is made of them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cached_property
 
 import libcst as cst
@@ -39,10 +40,24 @@ class StepTensors(ForestFact):
         """Whether ``node`` is computed on the device from an output of a network, a loss or a moved batch."""
         return self._search.finds(node)
 
+    def is_of_gradients(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` is computed on the device from gradients of parameters: ``p.grad.view(-1)``."""
+        return self._gradient_search.finds(node)
+
     @cached_property
     def _search(self) -> Search:
+        return self._search_for(self._is_source)
+
+    @cached_property
+    def _gradient_search(self) -> Search:
+        return self._search_for(self._is_gradient)
+
+    def _search_for(self, is_source: Callable[[cst.CSTNode], bool]) -> Search:
         flow = self._module.fact(DataFlow)
-        return flow.search(self._is_source, self._leaves_device, outward=True, depth=_VALUE_DEPTH)
+        return flow.search(is_source, self._leaves_device, outward=True, depth=_VALUE_DEPTH)
+
+    def _is_gradient(self, part: cst.CSTNode) -> bool:
+        return type(part) is cst.Attribute and part.attr.value == "grad" and self._module.name_of(part) is None
 
     def _leaves_device(self, part: cst.CSTNode) -> bool:
         """Whether the value of ``part`` is on the CPU, or is part of a batch that no network has processed."""

@@ -16,9 +16,10 @@ _ASKED = re.compile(
 #: An order, what is behind it, and before it: a name, or an item of one.
 _ORDER = re.compile(r"(?<![<>=!-])(?:[<>]=?|[=!]=)(?![<>=])\s*(?:(?:\w+\.)*(\w+)(\[[^\]\n]{1,60}\])?)?")
 _BEFORE = re.compile(r"(\w+)(\[[^\]\n]{1,60}\])?\s*$")
-#: What is assigned to a name, if it may be a tensor by the functions and methods that give it.
+#: What is assigned to a name or iterated over, if it may be a tensor by the functions and methods that give it.
 _VALUE = re.compile(
-    r"\s{0,3}=(?!=)[^\n]{0,200}?(?:\btorch\.|\bF\.|\bth\.|\.(?:all|any|sum|max|min|mean|norm|prod|abs|float|masked_fill|"
+    r" in \w+:|(?:\s{0,3}=(?!=)| in )[^\n]{0,200}?(?:\btorch\.|\bF\.|\bth\.|"
+    r"\.(?:all|any|sum|max|min|mean|norm|prod|abs|float|masked_fill|"
     r"clamp|sqrt|topk|sort|softmax|sigmoid|squeeze|view|reshape|gather|detach)\()"
 )
 

@@ -102,7 +102,9 @@ class TruthTests:
     def _is_of_step(self, part: cst.BaseExpression) -> bool:
         """Whether a tensor that ``part`` asks for is computed on the GPU in the step."""
         return any(
-            self._is_tensor(side) and self._tensors.is_tensor_of_step(side) and not self._is_on_host(side)
+            self._is_tensor(side)
+            and (self._tensors.is_tensor_of_step(side) or self._tensors.is_of_gradients(side))
+            and not self._is_on_host(side)
             for side in self._sides(part)
         )
 

@@ -18,8 +18,9 @@ class TensorTruthTest(Rule):
 
     ## What it does
     Flags `if`, `while`, `assert`, conditional expressions and conditions of comprehensions whose test is a tensor that
-    the network or the loss of a training step gave: `if torch.isnan(loss):`, `if mask.sum() > 0:`,
-    `assert (x >= 0).all()`, `[i for i in range(len(labels)) if labels.data[i] != -1]`. The test may be in the
+    the network, the loss or the gradients of a training step gave: `if torch.isnan(loss):`, `if mask.sum() > 0:`,
+    `assert (x >= 0).all()`, `[i for i in range(len(labels)) if labels.data[i] != -1]`; or an item of such a tensor:
+    `for label in torch.unique(predicted):`, then `if label == 255:`. The test may be in the
     training loop, or in a function or a `forward` that the step calls, also in another file. In a `forward` that
     records gradients, its inputs count as well. Its callers may be unknown, or train it on all data at once, in one
     step per epoch.

@@ -256,17 +256,16 @@ class NewTensors(ForestFact):
         return any(all(tree.parent(tree.parent(item) or item) is block for item in made) for block in blocks)
 
     def _rows(self, statement: cst.CSTNode) -> list[cst.CSTNode]:
-        """The conditions around a statement, and the row of the statement unless the first has no other branch."""
+        """The row of a statement, and the conditions around it."""
         tree = self._module.tree
         row = tree.parent(statement) or statement
         suite = row if isinstance(row, cst.SimpleStatementSuite) else tree.parent(row)
-        branch = tree.parent(suite) if suite is not None else None
-        above = branch
+        above = tree.parent(suite) if suite is not None else None
         while above is not None and isinstance(outer := tree.parent(above), cst.If) and outer.orelse is above:
             above = outer
         if not isinstance(above, cst.If):
             return [row]
-        rows: list[cst.CSTNode] = [above] if isinstance(branch, cst.If) and branch.orelse is None else [row, above]
+        rows: list[cst.CSTNode] = [row, above]
         while isinstance(outer := tree.parent(tree.parent(above) or above), cst.If) and outer.orelse is None:
             rows.append(above := outer)
         return rows

@@ -121,12 +121,11 @@ class TensorForms(ForestFact):
     def _is_bound_to_tensor(self, node: cst.Name, known: Known, depth: int) -> bool:
         reached = self._module.values.reaching.of(node)
         return bool(reached) and all(
-            item.kind == "assign"
-            and item.value is not None
+            item.value is not None
             and (
-                self._is_one_of_several(item.value, known, depth)
+                item.kind == "assign" and self._is_one_of_several(item.value, known, depth)
                 if item.path
-                else self._is_tensor(item.value, known, depth - 1)
+                else item.kind in ("assign", "for") and self._is_tensor(item.value, known, depth - 1)
             )
             for item in reached
         )

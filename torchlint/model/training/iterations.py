@@ -16,7 +16,7 @@ from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.syntax.exits import ends_with
 from torchlint.model.training.emptiness import has_work
 from torchlint.model.training.gradients import Gradients
-from torchlint.model.training.loops import Loops, is_backward
+from torchlint.model.training.loops import Loops, gives_batches, is_backward
 
 #: Names in a condition that is true at some steps only, or that is enabled for inspection.
 _RARE = re.compile(
@@ -235,10 +235,10 @@ class Iterations(ForestFact):
         )
 
     def _is_other_pass(self, loop: cst.For | cst.While, child: cst.CSTNode) -> bool:
-        """Whether ``loop``, inside of a step, iterates over other data: a validation pass."""
+        """Whether ``loop``, inside of a step, iterates over other data: a validation pass, not the parts of a batch."""
         if child is not loop.body:
             return False
-        return bool(self._module.fact(Loops).of(loop).loaders) and not any(
+        return gives_batches(self._module.fact(Loops).of(loop).over) and not any(
             is_backward(call) for call in self._tree.calls_in(loop.body)
         )
 

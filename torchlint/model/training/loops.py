@@ -10,6 +10,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import UNKNOWN, Role, Value, iterated
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_part
@@ -66,6 +67,13 @@ def is_batch(value: Value) -> bool:
     if value.role is Role.BATCH:
         return True
     return any(is_batch(part) for part in (*value.elements, *((value.each,) if value.each is not None else ())))
+
+
+def gives_batches(value: Value) -> bool:
+    """Whether a loop that binds ``value`` iterates over a known loader: not over the parts of a batch."""
+    if value.role is Role.BATCH:
+        return value.kind is Kind.BATCH and bool(value.origins)
+    return any(map(gives_batches, (*value.elements, *((value.each,) if value.each is not None else ()))))
 
 
 _EPOCH_NAMES = re.compile(r"epoch|max_ep\b|n_ep\b", re.IGNORECASE)
