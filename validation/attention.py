@@ -1,7 +1,8 @@
 """``python -m validation.attention``: attention in separate kernels and in one, by number format, length and mask.
 
 It needs a GPU, and prints one row for each combination: the median milliseconds of 16384 positions in all, with the
-gradients of queries, keys and values where it trains. On an NVIDIA H200 (torch 2.11, 2026-11-26), the ratios were:
+gradients of queries, keys and values where it trains. An earlier form of it, with the same operations and other numbers
+of repetitions, gave these ratios on an NVIDIA H200 (torch 2.11, 2026-11-26):
 
 | number format | training, 64 to 4096 positions | inference, 64 to 4096 positions |
 |---|---|---|

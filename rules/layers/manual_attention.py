@@ -28,7 +28,7 @@ class ManualAttention(Rule):
     Not reported are weights and scores that are returned, stored or used otherwise, learned vectors in place of queries
     or keys (pooling), other changes of the scores (caps, biases by relative position, learned temperatures), and files
     that use `scaled_dot_product_attention`, `flash_attn` or the like: there, the handwritten attention is the fallback.
-    Programs that allow TF32 and use no 16-bit format are not reported either, because there the kernel is not faster.
+    Programs that allow TF32 and use no 16-bit format are not reported either: there, the kernel is seldom faster.
 
     ## Why it is slow
     The matrix of scores has a number for each pair of positions and each head. It is written and read at every step:
@@ -92,9 +92,9 @@ class ManualAttention(Rule):
         from ._attention_fix import fix_of
         from ._manual_attention import ManualAttention as Finder
 
-        if module.fact(PrecisionWords).allow_tf32_only:
-            return
         for found in module.fact(Finder).all():
+            if module.fact(PrecisionWords).allow_tf32_only:
+                return
             yield self.diagnostic(
                 module,
                 found.softmax,

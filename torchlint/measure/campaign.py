@@ -12,7 +12,7 @@ from pathlib import Path
 from time import monotonic
 
 from torchlint.measure.environment import cpu_count, harness
-from torchlint.measure.intervals import LOOKS, Interval, Verdict, pairs_needed
+from torchlint.measure.intervals import LOOKS, Verdict
 from torchlint.measure.measure import LEAST_SAMPLES, SHORTEST_SAMPLE_S, OutOfTimeError, Sides, Task, measure
 from torchlint.measure.pairs import CARD
 from torchlint.measure.results import Measurement, Result, Results, save
@@ -96,12 +96,12 @@ class Campaign:
     def is_done(self, task: Task) -> bool:
         """Whether a task has a figure from as many pairs of processes as its verdict needs."""
         one = self.known(task)
-        if one is None or one.speedup is None or one.ci_low is None or one.ci_high is None:
+        if one is None or one.speedup is None:
             return False
         if one.verdict == "differs" or task.pair.metric not in ("time", "first run"):
             return True
         # A later pair of processes may move a ratio that was near 1 away from it: several pairs remain enough.
-        return len(one.runs) >= pairs_needed(Interval(one.speedup, one.ci_low, one.ci_high))
+        return one.has_enough_pairs
 
     def _following(self, tasks: Sequence[Task], again: set[Key], tried: set[Key]) -> Iterator[Task]:
         """The remaining tasks, in order: main sizes, then their further pairs of processes, then the other sizes."""

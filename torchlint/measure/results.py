@@ -36,6 +36,13 @@ class Measurement:
     runs: tuple[Run, ...] = ()  #: one for each pair of processes
 
     @property
+    def has_enough_pairs(self) -> bool:
+        """Whether there is a ratio of times, from as many pairs of processes as a verdict on it needs."""
+        if self.speedup is None or self.ci_low is None or self.ci_high is None:
+            return False
+        return len(self.runs) >= pairs_needed(Interval(self.speedup, self.ci_low, self.ci_high))
+
+    @property
     def samples(self) -> int:
         """The number of samples of each side."""
         return sum(len(before) for before, _ in self.runs)
@@ -62,10 +69,8 @@ class Result:
 
     def times(self, one: Measurement) -> bool:
         """Whether the ratio of times is known: that of a count may come from too few pairs of processes."""
-        if one.speedup is None or one.ci_low is None or one.ci_high is None:
-            return False
-        needed = pairs_needed(Interval(one.speedup, one.ci_low, one.ci_high))
-        return self.metric in ("time", "first run") or len(one.runs) >= needed
+        is_timed = self.metric in ("time", "first run")
+        return one.speedup is not None and (is_timed or one.has_enough_pairs)
 
     def stale(self, pair: Pair | None) -> bool:
         """Whether the pair has changed since, or no longer exists."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -96,11 +96,16 @@ def evidence_for(name: str) -> Evidence | None:
 
 def conclusive(measured: Sequence[Evidence]) -> Evidence | None:
     """The first measurement that has a verdict and is of the main size of its device, on a GPU if there is one."""
+    known = [one for one in _of_main_size(measured) if one.figure and one.verdict != "not measured"]
+    return min(known, key=lambda one: not one.gpu, default=None)
+
+
+def _of_main_size(measured: Iterable[Evidence]) -> list[Evidence]:
+    """The first measurement of each device, those of the user apart from ours."""
     main: dict[tuple[str, bool], Evidence] = {}
     for one in measured:
         main.setdefault((one.device, one.own), one)
-    known = [one for one in main.values() if one.figure and one.verdict != "not measured"]
-    return min(known, key=lambda one: not one.gpu, default=None)
+    return list(main.values())
 
 
 def gain(name: str, device: str) -> Evidence | None:
@@ -109,12 +114,9 @@ def gain(name: str, device: str) -> Evidence | None:
     It is confirmed, not stale, and of the main size. The user's own devices come before ours; of several it is the one
     with the largest gain. None if there is no such measurement.
     """
-    main: dict[str, Evidence] = {}
-    for one in measurements(name):
-        if _is_of(one, device):
-            main.setdefault(one.device, one)
-    own = [one for one in main.values() if one.own]
-    counted = [one for one in own or main.values() if one.verdict == "confirmed" and one.figure and not one.stale]
+    main = _of_main_size(one for one in measurements(name) if _is_of(one, device))
+    own = [one for one in main if one.own]
+    counted = [one for one in own or main if one.verdict == "confirmed" and one.figure and not one.stale]
     return max(counted, key=lambda one: one.ci_low or 0, default=None)
 
 

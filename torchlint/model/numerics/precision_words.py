@@ -42,6 +42,8 @@ _BITS = frozenset({"8", "16", "32", "64"})
 _SWITCHES = frozenset({"0", "1"})
 #: Arguments of `torch.set_float32_matmul_precision` that allow TF32, or less.
 _FAST = frozenset({"high", "medium"})
+#: Attributes of `torch.backends.cuda.matmul` that allow it.
+_SWITCHES_OF_TF32 = frozenset({"allow_tf32", "fp32_precision"})
 #: Words of the switch for TF32.
 _TF32_WORDS = frozenset({"tf32", "matmul_precision", "fp32_precision"})
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -86,16 +88,12 @@ class PrecisionWords:
                 isinstance(item.value, cst.SimpleString) and item.value.value[1:-1] in _FAST for item in call.node.args
             ):
                 return True
-        for node in tree.attributes:
-            if node.attr.value in ("allow_tf32", "fp32_precision") and tree.root_of(node) in module.related:
-                target = tree.parent(node)
-                statement = tree.parent(target) if isinstance(target, cst.AssignTarget) else None
-                if isinstance(statement, cst.Assign) and "cudnn" not in (dotted_name(node) or ""):
-                    value = statement.value
-                    if isinstance(value, cst.Name) and value.value == "True":
-                        return True
-                    if isinstance(value, cst.SimpleString) and value.value[1:-1] == "tf32":
-                        return True
+        for target, value, _ in tree.stores:
+            if not isinstance(target, cst.Attribute) or target.attr.value not in _SWITCHES_OF_TF32:
+                continue
+            is_set = isinstance(value, (cst.Name, cst.SimpleString)) and value.value in ("True", '"tf32"', "'tf32'")
+            if is_set and tree.root_of(target) in module.related and "cudnn" not in (dotted_name(target) or ""):
+                return True
         return False
 
     @property

@@ -51,7 +51,7 @@ class TensorForms(ForestFact):
         self._sized: dict[tuple[Scope, str], bool] = {}
 
     def is_asked_for_size(self, node: cst.BaseExpression) -> bool:
-        """Whether ``lengths.size()`` or ``lengths.dim()`` is called of a variable: the size of an array is a number."""
+        """Whether ``lengths.size()`` or ``lengths.dim()`` is called on a variable: the size of an array is a number."""
         home = self._module.names.home_of(node) if isinstance(node, cst.Name) else None
         if home is None or not isinstance(node, cst.Name):
             return False
