@@ -75,14 +75,23 @@ class ParameterValues:
     def _find_calls_of_objects(self) -> dict[cst.CSTNode, list[cst.Call]]:
         """By ``__call__`` of a class the calls of objects that have a name."""
         found: dict[cst.CSTNode, list[cst.Call]] = {}
-        for call in self._tree.calls:
-            if isinstance(call.func, cst.Name) and self._names.resolve(call.func) is None:
-                value = self._values.of(call.func)
-                definition = value.definition if value.kind is Kind.OTHER else None
-                method = self._definitions.method(definition, "__call__") if definition is not None else None
-                if method is not None:
-                    found.setdefault(method, []).append(call)
+        for call in self._calls_of_variables:
+            value = self._values.of(call.func)
+            definition = value.definition if value.kind is Kind.OTHER else None
+            method = self._definitions.method(definition, "__call__") if definition is not None else None
+            if method is not None:
+                found.setdefault(method, []).append(call)
         return found
+
+    @cached_property
+    def _calls_of_variables(self) -> list[cst.Call]:
+        """The calls of names that are bound otherwise than by ``def``, ``class`` and ``import``."""
+        names, named = self._names, self._definitions.named
+        return [
+            call
+            for call in self._tree.calls
+            if isinstance(call.func, cst.Name) and names.resolve(call.func) is None and not named(call.func)
+        ]
 
     def _unpacked(self, call: cst.Call, function: cst.FunctionDef, param: cst.Param) -> Iterator[Value]:
         """What ``step(*batch)`` gives to a parameter, if the star is the first argument that may."""
