@@ -19,6 +19,7 @@ _BLEND = re.compile(r"\b1(?:\.0*)?\s*-|minus|lerp", re.IGNORECASE)
 CALLED = re.compile(r"(?:ema|average|avg)\w{0,20}(?:\.\w{1,40})?\(", re.IGNORECASE)
 _BODY = 700  #: characters of a loop
 _BEFORE = 300  #: characters before a loop, where the names of its parameters may be bound
+_HEAD = 120  #: characters behind the first row of a loop, whose head may go on there
 
 
 def averages_in_loop(text: str) -> bool:
@@ -31,12 +32,12 @@ def averages_in_loop(text: str) -> bool:
 
 def _names_parameters(text: str, loop: re.Match[str]) -> bool:
     start = max(loop.start() - _BEFORE, 0)
-    return _PARAMETERS.search(loop[2]) is not None or _PARAMETERS.search(text, start, loop.start()) is not None
+    return _PARAMETERS.search(text, start, loop.end() + _HEAD) is not None
 
 
 def _averages(text: str, loop: re.Match[str]) -> bool:
     body = text[loop.end() : loop.end() + _BODY]
-    behind = re.search(rf"^[ \t]{{0,{len(loop[1])}}}\S", body, re.MULTILINE)
+    behind = re.search(rf"^[ \t]{{0,{len(loop[1])}}}[^\s)\]}}]", body, re.MULTILINE)  # not the end of the head
     if behind is not None:
         body = body[: behind.start()]
     blends = _BLEND.search(loop[2] + body) is not None or CALLED.search(body) is not None

@@ -45,7 +45,7 @@ class Averages:
             if blend is None or self._has_other_purpose(loop):
                 continue
             places = self._module.fact(StepPlaces)
-            step = places.of(loop, places.usually, trained=True)
+            step = places.of(loop, places.usually, trained=True) or places.in_training(loop)
             if step is not None or self._is_called_elsewhere(loop):
                 yield AverageLoop(loop, blend, step)
 
