@@ -59,6 +59,12 @@ _answers_of_screens: dict[tuple[str, tuple[Rule, ...]], list[Rule]] = {}
 _MAX_ANSWERS = 50_000
 
 
+def forget() -> None:
+    """Drop the answers that are kept."""
+    _answers_of_screens.clear()
+    _sketched.cache_clear()
+
+
 def sketched(source: Source, rules: Sequence[Rule], *, alone: bool) -> Sequence[Rule]:
     """Those of some rules that may report something in a file, by its syntax tree; all if that does not tell.
 
