@@ -312,14 +312,14 @@ def test_long_options_are_chosen_before_long_networks_that_are_further_away(
     arguments = "".join(f"    parser.add_argument('--option{i}', type=int, default={i})\n" for i in range(100))
     options = (
         "from argparse import ArgumentParser\n\n\ndef read_options():\n    parser = ArgumentParser()\n"
-        f"    parser.add_argument('--workers', type=int, default=4)\n{arguments}    return parser.parse_args()\n"
+        f"    parser.add_argument('--processes', type=int, default=4)\n{arguments}    return parser.parse_args()\n"
     )
     assert 2_000 < len(networks) < len(options)
     building = "from networks import Network\n\n\ndef build():\n    return Network()\n"
     imports = (
         "from building import build\nfrom options import read_options\n\nnetwork = build()\noptions = read_options()"
     )
-    train = TRAIN.format(imports=imports, workers="options.workers")
+    train = TRAIN.format(imports=imports, workers="options.processes")
     monkeypatch.setattr("torchlint.project.choice.BUDGET", len(options) + 1_000)
     files = {"networks": networks, "options": options, "building": building, "train": train}
     assert has_finding(tmp_path, files)
