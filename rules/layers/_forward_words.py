@@ -13,6 +13,27 @@ LAYERS = (
 _FORWARD = re.compile(r"(?:_?forward\w*|__call__|training_step)\(")
 
 
-def occurs_in_forward(text: str, pattern: re.Pattern[str]) -> bool:
-    """Whether ``pattern`` occurs behind the ``def`` of a ``forward``, before the next ``def``."""
-    return any(_FORWARD.match(part) and pattern.search(part) for part in text.split("def ")[1:])
+#: What gives a local name the result of a call.
+_LOCAL = re.compile(r"(?<![\w.])(\w+) *= *(?:torch\.)?$")
+
+
+def creates_and_runs(text: str, creates: re.Pattern[str]) -> bool:
+    """Whether ``creates`` occurs behind the ``def`` of a ``forward``, before the next ``def``.
+
+    Or behind another one but that of a constructor, if a local name gets what is created, and is called.
+    """
+    return any(
+        creates.search(part) if _FORWARD.match(part) else _runs_created(part, creates)
+        for part in text.split("def ")[1:]
+    )
+
+
+def _runs_created(part: str, creates: re.Pattern[str]) -> bool:
+    """Whether a function that is no constructor gives a local name what is created, and calls it."""
+    if part.startswith("__init__("):
+        return False
+    for made in creates.finditer(part):
+        local = _LOCAL.search(part, part.rfind("\n", 0, made.start()) + 1, made.start())
+        if local is not None and f"{local[1]}(" in part[made.end() :]:
+            return True
+    return False

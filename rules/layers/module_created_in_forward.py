@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.rule import Diagnostic, Note, Rule
 
-from ._forward_words import LAYERS, occurs_in_forward
+from ._forward_words import LAYERS, creates_and_runs
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
@@ -73,9 +73,9 @@ class ModuleCreatedInForward(Rule):
         """Whether a layer may be created in a `forward`."""
         if not super().may_concern(text):
             return False
-        if occurs_in_forward(text, _CREATES):
+        if creates_and_runs(text, _CREATES):
             return True
-        return "torch.nn import " in text and occurs_in_forward(text, _CREATES_IMPORTED)
+        return "torch.nn import " in text and creates_and_runs(text, _CREATES_IMPORTED)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._created_layers import CreatedLayers
