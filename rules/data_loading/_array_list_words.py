@@ -9,7 +9,7 @@ from torchlint.source.lexemes import behind, is_in_name
 
 #: A constructor, and what its argument begins with. A pattern that begins with a literal is quick.
 _LIST = re.compile(r"ensor\((?:(?<!\wtensor\()(?<=tensor\()|(?<=as_tensor\()|(?<=Tensor\())\s*([\[(]|\w+\s*[,)])")
-_ARRAY = re.compile(r"\b(?:np|numpy)\.[a-z]\w*\(|\.numpy\(\)|\.(?:row|col)\b")
+_ARRAY = re.compile(r"\b(?:np|numpy|cv2|librosa)\.[a-z]\w*\(|\.numpy\(\)|\.(?:row|col)\b")
 _ELEMENT = re.compile(r"\s*[^\n,\[\]]{0,120}")
 #: A list that is filled: `rows.append(`, `rows = [`.
 _FILLED = re.compile(r"\b([A-Za-z_]\w*)(?:\.append\(|\s*=\s*\[)")

@@ -27,6 +27,10 @@ _ARRAYS = frozenset(
     "ones ones_like outer pad repeat reshape roll rollaxis rot90 squeeze stack swapaxes tile transpose vstack zeros "
     "zeros_like".split()
 )
+#: ... and functions of libraries for images and sound that do.
+_ARRAYS |= {f"cv2.{name}" for name in ("cvtColor", "imread", "resize", "warpAffine", "warpPerspective")}
+_ARRAYS |= {f"librosa.{name}" for name in ("amplitude_to_db", "power_to_db", "stft")}
+_ARRAYS |= {f"librosa.feature.{name}" for name in ("melspectrogram", "mfcc")}
 #: The maximum number of names and calls that an array is followed through.
 _DEPTH = 8
 _SPARSE = frozenset({"scipy.sparse.coo_matrix", "scipy.sparse.coo_array"})
@@ -151,6 +155,8 @@ class ArrayLists:
             return bool(reached) and all(self._binds_array(item, depth - 1) for item in reached)
         if isinstance(node, cst.Attribute) and node.attr.value in ("row", "col"):
             return self._is_sparse(node.value)
+        if isinstance(node, cst.Attribute) and node.attr.value == "T":
+            return self._is_array(node.value, depth - 1)
         return isinstance(node, cst.Call) and (self._makes(node) or self._returns_array(node, (), depth - 1))
 
     def _returns_array(self, call: cst.Call, path: tuple[int, ...], depth: int) -> bool:
