@@ -10,7 +10,7 @@ A finding matches a label of the same file and code, the nearest row first: with
 expression, within twenty for a rule about a loop. Findings in files that were not labelled are not counted. A finding
 that readers of it called right although no label names it counts as right (`extra` in the label file). A label of an
 operation counts as found if a finding at its call names the operation in a note, and so does one of the move of a
-tensor that is reported where it is created.
+tensor that is reported where it is created, and the reverse.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+# How the notes of a finding begin that name other places of it.
+_JOINED = ("also ", "the operation", "copied to the device", "created on the CPU")
 # Rules that report one place for a whole loop: a reader may name another row of it.
 OF_A_LOOP = {"TL111", "TL201", "TL204", "TL301", "TL302", "TL401", "TL402", "TL902", "TL903"}
 
@@ -81,7 +83,7 @@ def findings(checkout: Path) -> list[dict[str, Any]]:
                 "joined": True,
             }
             for note in one["notes"]
-            if note["message"].startswith(("also ", "the operation", "copied to the device")) and note["location"]
+            if note["message"].startswith(_JOINED) and note["location"]
         ]
     return found
 

@@ -73,6 +73,14 @@ def test_a_function_of_another_file_that_moves_is_followed(tmp_path: Path, retur
     assert rows(tmp_path, "main", "TL206") == expected
 
 
+@pytest.mark.parametrize("name", ["make_variable", "to_var", "as_cuda"])
+def test_a_function_of_another_file_that_moves_has_a_telling_name(tmp_path: Path, name: str) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "moving.py").write_text(MOVING.replace("{returned}", "data.cuda()").replace("copy_to_gpu", name))
+    (tmp_path / "main.py").write_text(EVALUATING.replace("copy_to_gpu", name))
+    assert rows(tmp_path, "main", "TL206") == [7]
+
+
 MASKING = """\
 from basis import *
 

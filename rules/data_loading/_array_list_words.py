@@ -9,12 +9,15 @@ from torchlint.source.lexemes import behind, is_in_name
 
 #: A constructor, and what its argument begins with. A pattern that begins with a literal is quick.
 _LIST = re.compile(r"ensor\((?:(?<!\wtensor\()(?<=tensor\()|(?<=as_tensor\()|(?<=Tensor\())\s*([\[(]|\w+\s*[,)])")
-_ARRAY = re.compile(r"\b(?:np|numpy)\.[a-z]\w*\(|\.numpy\(\)|\.(?:row|col)\b")
+_ARRAY = re.compile(r"\b(?:np|numpy|cv2|librosa)\.[a-z]\w*\(|\.numpy\(\)|\.(?:row|col)\b")
 _ELEMENT = re.compile(r"\s*[^\n,\[\]]{0,120}")
 #: A list that is filled: `rows.append(`, `rows = [`.
 _FILLED = re.compile(r"\b([A-Za-z_]\w*)(?:\.append\(|\s*=\s*\[)")
-#: What follows a name to which an array is assigned.
-_MADE = re.compile(r"[ \t]*=[ \t]*[^\n]{0,120}?(?:\b(?:np|numpy)\.|\.numpy\()")
+#: What follows a name to which an array is assigned, or what a function returns, also as one of several values.
+_MADE = re.compile(
+    r"[ \t]*=[ \t]*[^\n]{0,120}?(?:\b(?:np|numpy)\.|\.numpy\()|"
+    r"(?:[ \t]*,[ \t]*\w{1,60}){0,8}[ \t]*=[ \t]*[\w.]{1,120}\("
+)
 #: What observations of an environment are called, and what is kept with them.
 OBSERVATION = re.compile(
     r"(?:(?:batch|b|next|new|cur|curr|current|last|prev|old|non_final|final|replay|mb)_)*"

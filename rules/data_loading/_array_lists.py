@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import called_name
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.scopes import Binding, unpacked
 
 from ._observations import Observations
 
@@ -26,6 +27,12 @@ _ARRAYS = frozenset(
     "ones ones_like outer pad repeat reshape roll rollaxis rot90 squeeze stack swapaxes tile transpose vstack zeros "
     "zeros_like".split()
 )
+#: ... and functions of libraries for images and sound that do.
+_ARRAYS |= {f"cv2.{name}" for name in ("cvtColor", "imread", "resize", "warpAffine", "warpPerspective")}
+_ARRAYS |= {f"librosa.{name}" for name in ("amplitude_to_db", "power_to_db", "stft")}
+_ARRAYS |= {f"librosa.feature.{name}" for name in ("melspectrogram", "mfcc")}
+#: The maximum number of names and calls that an array is followed through.
+_DEPTH = 8
 _SPARSE = frozenset({"scipy.sparse.coo_matrix", "scipy.sparse.coo_array"})
 
 
@@ -93,15 +100,21 @@ class ArrayLists:
         reached = self._module.values.reaching.of(name)
         if scope is None or scope is not self._tree.scope_of(name) or len(reached) != 1:
             return None
-        value = reached[0].value
-        if reached[0].kind != "assign" or reached[0].path:
+        value = unpacked(reached[0].value, reached[0].path)
+        if reached[0].kind != "assign":
             return None
         uses = [use for use in self._module.values.reaching.uses_of(reached[0], scope) if use is not name]
-        if isinstance(value, cst.List) and not value.elements:
+        if self._is_empty(value):
             return self._appended(uses)
         if isinstance(value, (cst.ListComp, cst.List)) and not any(map(self._is_changed, uses)):
             return self._array_in(value)
         return None
+
+    def _is_empty(self, value: cst.BaseExpression | None) -> bool:
+        """``[]``, ``list()``."""
+        if isinstance(value, cst.Call):
+            return not value.args and self._module.name_of(value.func) == "builtins.list"
+        return isinstance(value, cst.List) and not value.elements
 
     def _appended(self, uses: list[cst.Name]) -> cst.CSTNode | None:
         """What is appended to an empty list, if that is all that happens to it."""
@@ -129,9 +142,9 @@ class ArrayLists:
             )
         if isinstance(parent, (cst.For, cst.CompFor)):
             return parent.iter is not use
-        return not isinstance(parent, cst.AssignTarget)
+        return not self._tree.is_target(use)
 
-    def _is_array(self, node: cst.CSTNode | None, depth: int = 4) -> bool:
+    def _is_array(self, node: cst.CSTNode | None, depth: int = _DEPTH) -> bool:
         """`np.stack(frames)`, `mask.cpu().numpy()`, arithmetic with such, and a name for the result."""
         if depth <= 0:
             return False
@@ -142,7 +155,26 @@ class ArrayLists:
             return bool(reached) and all(self._binds_array(item, depth - 1) for item in reached)
         if isinstance(node, cst.Attribute) and node.attr.value in ("row", "col"):
             return self._is_sparse(node.value)
-        return isinstance(node, cst.Call) and self._makes(node)
+        if isinstance(node, cst.Attribute) and node.attr.value == "T":
+            return self._is_array(node.value, depth - 1)
+        return isinstance(node, cst.Call) and (self._makes(node) or self._returns_array(node, (), depth - 1))
+
+    def _returns_array(self, call: cst.Call, path: tuple[int, ...], depth: int) -> bool:
+        """Whether all functions of the program that ``call`` may run return an array, or one at ``path`` of a tuple."""
+        called = self._module.definitions.called(call, self._module.values) if depth > 0 else ()
+        functions = [item for item in called if isinstance(item, cst.FunctionDef) and item.asynchronous is None]
+        returned = [item for function in functions for item in self._module.definitions.returns(function)]
+        return (
+            bool(returned)
+            and len(functions) == len(called)
+            and not any(map(self._module.definitions.yields, functions))
+            and all(
+                self._returns_array(item, path, depth - 1)
+                if path and isinstance(item, cst.Call)
+                else self._is_array(unpacked(item, path), depth)
+                for item in returned
+            )
+        )
 
     def _is_sparse(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is a sparse matrix of SciPy that keeps its row and column indices: ``matrix.tocoo()``."""
@@ -163,15 +195,20 @@ class ArrayLists:
     def _binds_array(self, binding: Binding, depth: int) -> bool:
         if binding.kind == "augment" and isinstance(binding.node, cst.AugAssign):  # `image /= 255`
             return self._is_array(binding.node.target, depth)
-        return binding.kind == "assign" and not binding.path and self._is_array(binding.value, depth)
+        if binding.kind != "assign":
+            return False
+        if binding.path and isinstance(binding.value, cst.Call):  # `states, rewards = envs.step(actions)`
+            return self._returns_array(binding.value, binding.path, depth)
+        return self._is_array(unpacked(binding.value, binding.path), depth)
 
     def _makes(self, call: cst.Call) -> bool:
         if self._module.name_of(call.func) in _ARRAYS:
             return True
         if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "numpy" or call.args:
             return False
-        return _MOVED.search(self._module.code(call.func.value)) is not None
+        given = call.func.value
+        return self._module.value(given).kind is Kind.TENSOR or _MOVED.search(self._module.code(given)) is not None
 
 
-#: A tensor before it becomes an array.
-_MOVED = re.compile(r"\.(?:cpu|detach)\(\)$|\.data$")
+#: A tensor before it becomes an array; also what a distribution draws.
+_MOVED = re.compile(r"\.(?:cpu|detach)\(\)$|\.data$|\.r?sample\(\)$")

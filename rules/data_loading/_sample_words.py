@@ -19,7 +19,7 @@ _INSERTED = (
     "newaxis",
     "expand_dims(",
 )
-_SINGLE = re.compile(r"\[(?:None\b|(\w{1,40}) ?: ?\1 ?\+ ?1\b|(?:(?<=stack\(\[)|(?<=array\(\[))\w{1,40}\])")
+_SINGLE = re.compile(r"\[(?:None\b|(\w{1,40}) ?: ?\(?\1 ?\+ ?1\b|(?:(?<=stack\(\[)|(?<=array\(\[))\w{1,40}\])")
 #: Inference, and functions that give samples the same size.
 _INFERENCE = ("no_grad", "inference_mode", ".eval(")
 _SIZES = (
@@ -42,7 +42,7 @@ _BEFORE = 124  #: characters from the loop to the number of rows
 #: A row, or a slice of one row; `dict[str, int]` is a type.
 _ROW = re.compile(
     r"\[(?:(?<=\w\[)(?!(?:None|int|str|bool|float|torch|dict|list|tuple)\b)[a-z]\w{0,39}, ?[\w:]"
-    r"|(\w{1,40}) ?: ?\1 ?\+ ?1\b)"
+    r"|(\w{1,40}) ?: ?\(?\1 ?\+ ?1\b)"
 )
 #: Functions that read an image, which may be passed to a function of another file.
 _READING = ("Image.open(", "imread(")

@@ -21,8 +21,10 @@ class TensorFromArrayList(Rule):
 
     ## What it does
     Flags `torch.tensor(arrays)`, `torch.as_tensor(arrays)` and `torch.FloatTensor(arrays)` where `arrays` is a list of
-    NumPy arrays for certain: a list or comprehension of calls such as `np.stack(...)` and `x.cpu().numpy()`, also if
-    it is built by `append` in the same function, or the indices `[coo.row, coo.col]` of a sparse matrix of SciPy.
+    NumPy arrays for certain: a list or comprehension of calls such as `np.stack(...)`, `cv2.resize(...)`,
+    `x.cpu().numpy()`, `distribution.sample().numpy()` and functions of the program that return such an array, alone or
+    in a tuple; also if it is built by `append` in the same function; or the indices `[coo.row, coo.col]` of a sparse
+    matrix of SciPy.
     Observations of gym environments are arrays as well, if the program reads the shape of `observation_space`: those of
     a batch by their names, next to actions or rewards (`states, actions, rewards = zip(*batch)`,
     `[t.state for t in batch]`), and a single one (`[state]`) in a program with convolutions, if it comes from

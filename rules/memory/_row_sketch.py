@@ -60,11 +60,9 @@ def _read(*nodes: ast.expr, but: ast.Subscript) -> Iterator[ast.AST]:
 
 
 def _is_same_item(node: ast.Subscript, other: ast.Subscript) -> bool:
-    """Whether two expressions are the same item: ``rows[i]``."""
-    if not isinstance(node.slice, ast.Name) or not isinstance(other.slice, ast.Name) or node.slice.id != other.slice.id:
-        return False
+    """Whether two expressions are the same item: ``rows[i]``, ``rows[i, [1, 3]]``."""
     name = dotted_name(node.value)
-    return name is not None and name == dotted_name(other.value)
+    return name is not None and name == dotted_name(other.value) and ast.dump(node.slice) == ast.dump(other.slice)
 
 
 def _name_of(statement: ast.stmt) -> str | None:
@@ -96,7 +94,7 @@ def _is_row_by_row(statement: ast.Assign | ast.AugAssign, target: ast.Subscript,
     rows = [part for part in parts if isinstance(part, ast.Subscript)]
     if isinstance(statement.value, (ast.Subscript, ast.Name, ast.Attribute)):
         return True  # a window of a row, the same items of another tensor, or the same value in all rows
-    return bool(rows) and all(_is_row(part, bound) and len(_indices(part)) == 1 for part in rows)
+    return bool(rows) and all(_is_row(part, bound) for part in rows)
 
 
 def _is_row(node: ast.Subscript, bound: Collection[str]) -> bool:

@@ -23,8 +23,8 @@ FEW = re.compile(
 #: Functions that run once.
 ONCE = re.compile(r"init|reset|build|create_|make_|load")
 _WORD = re.compile(r"\w+")
-#: The index of a row, alone or behind another one.
-_ROW = re.compile(r"\[(?:[\w:]+,\s?)?(\w+)")
+#: The index of a row, alone or behind others.
+_ROW = re.compile(r"\[(?:[\w:]{1,40},\s?){0,4}(\w+)")
 _NAMED = re.compile(r"^[^\S\n]*(\w+) = ", re.MULTILINE)
 #: A number, perhaps the only argument of a call.
 _NUMBER = re.compile(

@@ -15,7 +15,7 @@ from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.purpose import Purposes
 
-from ._row_fills import RowFills, is_row
+from ._row_fills import RowFills, is_full, is_part_of_row, is_row
 from ._row_words import FEW, ONCE, SCATTERING
 
 _MANY = 16  #: iterations below which a loop costs little
@@ -151,6 +151,19 @@ class RowLoops:
         plain = all(isinstance(part, cst.Slice) and not part.step for part in others)
         return isinstance(first, cst.Index) and len(windows) == 1 and plain and not named.isdisjoint(bound)
 
+    def _is_selection(self, target: cst.Subscript, value: cst.Subscript, bound: frozenset[str]) -> bool:
+        """``rows[:, :, i]`` and ``others[:, :, j]``, both of them variables of the loop."""
+        pairs = [(mine.slice, its.slice) for mine, its in zip(target.slice, value.slice, strict=False)]
+        named = [pair for pair in pairs if not all(map(is_full, pair))]
+        indices = {self._module.code(part) for pair in named for part in pair if not is_full(part)}
+        return (
+            len(target.slice) == len(value.slice)
+            and len(named) == 1
+            and len(indices) == 2
+            and is_row(value, bound)
+            and self._is_tensor(value.value)
+        )
+
     def _is_same_place(self, target: cst.Subscript, value: cst.Subscript, bound: frozenset[str]) -> bool:
         """``rows[k, place, :]`` and ``others[k, place, :]``."""
         places = [[self._module.code(item) for item in node.slice] for node in (target, value)]
@@ -159,7 +172,10 @@ class RowLoops:
 
     def _is_long(self, loop: cst.For, bound: list[str]) -> bool:
         """Whether there may be many iterations: rows and elements, not layers or channels."""
-        if isinstance(loop.iter, (cst.List, cst.Tuple)) or any(FEW.search(name) for name in bound):
+        given = [item.value for item in loop.iter.args] if isinstance(loop.iter, cst.Call) else []
+        if any(isinstance(item, (cst.List, cst.Tuple)) for item in (loop.iter, *given)):
+            return False
+        if any(FEW.search(name) for name in bound):
             return False
         if any(map(FEW.search, self._names_in(loop.iter))):
             return False
@@ -269,12 +285,12 @@ class RowLoops:
         return isinstance(above, cst.Subscript) and above.value is part and self._module.code(above) == item
 
     def _is_counted(self, target: cst.Subscript, loop: cst.For) -> bool:
-        """Whether an item has another index at each iteration: ``x[i]`` in ``for i in range(n)``."""
+        """Whether an item has another index at each iteration: ``x[i, [1, 3]]`` in ``for i in range(n)``."""
         name = self._module.name_of(loop.iter.func) if isinstance(loop.iter, cst.Call) else None
         counter: cst.BaseExpression | None = loop.target if name == "builtins.range" else None
         if name == "builtins.enumerate" and isinstance(loop.target, cst.Tuple):
             counter = loop.target.elements[0].value
-        return isinstance(counter, cst.Name) and self._is_item(target, frozenset({counter.value}))
+        return isinstance(counter, cst.Name) and is_part_of_row(target, frozenset({counter.value}))
 
     def _form(self, statement: cst.Assign | cst.AugAssign, loop: cst.For, bound: frozenset[str]) -> str | None:
         """How one operation can do what ``statement`` does at all iterations; None if it is not known."""
@@ -286,8 +302,10 @@ class RowLoops:
         if self._fills.is_number(statement.value):
             return "rows" if self._fills.is_filled_by_length(target, bound) else None
         value = statement.value
-        is_window = isinstance(value, cst.Subscript) and self._is_window(target, value, bound)
-        return "rows" if is_window or self._is_rowwise(value, bound) else None
+        is_copy = isinstance(value, cst.Subscript) and (
+            self._is_window(target, value, bound) or self._is_selection(target, value, bound)
+        )
+        return "rows" if is_copy or self._is_rowwise(value, bound) else None
 
     def _counts(self, statement: cst.AugAssign, target: cst.Subscript, loop: cst.For, bound: frozenset[str]) -> bool:
         """``matrix[t.long(), p.long()] += 1`` over the elements of tensors."""
@@ -335,7 +353,7 @@ class RowLoops:
                 if not self._is_rowwise_call(part):
                     return False
             elif isinstance(part, cst.Subscript):
-                if is_row(part, bound) and len(part.slice) == 1:
+                if is_part_of_row(part, bound):
                     reads_row = reads_row or self._is_tensor(part.value)
                     if not self._is_tensor(part.value):
                         return False

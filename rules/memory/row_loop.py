@@ -22,9 +22,10 @@ class RowLoop(Rule):
     - `mask[i, :length] = 1` or `mask[i, :length].fill_(1)`, which fill each row up to a length of its own, also under
       a condition that asks whether something is left (`if length < size: scores[i, length:] = -np.inf`);
     - `out[i] = f(x[i], y[i])`, where `f` is arithmetic and functions of torch that compute each row by itself, also of
-      the row that it replaces (`x[i] = torch.triu(x[i])`);
+      the row that it replaces (`x[i] = torch.triu(x[i])`), or of the same items of each row (`x[i, [1, 3]]`);
     - `out[i] = x[i, :, start:end]`, a window of each row, and `out[k, place] = x[k, place]`, the same items of another
       tensor; the indices may have names, such as `start = starts[i]`;
+    - `out[:, i] = x[:, j]` in `for i, j in enumerate(index)`, rows or columns that an index selects;
     - `out[i].index_add_(0, index[i], source[i])`, and `scatter_` and the like;
     - `matrix[t, p] += 1` over the elements of one tensor or of several (`zip(targets.view(-1), guesses.view(-1))`).
 
@@ -54,8 +55,8 @@ class RowLoop(Rule):
     pairs = targets.flatten() * classes + guesses.flatten()
     matrix += torch.bincount(pairs, minlength=classes**2).view(classes, classes)
     ```
-    Windows of rows are one `x.gather(2, index)` of `start[:, None] + torch.arange(size)`. Rows that `index_add_` writes
-    are one `out.scatter_add_(1, index, source)`.
+    Selected columns are `x[:, index]`. Windows of rows are one `x.gather(2, index)` of
+    `start[:, None] + torch.arange(size)`. Rows that `index_add_` writes are one `out.scatter_add_(1, index, source)`.
 
     For rows, apply the function to the whole tensor, with `dim=` where it reduces; `torch.vmap` does this for a
     function of one row.

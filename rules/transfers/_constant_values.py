@@ -108,7 +108,7 @@ class ConstantValues:
     def _is_set_once(self, owner: cst.ClassDef, name: str, depth: int) -> bool:
         """Whether an attribute of ``self`` gets its value in the constructor alone, and that is no tensor."""
         stores = self._module.fact(Stores)
-        if name in stores.containers:
+        if not all(self._is_constructing(place) for _, _, place in stores.containers.get(name, ())):
             return False
         values: list[cst.BaseExpression] = []
         for item in self._module.definitions.lineage(owner):

@@ -36,7 +36,7 @@ _MOVE = re.compile(
     r"|type(?!\(\s*(?:torch\.(?!cuda\b)|[\"'])))\("
 )
 #: The names of functions that move their argument.
-_MOVERS = r"\w*(?:cuda|gpu|device|to_|_to)\w*"
+_MOVERS = r"\w*(?:cuda|gpu|device|to_|_to|var)\w*"
 _MOVES = re.compile(_MOVERS, re.IGNORECASE)
 _GIVEN = re.compile(r"\b(\w+)\(\s*$")
 _PASSED = re.compile(r"\b(?P<name>\w+) *= *(?:\w+\.)*(?P<function>\w+)\((?P=name)[,)]")

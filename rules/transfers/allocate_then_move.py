@@ -43,8 +43,8 @@ class AllocateThenMove(Rule):
       `torch.from_numpy(np.stack(np.meshgrid(np.arange(width), np.arange(height))))` or
       `torch.LongTensor(np.concatenate([np.arange(n) + i for i in range(rows)]))`, and of ranges:
       `torch.LongTensor(range(len(x)))`;
-    - tensors that a function of the same file makes of sizes and numbers, also by NumPy, and that its caller moves:
-      `self.causal_mask(size).to(x.device)`;
+    - tensors that a function of the same file makes of sizes and numbers, also by NumPy or as a draw of a distribution
+      of constants, and that its caller moves: `self.causal_mask(size).to(x.device)`;
     - tensors that a method copies to a buffer of its network, at other times than in the constructor:
       `self.noise.copy_(torch.randn(size))`.
 
@@ -174,10 +174,13 @@ class AllocateThenMove(Rule):
         from ._copies import Copies
         from ._indirect import IndirectMoves
 
+        found: set[cst.CSTNode] = set()
         for move in (*module.fact(Placement).moves, *module.fact(IndirectMoves).all):
             created = module.fact(NewTensors).of(move.source)
-            if created is not None:
-                yield move, created
+            if created is None or (not created.named and created.factory.node in found):
+                continue  # `torch.ones(n).type(x.type()).to(device)` moves it twice
+            found.add(created.factory.node)
+            yield move, created
         yield from module.fact(Copies).all
 
     def _cause(self, module: Module, function: cst.FunctionDef | None, fix: Fix | None, once: bool) -> Cause:

@@ -19,8 +19,9 @@ class ConstantUploadPerStep(Rule):
     Flags `torch.tensor(...)`, `torch.as_tensor(...)`, `torch.Tensor([...])` and its typed variants of numbers that
     never change, where the result is made with `device=` or moved by `.to(device)`, `.cuda()` or `.type_as(x)`, also
     under a name, and `torch.cuda.FloatTensor([...])`: in the `forward` of a network or criterion, the `step` of an
-    optimizer, a loop that trains or runs a network, or in a function that these call. Numbers that never change are
-    literals, constants of the file, attributes that only the constructor sets, and the `ignore_index` of a loss.
+    optimizer, a `__call__` that returns what a network gives, a loop that trains or runs a network, or in a function
+    that these call. Numbers that never change are literals, constants of the file, attributes that only constructors
+    set or fill, and the `ignore_index` of a loss.
 
     Not reported are values that differ between calls, tensors that are kept after the first call (`if self.grid is
     None:`) or only made if the caller gives none (`if grid is None: grid = self.make_grid(x)`), functions with a cache,
@@ -76,7 +77,7 @@ class ConstantUploadPerStep(Rule):
         ("tensor(", "Tensor(", "asarray("),
         ("device", ".cuda(", ".to(", ".type_as(", "cuda."),
     )
-    project_words = (PER_BATCH,)
+    project_words = ((*PER_BATCH, "def __call__("),)
     demo = ("GPU",)
 
     @classmethod

@@ -60,6 +60,27 @@ class HostFactories(ForestFact):
             return None
         return NewTensor(self._module.call(node, name), False, False, hosted=True)
 
+    def of_constants(self, node: cst.Call) -> NewTensor | None:
+        """The first tensor of constants that a call is given, if it is given nothing but such and numbers.
+
+        ``torch.tensor([0.0])`` of ``Normal(torch.tensor([0.0]), 1)``, which draws where that tensor is.
+        """
+        given = [item.value for item in node.args if not item.star]
+        tensors = [item for item in given if not self._module.fact(Numbers).is_number(item)]
+        constant = len(given) == len(node.args) and all(map(self._is_constant, tensors))
+        first = tensors[0] if constant and tensors else None
+        if not isinstance(first, cst.Call):
+            return None
+        return NewTensor(self._module.call(first, "torch.tensor"), False, True, hosted=True)
+
+    def _is_constant(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` makes a tensor of written numbers on the host: ``torch.tensor([0.0])``."""
+        if not isinstance(node, cst.Call) or has_device(node) or not node.args:
+            return False
+        name, data = self._module.name_of(node.func), node.args[0].value
+        items = [item.value for item in data.elements] if isinstance(data, cst.List) else [data]
+        return name == "torch.tensor" and all(map(self._module.fact(Numbers).is_number, items))
+
     def casts(self, call: cst.Call, method: str) -> bool:
         """Whether a method only casts: ``x.to(torch.long)``, ``x.type(torch.float32)``."""
         if method not in ("to", "type") or len(call.args) != 1:

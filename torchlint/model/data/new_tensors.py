@@ -184,10 +184,17 @@ class NewTensors(ForestFact):
         return made[0] if made and all(made) else None
 
     def _needs_host(self, call: cst.Call, method: str) -> bool:
-        """Whether a method writes values of the host, or casts to a type of the host: ``x.type(torch.ByteTensor)``."""
-        if method != "type" or not call.args:
+        """Whether a method writes values of the host, or casts to a type of the host: ``x.type(torch.ByteTensor)``.
+
+        Or to a type that is not known: ``x.type(dtype)``, ``x.type(other.type())``.
+        """
+        if method != "type" or len(call.args) != 1:
             return method == "scatter_"
-        return (self._module.name_of(call.args[0].value) or "").removeprefix("torch.") in LEGACY
+        given = call.args[0].value
+        if isinstance(given, cst.Call):
+            return isinstance(given.func, cst.Attribute) and given.func.attr.value == "type" and not given.args
+        name = (self._module.name_of(given) or "").removeprefix("torch.")
+        return name in LEGACY or (isinstance(given, cst.Name) and not self._module.value(given))
 
     # -- names
 

@@ -163,6 +163,8 @@ class ReturnedTensors(ForestFact):
             return None
         name = self._module.name_of(node.func) or ""
         passed = [item.value for item in node.args]
+        if name.startswith("torch.distributions."):
+            return self._factories.of_constants(node)
         if name.startswith(("torch.", "numpy.")):
             of_numpy = name.startswith("numpy.")
             created = self._factories.of_array(node, name) if of_numpy else self._factories.of(node, name)

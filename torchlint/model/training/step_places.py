@@ -262,11 +262,20 @@ class StepPlaces(ForestFact):
 
     def per_batch(self, node: cst.CSTNode) -> StepPlace | None:
         """What runs ``node`` once per batch: what repeats it, or else a step; not by a constructor that a step runs."""
-        found = self.repeating(node) or self.of(node)
+        found = self.repeating(node) or self.of(node) or self._wrapping(node)
         sets_up = self._module.fact(Purposes).is_constructor
         places = (node, *found.calls) if found is not None else ()
         functions = filter(None, map(self._module.function_of, places))
         return None if any(map(sets_up, functions)) else found
+
+    def _wrapping(self, node: cst.CSTNode) -> StepPlace | None:
+        """The `__call__` around ``node``, if it returns what a network gives: of an object that is called like one."""
+        function = self._module.function_of(node)
+        if function is None or function.name.value != "__call__" or self._module.tree.class_of(function) is None:
+            return None
+        returned = self._module.definitions.returns(function)
+        runs = [isinstance(item, cst.Call) and self._module.fact(Outputs).runs(item) for item in returned]
+        return StepPlace(function, (), trains=False) if runs and all(runs) else None
 
     def repeating(self, node: cst.CSTNode) -> StepPlace | None:
         """What runs ``node`` once per batch: a loop or a network's `forward`, directly or a few calls deep.
