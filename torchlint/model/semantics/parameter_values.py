@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cached_property
 
 import libcst as cst
@@ -46,8 +45,6 @@ class ParameterValues:
         self._definitions = definitions
         self._values = values
         self._object_calls: dict[cst.CSTNode, list[cst.Call]] | None = None
-        self._network_calls: dict[cst.CSTNode, list[cst.Call]] | None = None
-        self._with_items: dict[str, bool] = {}
 
     def alternatives(self, function: cst.FunctionDef, param: cst.Param) -> list[Value]:
         """What each call that is seen gives to a parameter."""
@@ -62,53 +59,6 @@ class ParameterValues:
             else:
                 entries = self._definitions.arguments.unpacked(call, param)
                 found += [self._values.of(value) for value in entries.values] if entries is not None else []
-        return found or self._batches(function, param)
-
-    def _batches(self, forward: cst.FunctionDef, param: cst.Param) -> list[Value]:
-        """The whole batches that calls of networks, ``model(batch)``, give to a parameter of ``forward`` with items."""
-        is_forward = forward.name.value == "forward" and self._tree.class_of(forward) is not None
-        if not is_forward or not self._has_items(param.name.value):
-            return []
-        calls = self._calls_of_networks().get(forward, ())
-        given = [self._definitions.argument_of(call, forward, param) for call in calls]
-        found = [self._values.of(item) for item in given if item is not None]
-        batches = [replace(value, sure=False) for value in found if value.kind is Kind.BATCH]
-        return batches if all(value.device is None for value in batches) else []
-
-    def _has_items(self, name: str) -> bool:
-        """Whether what has a name is indexed with a text anywhere: ``batch["image"]``."""
-        known = self._with_items.get(name)
-        if known is None:
-            uses = ((use, self._tree.parent(use)) for use in self._tree.names.get(name, ()))
-            known = self._with_items[name] = any(
-                isinstance(item, cst.Subscript) and item.value is use and _is_indexed_with_text(item)
-                for use, item in uses
-            )
-        return known
-
-    def _calls_of_networks(self) -> dict[cst.CSTNode, list[cst.Call]]:
-        if self._network_calls is not None:
-            return self._network_calls
-        found, is_final = self._values.attempt(self._find_network_calls)
-        if is_final:
-            self._network_calls = found
-        return found
-
-    def _find_network_calls(self) -> dict[cst.CSTNode, list[cst.Call]]:
-        """By ``forward`` of a class the calls of networks of that class that are given something with a name."""
-        found: dict[cst.CSTNode, list[cst.Call]] = {}
-        for call in self._tree.calls:
-            func = call.func
-            if not isinstance(func, (cst.Name, cst.Attribute)) or self._names.resolve(func) is not None:
-                continue
-            named = (item.value.value for item in call.args if isinstance(item.value, cst.Name))
-            value = self._values.of(func) if any(map(self._has_items, named)) else UNKNOWN
-            if value.kind is not Kind.MODULE:
-                continue
-            classes = [value.definition] if value.definition else self._definitions.classes_of(value, self._values)
-            for method in dict.fromkeys(self._definitions.method(item, "forward") for item in classes):
-                if method is not None:
-                    found.setdefault(method, []).append(call)
         return found
 
     def _calls_of_objects(self, method: cst.FunctionDef) -> list[cst.Call]:
@@ -210,11 +160,6 @@ class ParameterValues:
                 return None
             kinds += known
         return tuple(kinds)
-
-
-def _is_indexed_with_text(node: cst.Subscript) -> bool:
-    index = node.slice[0].slice
-    return isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString)
 
 
 def _alternatives(node: cst.BaseExpression) -> list[cst.BaseExpression]:
