@@ -227,7 +227,7 @@ class Loading(ForestFact):
         if isinstance(func, cst.Attribute):
             attr = func.attr.value
             if attr in ("to", "cuda", "type"):
-                origins = batch_origins(self._module.value(func.value)) or self._given_to_network(func.value)
+                origins = batch_origins(self._module.value(func.value)) or self.given_to_network(func.value)
                 moved = bool(origins) and self._module.fact(Devices).is_move_to_cuda(call)
                 return origins if moved and self._module.fact(BatchParts).may_be_part(func.value) else nothing
             if attr == "copy_" and call.args and self._module.value(func.value).device is Device.CUDA:
@@ -253,7 +253,7 @@ class Loading(ForestFact):
                 return value.origins if value.kind is Kind.LOADER else nothing
         return nothing
 
-    def _given_to_network(self, part: cst.BaseExpression | None) -> frozenset[cst.CSTNode]:
+    def given_to_network(self, part: cst.BaseExpression | None) -> frozenset[cst.CSTNode]:
         """The loaders whose whole batches a network gets, if ``part`` is ``batch["image"]`` of such a parameter."""
         if isinstance(part, cst.Name):
             bound = self._values.reaching.of(part)
