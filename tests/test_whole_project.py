@@ -81,6 +81,30 @@ def test_the_modules_of_a_package_are_followed_together(other: str, expected: li
     assert codes(folder / "parts/data.py") == expected
 
 
+@pytest.mark.parametrize(
+    ("package", "inner", "expected"),
+    [
+        ("import parts.inner\nimport parts.engine", "import parts.inner.data", ["TL102", "TL103"]),
+        ("import parts.inner\nimport parts.engine", "import os.path", []),
+        ("import parts.inner", "import parts.inner.data", ["TL103"]),
+        ("import parts.inner\nimport parts.engine", "import parts", []),
+    ],
+    ids=["imported", "data is not imported", "engine is not imported", "files import each other"],
+)
+def test_the_modules_that_a_package_imports_are_followed(
+    package: str, inner: str, expected: list[str], tmp_path: Path
+) -> None:
+    main = MAIN.format(data="parts.data", engine="parts.engine").replace(
+        "build_loader(P", "parts.inner.data.build_loader(P"
+    )
+    main = main.replace("from parts.data import build_loader", "import parts")
+    main = main.replace("from parts.engine import train_one_epoch\n", "")
+    main = main.replace("train_one_epoch(m", "parts.engine.train_one_epoch(m")
+    modules = {"parts/inner/data": DATA, "parts/engine": ENGINE}
+    folder = write(tmp_path, {"parts/__init__": package, "parts/inner/__init__": inner, **modules}, main=main)
+    assert codes(folder / "parts/inner/data.py") == expected
+
+
 def test_every_name_of_a_star_import_is_followed(tmp_path: Path) -> None:
     engine = ENGINE.replace(
         "import torch.nn.functional as F\n", "import torch.nn.functional as F\n\nfrom tools import count\n"

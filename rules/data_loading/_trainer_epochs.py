@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import libcst as cst
@@ -14,10 +15,13 @@ from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Value
 from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.context import ConfigValue
 
 #: Arguments of a Lightning trainer without which it trains for many epochs, and those that restart the workers anyway.
 _LIMITS = ("max_steps", "max_time", "fast_dev_run")
 _RELOADING = ("reload_dataloaders_every_n_epochs", "reload_dataloaders_every_epoch")
+#: What a configuration file sets an argument to that has no effect.
+_UNSET = ("", "null", "~", "None", "-1", "false", "False")
 
 
 class TrainerEpochs:
@@ -53,9 +57,20 @@ class TrainerEpochs:
             return False
         if "max_epochs" in given:
             return self._is_several(given["max_epochs"])
-        if any(item.star for item in arguments) or any(name in given for name in _LIMITS):
+        if any(name in given for name in _LIMITS):
+            return False
+        if any(item.star for item in arguments) and not self._is_set_to_several(node):
             return False
         return self._module.fact(Lightning).trains(node)
+
+    def _is_set_to_several(self, trainer: cst.CSTNode) -> bool:
+        """Whether configuration files set the epochs of a trainer: ``Trainer(**config["trainer"])``."""
+        files = self._module.fact(ConfigFiles)
+        if not isinstance(trainer, cst.Call):
+            return False
+        others = [value for name in (*_LIMITS, *_RELOADING) for value in files.passed(trainer, name)]
+        epochs = files.passed(trainer, "max_epochs")
+        return bool(epochs) and _are_several(epochs) and all(value.text in _UNSET for value in others)
 
     def _is_for_one_pass(self, loader: Call) -> bool:
         """Whether the hooks of Lightning that return ``loader`` are for testing."""
@@ -76,7 +91,7 @@ class TrainerEpochs:
         numbers = [count for count in counts if isinstance(count, int)]
         if numbers:
             return all(count > 1 for count in numbers)
-        return not any(value.text in ("0", "1") for value in self._module.fact(ConfigFiles).values(node))
+        return _are_several(self._module.fact(ConfigFiles).values(node))
 
     # -- ignite
 
@@ -96,6 +111,11 @@ class TrainerEpochs:
                 for loader in loaders_in(self._module.value(data)):
                     found.setdefault(loader, []).append(call)
         return found
+
+
+def _are_several(epochs: Sequence[ConfigValue]) -> bool:
+    """Whether no configuration file sets a number of epochs to 0 or 1."""
+    return not any(value.text in ("0", "1") for value in epochs)
 
 
 def loaders_in(value: Value) -> frozenset[cst.CSTNode]:

@@ -142,7 +142,7 @@ def _held(module: Module, node: cst.Name | cst.Attribute | cst.Subscript, depth:
         return _usual(module, node)
     values = [value for value in written.values if not _is_raised(module, value, node)]
     found = _one_of(module, values, written.complete, depth)
-    return _usual(module, node) if found is None else found
+    return _usual(module, node) if found is None or found is Workers.UNKNOWN else found
 
 
 def _is_raised(module: Module, value: cst.BaseExpression, node: cst.BaseExpression) -> bool:

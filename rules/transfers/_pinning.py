@@ -10,6 +10,7 @@ import libcst as cst
 
 from torchlint.model.data.batch_parts import BatchParts
 from torchlint.model.data.loaders import Loaders
+from torchlint.model.data.loading import Loading
 from torchlint.model.data.placement import Move, Placement
 from torchlint.model.module import Module
 from torchlint.model.semantics.config_files import ConfigFiles
@@ -179,7 +180,8 @@ class Pinning:
     def _origins(self, node: cst.BaseExpression) -> list[cst.CSTNode]:
         """The loaders whose batch, or part of one, ``node`` is, in order; empty if it was computed on the CPU."""
         value = self._module.value(node)
-        if value.kind not in (Kind.BATCH, Kind.TENSOR) or value.device:
-            return []
-        origins = batch_origins(value) if self._module.fact(BatchParts).is_part(node) else ()
-        return sorted(origins, key=self._module.tree.index)
+        origins = batch_origins(value) if value.kind in (Kind.BATCH, Kind.TENSOR) and not value.device else frozenset()
+        if value.kind is Kind.UNKNOWN:
+            origins = self._module.fact(Loading).given_to_network(node)
+        is_part = bool(origins) and self._module.fact(BatchParts).is_part(node)
+        return sorted(origins, key=self._module.tree.index) if is_part else []

@@ -263,6 +263,7 @@ class Choice:
         if not item.name:
             if target is not None:
                 self._needs(target, members, members)
+                self._follow_submodules(target, members)
             return
         if target is not None and target != file and item.name in self._facts(target).bindings:
             self._needs(target, {item.name}, members)
@@ -272,6 +273,15 @@ class Choice:
             self._needs(module, members, members)
         elif target is not None:
             self._needs(target, {item.name}, members)  # through a star import
+
+    def _follow_submodules(self, package: str, members: Collection[str]) -> None:
+        """Choose `members` of the modules that the __init__.py of a package imports: ``import net.train``."""
+        for item in self._facts(package).imports if package.endswith("__init__.py") else ():
+            if not item.name and item.module.rpartition(".")[2] in members:
+                module = self._find_module(item.module, package)
+                if module is not None and module != package and _contains(package, module):
+                    self._needs(module, members, members)
+                    self._follow_submodules(module, members)
 
     def _callers(self, file: str, names: Collection[str]) -> None:
         """Choose the pieces that use functions or classes of a file, in it and in the files that import it."""

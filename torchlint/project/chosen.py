@@ -27,7 +27,9 @@ class Chosen:
         found: set[str] = set()
         for file in self.looked_at:
             facts = self._files.facts_of(file)
-            found.update(facts.bindings, (item.bound for item in facts.imports), self._files.exported(file) or ())
+            found.update(facts.bindings, self._files.exported(file) or ())
+            for item in facts.imports:
+                found.update((item.bound, item.module.rpartition(".")[2]))
         return frozenset(found)
 
     @cached_property

@@ -19,10 +19,12 @@ from torchlint.model.data.lightning import FITS, Lightning
 from torchlint.model.data.loaders import Loaders
 from torchlint.model.data.memory import Memory
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role, iterated, named_device
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import called_name, last_name
+from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.training import loops
 from torchlint.model.training.loops import Loops, batch_origins
 from torchlint.model.training.networks import Networks
@@ -32,6 +34,8 @@ from torchlint.model.training.purpose import Purposes
 _MOVERS = re.compile(
     r"^(batch_|data_|tensors?_)?((to|2)_?(device|cuda|gpu)|cuda)$|^(move|send|copy|put|transfer|recursive)\w*_(device|cuda|gpu)$"
 )
+#: How many methods a batch is followed through that a network gets.
+_CALLERS = 2
 #: Functions that make a tensor of an array or a list.
 _MAKING = frozenset(f"torch.{name}" for name in ("from_numpy", "tensor", "as_tensor", "FloatTensor", "LongTensor"))
 T = TypeVar("T")
@@ -223,7 +227,7 @@ class Loading(ForestFact):
         if isinstance(func, cst.Attribute):
             attr = func.attr.value
             if attr in ("to", "cuda", "type"):
-                origins = batch_origins(self._module.value(func.value))
+                origins = batch_origins(self._module.value(func.value)) or self.given_to_network(func.value)
                 moved = bool(origins) and self._module.fact(Devices).is_move_to_cuda(call)
                 return origins if moved and self._module.fact(BatchParts).may_be_part(func.value) else nothing
             if attr == "copy_" and call.args and self._module.value(func.value).device is Device.CUDA:
@@ -248,6 +252,33 @@ class Loading(ForestFact):
                 value = self._module.value(call.args[0].value)
                 return value.origins if value.kind is Kind.LOADER else nothing
         return nothing
+
+    def given_to_network(self, part: cst.BaseExpression | None) -> frozenset[cst.CSTNode]:
+        """The loaders whose whole batches a network gets, if ``part`` is ``batch["image"]`` of such a parameter."""
+        if isinstance(part, cst.Name):
+            bound = self._values.reaching.of(part)
+            part = bound[0].value if len(bound) == 1 and bound[0].kind == "assign" and not bound[0].path else None
+        while isinstance(part, cst.Subscript) and isinstance(part.value, cst.Subscript):
+            part = part.value
+        index = part.slice[0].slice if isinstance(part, cst.Subscript) else None
+        is_item = isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString)
+        return self._passed_as(part.value, _CALLERS) if isinstance(part, cst.Subscript) and is_item else frozenset()
+
+    def _passed_as(self, batch: cst.BaseExpression, depth: int) -> frozenset[cst.CSTNode]:
+        """The loaders whose batches, not yet moved, the callers of a method pass for the parameter ``batch``."""
+        bound = self._values.reaching.of(batch) if isinstance(batch, cst.Name) else []
+        param = bound[0].node if len(bound) == 1 and bound[0].kind == "param" else None
+        method = owner_of(self._tree, param) if isinstance(param, cst.Param) else None
+        if method is None or not isinstance(param, cst.Param) or self._tree.class_of(method) is None:
+            return frozenset()
+        found: set[cst.CSTNode] = set()
+        for given in self._module.fact(Dispatch).arguments_for(method, param):
+            value = self._module.value(given)
+            if value.kind is Kind.BATCH and value.device is None:
+                found |= value.origins
+            elif value.kind is Kind.UNKNOWN and depth > 0:
+                found |= self._passed_as(given, depth - 1)
+        return frozenset(found)
 
     def _moves_new_tensors(self, call: cst.Call) -> bool:
         """Whether a function of the program makes the tensors that it moves: batches of arrays are never pinned."""

@@ -8,7 +8,7 @@ import libcst as cst
 
 from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.value import STRING, TENSOR, UNKNOWN, Device, Role, Value, join
+from torchlint.model.semantics.value import STRING, TENSOR, UNKNOWN, Device, Role, Value, join, join_items
 from torchlint.model.syntax.literals import value_of
 
 #: What a text such as ``f"cuda:{index}"`` names.
@@ -37,7 +37,7 @@ def compound_value(node: cst.CSTNode, values: Evaluator) -> Value:
         return Value(Kind.SEQUENCE, elements=() if starred else elements, each=join(elements) if elements else None)
     if type(node) is cst.Dict:
         items = [values.of(element.value) for element in node.elements]
-        return Value(Kind.SEQUENCE, each=join(items) if items else None)
+        return Value(Kind.SEQUENCE, each=join_items(items) if items else None)
     if type(node) is cst.ListComp or type(node) is cst.SetComp or type(node) is cst.GeneratorExp:
         return Value(Kind.SEQUENCE, each=values.of(node.elt))
     if type(node) is cst.DictComp:

@@ -55,7 +55,7 @@ class ConfigFiles(ForestFact):
         written = _ZERO if literal == "0" else _FALSE
         if not self._nearly_all([written.fullmatch(value.text) is not None for value in values]):
             return ""
-        return self.text(self._key(node) or "", values, written)
+        return self.text(self._name(node), values, written)
 
     def are_counts(self, values: Sequence[ConfigValue]) -> bool:
         """Whether nearly all of ``values`` are 1 or more."""
@@ -102,7 +102,7 @@ class ConfigFiles(ForestFact):
             if not isinstance(item, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)):
                 continue
             if fits(item):
-                return self.text(self._key(item) or "", self.values(item))
+                return self.text(self._name(item), self.values(item))
             written = self._module.fact(Configuration).step(item) if not isinstance(item, cst.Call) else None
             for value in written.values if written is not None and depth > 0 else ():
                 found = self.behind(value, fits, depth - 1) if value is not item else ""
@@ -111,12 +111,25 @@ class ConfigFiles(ForestFact):
         return ""
 
     def values(self, node: cst.BaseExpression) -> Sequence[ConfigValue]:
-        """What the files of the project set the key to by which ``node`` reads a setting; empty if it reads none."""
+        """What the files of the project set the key to by which ``node`` reads a setting; empty if it reads none.
+
+        So does a parameter that all calls of its function get by ``**config["loader"]``.
+        """
+        if isinstance(node, cst.Name):
+            return self._given(node)
         key = self._key(node)
-        if key is None:
+        return () if key is None else _of_group(self._set_to(key, node), self._group(node))
+
+    def _given(self, node: cst.Name) -> Sequence[ConfigValue]:
+        bindings = self._module.values.reaching.of(node)
+        param = bindings[0].node if len(bindings) == 1 and bindings[0].kind == "param" else None
+        function = owner_of(self._module.tree, param) if isinstance(param, cst.Param) else None
+        if function is None or not isinstance(param, cst.Param):
             return ()
-        values, group = self._set_to(key, node), self._group(node)
-        return [value for value in values if value.group == group] or values if group else values
+        calls, _ = self._module.written.calls_of(function)
+        given = [self._module.definitions.argument_of(call, function, param) for call in calls]
+        found = [self.passed(call, node.value) for call in calls]
+        return [value for values in found for value in values] if all(found) and not any(given) else ()
 
     def _group(self, node: cst.BaseExpression) -> str:
         """``train`` of ``config["train"]["workers"]`` and ``config.train.workers``, also with a name in between."""
@@ -134,7 +147,7 @@ class ConfigFiles(ForestFact):
     def passed(self, call: cst.Call, name: str) -> Sequence[ConfigValue]:
         """What the files set a parameter to that ``call`` may get by ``**config["loader"]``, settings out of sight."""
         unpacked = next((item.value for item in call.args if item.star == "**" and self._is_loaded(item.value)), None)
-        return () if unpacked is None else self._set_to(name, unpacked)
+        return () if unpacked is None else _of_group(self._set_to(name, unpacked), self._key(unpacked) or "")
 
     def _is_loaded(self, node: cst.BaseExpression, depth: int = _DEPTH) -> bool:
         """Whether ``node`` is a part of settings that come from out of sight."""
@@ -169,6 +182,10 @@ class ConfigFiles(ForestFact):
         return yaml if imported.isdisjoint(_JSON) else (*yaml, ".json")
 
     # -- what is read
+
+    def _name(self, node: cst.BaseExpression) -> str:
+        """The key by which ``node`` reads a setting, or the name of the parameter that it is."""
+        return node.value if isinstance(node, cst.Name) else self._key(node) or ""
 
     def _key(self, node: cst.BaseExpression) -> str | None:
         """The key by which ``node`` reads a setting of an object of which nothing else is known."""
@@ -237,6 +254,11 @@ class ConfigFiles(ForestFact):
             key = self._module.value(index.value).constant if isinstance(index, cst.Index) else None
             if isinstance(key, str):
                 yield key
+
+
+def _of_group(values: Sequence[ConfigValue], group: str) -> Sequence[ConfigValue]:
+    """Those of ``values`` that are in mappings under the key ``group``, or all if none is."""
+    return [value for value in values if value.group == group] or values if group else values
 
 
 def _is_self(module: Forest, node: cst.BaseExpression) -> bool:

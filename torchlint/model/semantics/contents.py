@@ -11,7 +11,7 @@ import libcst as cst
 from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.names import Names, Variable
-from torchlint.model.semantics.value import UNKNOWN, Value, join
+from torchlint.model.semantics.value import UNKNOWN, Value, join, join_items
 from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.tree import Tree
 
@@ -43,13 +43,18 @@ class Contents:
         return self._container(items, [found.each] if found.each is not None else []) or found
 
     def under(self, found: Value, node: cst.BaseExpression, key: cst.BaseExpression) -> Value:
-        """``found``, the value of the container ``node``, with only those of the loaders that may be under ``key``."""
+        """``found``, the value of the container ``node``, with only those of the loaders that may be under ``key``.
+
+        Without any where nothing that may be under ``key`` is a loader.
+        """
         variable = self._names.variable(node)
         items = self._items.get(variable, ()) if variable is not None else ()
         if variable is None or found.elements or not 0 < len(items) <= _MAX_PLACES:
             return found
         first, others = self._begun_with(*variable)
         kept = [item for item in (*first, *items) if not self._differ(item.keys[0], key)]
+        if kept and not others:
+            return self._container(kept, others) or Value(Kind.SEQUENCE)
         return self._container(kept, others) or found
 
     def _container(self, items: Sequence[_Item], others: list[Value]) -> Value | None:
@@ -57,7 +62,7 @@ class Contents:
         direct = [self._values.of(item.value) for item in items if len(item.keys) == 1]
         nested = [self._values.of(item.value) for item in items if len(item.keys) == 2]
         for values in ([*others, *direct], direct or others):
-            if (each := join(values)).kind is Kind.LOADER:
+            if (each := join_items(values)).kind is Kind.LOADER:
                 return Value(Kind.SEQUENCE, each=each)
         inside = join(nested)
         return Value(Kind.SEQUENCE, each=Value(Kind.SEQUENCE, each=inside)) if inside.kind is Kind.LOADER else None
@@ -115,6 +120,6 @@ class Contents:
                 keys = (index.value if isinstance(index, cst.Index) else None, *keys)
                 container = container.value
             variable = self._names.variable(container)
-            if variable is not None and isinstance(value, (cst.Call, cst.Name, cst.Attribute)):
+            if variable is not None and isinstance(value, (cst.Call, cst.Name, cst.Attribute, cst.Subscript)):
                 found.setdefault(variable, []).append(_Item(value, keys))
         return found

@@ -47,8 +47,9 @@ class Subscripts:
                 return base
             if base.each.kind in (Kind.FUNCTION, Kind.CLASS) and self._items.knows(node):
                 return self._stored_as(node)
-            items = self._contents.under(base, node.value, index.value) if base.each.kind is Kind.LOADER else base
-            return items.each or self._guesses.of_item(node.value)
+            if base.each.kind is Kind.LOADER:
+                return self._contents.under(base, node.value, index.value).each or self._stored_as(node)
+            return base.each or self._guesses.of_item(node.value)
         if base.kind is Kind.MODULE:
             return Value(Kind.MODULE, sure=False)
         if base.kind is Kind.ARRAY:

@@ -82,6 +82,21 @@ def join(values: Iterable[Value]) -> Value:
     return found
 
 
+#: What a dict of loaders may contain next to them, and is not iterated over.
+_NEXT_TO_LOADERS = frozenset({Kind.OTHER, Kind.NUMBER, Kind.STRING, Kind.NONE, Kind.UNKNOWN})
+
+
+def join_items(values: Iterable[Value]) -> Value:
+    """What is true of all items of a dict; of loaders with samplers and numbers, what is true of the loaders."""
+    given = tuple(values)
+    found = join(given)
+    loaders = [value for value in given if value.kind is Kind.LOADER]
+    if found or not loaders:
+        return found
+    rest = all(value.kind is Kind.LOADER or value.kind in _NEXT_TO_LOADERS for value in given)
+    return replace(join(loaders), sure=False) if rest else found
+
+
 def _shapes(values: Sequence[Value]) -> tuple[tuple[Value, ...], ...]:
     """For each length of a sequence among ``values`` what is true of the elements of all sequences of that length."""
     by_length: dict[int, list[tuple[Value, ...]]] = {}

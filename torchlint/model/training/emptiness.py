@@ -6,6 +6,7 @@ import re
 
 import libcst as cst
 
+from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.syntax.dotted import called_name, last_name
 
 #: Methods that count something, or ask for it.
@@ -18,26 +19,26 @@ _COUNTS = re.compile(
 )
 
 
-def has_work(branch: cst.If | cst.IfExp, part: cst.CSTNode) -> bool:
+def has_work(branch: cst.If | cst.IfExp, part: cst.CSTNode, reaching: Reaching) -> bool:
     """Whether ``part`` of ``branch`` runs whenever there is something to work on."""
-    asked = _asks(branch.test)
+    asked = _asks(branch.test, reaching)
     return asked is not None and part is (branch.body if asked else branch.orelse)
 
 
-def _asks(test: cst.BaseExpression) -> bool | None:
+def _asks(test: cst.BaseExpression, reaching: Reaching) -> bool | None:
     """True if a test is true of something, False if it is true of nothing, None if it asks for something else."""
     if isinstance(test, cst.BooleanOperation):
-        left, right = _asks(test.left), _asks(test.right)
+        left, right = _asks(test.left, reaching), _asks(test.right, reaching)
         return left if left is right else None
     if isinstance(test, cst.UnaryOperation):
-        asked = _asks(test.expression) if isinstance(test.operator, cst.Not) else None
+        asked = _asks(test.expression, reaching) if isinstance(test.operator, cst.Not) else None
         return None if asked is None else not asked
     if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
-        return True if isinstance(test, cst.Call) and _counts(test) else None
+        return True if isinstance(test, cst.Call) and _counts(test, reaching) else None
     operator, bound = test.comparisons[0].operator, test.comparisons[0].comparator
     if isinstance(bound, cst.Name) and bound.value == "None" and isinstance(test.left, cst.Name):
         return not isinstance(operator, cst.Is) if isinstance(operator, (cst.Is, cst.IsNot)) else None
-    if not isinstance(bound, (cst.Integer, cst.Float)) or not _counts(test.left):
+    if not isinstance(bound, (cst.Integer, cst.Float)) or not _counts(test.left, reaching):
         return None
     if float(bound.value) == 0:
         if isinstance(operator, (cst.Equal, cst.LessThanEqual)):
@@ -54,8 +55,8 @@ def _asks(test: cst.BaseExpression) -> bool | None:
     return None
 
 
-def _counts(node: cst.BaseExpression) -> bool:
-    """``len(x)``, ``x.shape[0]``, ``x.numel()``, ``mask.sum().item()``, ``num_boxes``."""
+def _counts(node: cst.BaseExpression, reaching: Reaching) -> bool:
+    """``len(x)``, ``x.shape[0]``, ``x.numel()``, ``mask.sum().item()``, ``num_boxes``, or a name of one of these."""
     while (
         isinstance(node, cst.Call)
         and called_name(node) in ("item", "float", "int")
@@ -68,5 +69,10 @@ def _counts(node: cst.BaseExpression) -> bool:
             return len(node.args) == 1
         return name in _COUNTING or (name == "len" and isinstance(node.func, cst.Name))
     if isinstance(node, cst.Subscript):
-        return isinstance(node.value, cst.Attribute) and node.value.attr.value == "shape"
-    return isinstance(node, (cst.Name, cst.Attribute)) and _COUNTS.fullmatch(last_name(node)) is not None
+        size = node.value.func if isinstance(node.value, cst.Call) and not node.value.args else node.value
+        return isinstance(size, cst.Attribute) and size.attr.value == ("shape" if size is node.value else "size")
+    if isinstance(node, (cst.Name, cst.Attribute)) and _COUNTS.fullmatch(last_name(node)) is not None:
+        return True
+    bound = reaching.of(node) if isinstance(node, cst.Name) else ()
+    value = bound[0].value if len(bound) == 1 and bound[0].kind == "assign" and not bound[0].path else None
+    return isinstance(value, (cst.Call, cst.Subscript)) and _counts(value, reaching)

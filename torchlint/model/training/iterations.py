@@ -70,7 +70,9 @@ class Iterations(ForestFact):
             if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
                 often = or_often and self._trains_or_asks_for_process(above, child, step)
                 late = child is above.body and self._starts_late(above, step)
-                if not (often or late or has_work(above, child)) and self._is_rare(above, step):
+                if not (often or late or has_work(above, child, self._module.values.reaching)) and self._is_rare(
+                    above, step
+                ):
                     return False
             if isinstance(above, (cst.If, cst.IfExp)) and child is above.body and self._is_off(above.test):
                 return False

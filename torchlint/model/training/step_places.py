@@ -163,7 +163,8 @@ class StepPlaces(ForestFact):
             if isinstance(above, (cst.For, cst.While)) and child is not above.body:
                 return False
             if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
-                if not asks_for_device(self._module, above.test) and not has_work(above, child):
+                works = has_work(above, child, self._module.values.reaching)
+                if not works and not asks_for_device(self._module, above.test):
                     return False
             if isinstance(above, cst.IndentedBlock) and self._module.fact(Iterations).is_behind_exit(above, child):
                 return False
