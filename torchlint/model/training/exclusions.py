@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import requires_gradient
+from torchlint.model.syntax.dotted import last_name
 from torchlint.model.training.function_words import EVALUATING, MEASURING, says_training, snake_case, words_of
 from torchlint.model.training.grad_mode import LIGHTNING_INFERENCE_HOOKS, GradModes
 from torchlint.model.training.gradients import Gradients
@@ -172,7 +173,20 @@ class Exclusions:
             return False
         if self._module.callers(function).complete or self._module.definitions.is_spawned(function):
             return False
+        if function in self._started:
+            return False
         return not self._is_returned_to_callers(function) and not self._is_chosen(function)
+
+    @cached_property
+    def _started(self) -> set[cst.FunctionDef | cst.ClassDef]:
+        """The functions that processes or threads run: ``Process(target=test, args=(model,))``."""
+        tree, definitions = self._module.tree, self._module.definitions
+        return {
+            definition
+            for target in tree.keywords.get("target", ())
+            if isinstance(call := tree.parent(target), cst.Call) and last_name(call.func) in ("Process", "Thread")
+            for definition in definitions.named(target.value)
+        }
 
     def _is_chosen(self, function: cst.FunctionDef) -> bool:
         """Whether all uses of a function keep it in variables that are only called: ``test = test_nll``."""
