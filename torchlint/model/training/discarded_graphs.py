@@ -64,6 +64,8 @@ class DiscardedGraphs:
 
         If only numbers are read from the output, all calls of the method must be seen: only they show the grad mode.
         """
+        if self._module.fact(Exclusions).may_be_under_no_grad(home):
+            return ""
         if self._uses.only_leaves_graph(call, home):
             return _DETACHED
         callers = self._module.callers(home)

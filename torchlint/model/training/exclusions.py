@@ -11,7 +11,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import requires_gradient
 from torchlint.model.syntax.dotted import last_name
-from torchlint.model.training.function_words import EVALUATING, MEASURING, says_training, snake_case, words_of
+from torchlint.model.training.function_words import EVALUATING, MEASURING, USING, says_training, snake_case, words_of
 from torchlint.model.training.grad_mode import LIGHTNING_INFERENCE_HOOKS, GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.mode_switches import ModeSwitches
@@ -119,7 +119,14 @@ class Exclusions:
         module = self._module
         forwards = [call for call in module.tree.calls_in(method.body) if module.fact(Networks).runs_network(call)]
         uses = module.fact(OutputUses)
-        return bool(forwards) and all(uses.only_leaves_graph(call, method) for call in forwards)
+        if not forwards or self.may_be_under_no_grad(method):
+            return False
+        return all(uses.only_leaves_graph(call, method) for call in forwards)
+
+    def may_be_under_no_grad(self, method: cst.FunctionDef) -> bool:
+        """Whether only code out of sight calls a method that infers by its name: ``infer``, ``generate``."""
+        words = words_of(method.name.value)
+        return bool(words & (EVALUATING | USING)) and not self._module.callers(method).calls
 
     def _evaluates_itself(self, method: cst.FunctionDef) -> bool:
         """Whether a method of a network calls ``self.eval()``, or ``self.generator.eval()`` for a part."""
