@@ -7,6 +7,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self
 from torchlint.model.training.exclusions import Exclusions
 from torchlint.model.training.frozen import Frozen
@@ -53,11 +54,14 @@ class DiscardedGraphs:
 
     def _runs_network(self, call: cst.Call, home: cst.FunctionDef) -> bool:
         """Whether ``call`` runs a network, or a method of it in one that trains itself: ``self.value(state)``."""
-        networks = self._module.fact(Networks)
+        networks, gradients = self._module.fact(Networks), self._module.fact(Gradients)
         if networks.runs_network(call):
             return True
-        is_own = is_attribute_of_self(call.func) and self._module.fact(Gradients).trains(home)
-        return is_own and networks.is_seen_to_run(call)
+        if not is_attribute_of_self(call.func) or not gradients.backwards or not gradients.trains(home):
+            return False
+        if not networks.is_seen_to_run(call):
+            return False
+        return not any(map(gradients.trains, self._module.fact(Dispatch).functions(call)))  # as MAML does
 
     def _reason_in_network(self, call: cst.Call, home: cst.FunctionDef) -> str:
         """Why nothing needs the graph of ``call`` in a method of a network; empty if something may.
