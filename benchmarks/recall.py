@@ -10,7 +10,7 @@ A finding matches a label of the same file and code, the nearest row first: with
 expression, within twenty for a rule about a loop. Findings in files that were not labelled are not counted. A finding
 that readers of it called right although no label names it counts as right (`extra` in the label file). A label of an
 operation counts as found if a finding at its call names the operation in a note, and so does one of the move of a
-tensor that is reported where it is created, and the reverse.
+tensor that is reported where it is created, the reverse, and one of the forward pass of a network that is.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-# How the notes of a finding begin that name other places of it.
-_JOINED = ("also ", "the operation", "copied to the device", "created on the CPU")
 # Rules that report one place for a whole loop: a reader may name another row of it.
 OF_A_LOOP = {"TL111", "TL201", "TL204", "TL301", "TL302", "TL401", "TL402", "TL902", "TL903"}
+# How the notes of a finding begin that name another place of it.
+_OTHER_PLACES = ("also ", "the operation", "copied to the device", "created on the CPU", "the forward pass")
 
 
 @dataclass
@@ -72,8 +72,8 @@ def findings(checkout: Path) -> list[dict[str, Any]]:
     command = [sys.executable, "-m", "torchlint", "check", "--output-format", "json", "--exit-zero", "."]
     done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=True)
     found = []
-    for one in json.loads(done.stdout):
-        here = {"file": str(Path(one["filename"]).relative_to(checkout)), "code": one["code"]}
+    for i, one in enumerate(json.loads(done.stdout)):
+        here = {"file": str(Path(one["filename"]).relative_to(checkout)), "code": one["code"], "finding": i}
         found.append({**here, "row": one["location"]["row"], "joined": False})
         found += [
             {
@@ -83,7 +83,7 @@ def findings(checkout: Path) -> list[dict[str, Any]]:
                 "joined": True,
             }
             for note in one["notes"]
-            if note["message"].startswith(_JOINED) and note["location"]
+            if note["message"].startswith(_OTHER_PLACES) and note["location"]
         ]
     return found
 
@@ -123,8 +123,9 @@ def compare(labelled: dict[str, Any], found: list[dict[str, Any]]) -> Outcome:
         if i not in of_label:
             outcome.misses.append(label)
     read = [*labelled.get("extra", []), *({**one, "verdict": "debatable"} for one in labelled.get("doubtful", []))]
-    for j, one in enumerate(found):
-        if j in taken or one["joined"]:
+    known = {found[j]["finding"] for j in taken}
+    for one in found:
+        if one["finding"] in known or one["joined"]:
             continue
         count = outcome.codes.setdefault(one["code"], Count())
         verdict = next((other["verdict"] for other in read if same_place(one, other)), "unread")

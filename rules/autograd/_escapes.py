@@ -11,6 +11,8 @@ from torchlint.model.semantics.knowledge import Kind
 _SAME = frozenset({"to", "cuda", "cpu", "eval", "train", "float", "half", "bfloat16", "double", "type", "share_memory"})
 #: Methods and attributes that do not give parameters away.
 _READ = frozenset({"load_state_dict", "state_dict", "training", "forward", "__call__", "device", "config", "zero_grad"})
+#: What copies the values of a parameter, or is only asked of it.
+_DATA = frozenset({"data", "detach", "copy_", "mul_", "add_", "lerp_", "numel", "shape", "size"})
 #: Functions that only look at a network.
 _LOOK = (
     "builtins.print",
@@ -90,7 +92,31 @@ class Escapes:
             return [parent]
         if node.attr.value == "module":
             return [node]
+        if node.attr.value == "parameters" and called and parent is not None:
+            return [] if self._is_only_copied(parent) else None
         return [] if node.attr.value in _READ else None
+
+    def _is_only_copied(self, parameters: cst.CSTNode) -> bool:
+        """Whether a loop only reads and writes the data of ``parameters``, as where a target network is updated.
+
+        ``for mine, other in zip(target.parameters(), model.parameters()): mine.data.copy_(other.data)``
+        """
+        above = self._tree.parent(parameters)
+        zipped = self._tree.parent(above) if isinstance(above, cst.Arg) else parameters
+        if isinstance(zipped, cst.Call) and zipped is not parameters:
+            if self._module.name_of(zipped.func) != "builtins.zip":
+                return False
+        loop = self._tree.parent(zipped) if zipped is not None else None
+        if not isinstance(loop, cst.For) or loop.iter is not zipped:
+            return False
+        bound = {item.value for item in self._tree.inside(loop.target, cst.Name)}
+        uses = [item for item in self._tree.inside(loop.body, cst.Name) if item.value in bound]
+        return all(self._is_data(use) for use in uses)
+
+    def _is_data(self, use: cst.Name) -> bool:
+        """Whether a name is used as ``parameter.data`` or ``parameter.copy_(...)``."""
+        above = self._tree.parent(use)
+        return isinstance(above, cst.Attribute) and above.value is use and above.attr.value in _DATA
 
     def _of_argument(self, argument: cst.Arg) -> list[cst.CSTNode] | None:
         call = self._tree.parent(argument)

@@ -19,8 +19,11 @@ _IMPORTS = (ast.Import, ast.ImportFrom)
 _DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
 #: Names without which a file trains nothing: a function that does may run a network for its callers.
 _TRAINING = frozenset("backward manual_backward fused_backward autograd func functorch scaler grad_scaler".split())
-#: What a method of a network that only predicts contains: it evaluates the network, detaches its outputs or shows them.
-_LEAVING = re.compile(rf"\beval\b|volatile|\.detach|(?<!utils)\.data\b|\b(?:{'|'.join(sorted(SHOWING))})\(")
+#: What a method of a network that only predicts contains: it evaluates the network, detaches, reads or shows outputs.
+_LEAVING = re.compile(
+    r"\beval\b|volatile|\.detach|(?<!utils)\.data\b|\.item\b|tolist|\.numpy\b|argm|\)\[1\]|"
+    rf"\b(?:{'|'.join(sorted(SHOWING))})\("
+)
 #: The attributes by which wrappers have their network.
 _WRAPPED = frozenset({"module", "_orig_mod"})
 #: How the names of base classes end that are networks in other files ...
@@ -136,7 +139,7 @@ def _may_predict(sketch: Sketch, method: Function) -> bool:
 
 
 def _may_leave_graph(sketch: Sketch) -> bool:
-    """Whether a file evaluates a network, detaches a tensor or shows one."""
+    """Whether a file evaluates a network, or detaches, reads or shows a tensor."""
     return _LEAVING.search(code_of(sketch.text)) is not None
 
 

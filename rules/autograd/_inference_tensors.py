@@ -17,8 +17,6 @@ from torchlint.model.syntax.suspension import suspension_in
 from torchlint.model.training.gradients import LEAVING
 from torchlint.model.training.outputs import Outputs
 
-#: Methods of a tensor that return its size.
-_SIZES = frozenset({"size", "dim", "numel", "nelement", "element_size", "stride"})
 _IN_PLACE = "no fix: a tensor created in the block is changed in place"
 _LAZY = "no fix: the first forward pass creates the parameters of the lazy layer"
 _SUSPENDED = "no fix: `inference_mode` would stay enabled for other code while this is suspended"
@@ -94,7 +92,7 @@ class InferenceTensors:
 
     def _carries(self, binding: Binding, runs: set[cst.CSTNode]) -> bool:
         value = binding.node.value if isinstance(binding.node, cst.AugAssign) else binding.value
-        return value is not None and self._module.fact(Outputs).carries(value, runs, LEAVING | _SIZES)
+        return value is not None and self._module.fact(Outputs).carries(value, runs, LEAVING)
 
 
 def _changed_by(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:

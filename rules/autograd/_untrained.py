@@ -25,8 +25,10 @@ from ._freezing_words import freezes_parameters
 #: Libraries whose networks consist of a large body and a head.
 _LIBRARIES = ("torchvision.models.", "timm.create_model", "timm.models.")
 _HEADS = frozenset({"fc", "classifier", "head", "heads", "last_linear", "linear", "conv_seg"})
-#: Words of networks that do so themselves.
+#: Words of networks that do so themselves ...
 _DETACHES = re.compile(r"no_grad|inference_mode|set_grad_enabled|detach|\.data\b|stop_grad")
+#: ... outside of the methods that set the first weights: `self.head.weight.data.mul_(0.1)`.
+_INITIAL = re.compile(r"init|reset")
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +121,15 @@ class Untrained:
         names = list(self._module.definitions.base_names(definition))
         plain = all(name in ("torch.nn.Module", "torch.nn.Sequential") for name in names)
         classes = self._module.definitions.lineage(definition)
-        return plain and not any(_DETACHES.search(self._module.code(item)) for item in classes)
+        return plain and not any(_DETACHES.search(self._code_after_setup(item)) for item in classes)
+
+    def _code_after_setup(self, definition: cst.ClassDef) -> str:
+        """The code of a class without the methods that set the first weights."""
+        code = self._module.code(definition)
+        for statement in definition.body.body:
+            if isinstance(statement, cst.FunctionDef) and _INITIAL.search(statement.name.value):
+                code = code.replace(self._module.code(statement), "")
+        return code
 
     # -- a network that no optimizer knows
 

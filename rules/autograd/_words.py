@@ -35,7 +35,7 @@ _DETACHED = (
 _TRAINED = ".backward("
 RECORDING_WORDS = (
     ("torch", ".cuda()", ".to(device", ".to(self.device", ".eval()", *_DETACHED),
-    (*_SIGNS, *_NAMES, ".data.", ".data[", ".data)", ").data", ".detach()", "argmax(", ")[1]", _GIVEN),
+    (*_SIGNS, *_NAMES, ".data.", ".data[", ".data)", ").data", ".detach()", "argmax(", ".sample()", ")[1]", _GIVEN),
     (*_SIGNS, *_SCRIPTS, *_DETACHED, *_OWNED, ".detach(),", _GIVEN, _TRAINED),
 )
 #: Code that disables gradients counts as well.

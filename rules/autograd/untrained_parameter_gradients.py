@@ -27,7 +27,7 @@ class UntrainedParameterGradients(Rule):
     - the only optimizer of a program, if it is given the parameters of one layer (`model.fc.parameters()`), and the
       training step runs the whole network;
     - a network that takes part in the loss of a training step, if the program passes its parameters to no optimizer: a
-      teacher, a perceptual loss, a frozen backbone.
+      teacher, a target network whose weights follow those of another one, a perceptual loss, a frozen backbone.
 
     Not reported: programs that set `requires_grad` of parameters anywhere; networks that run under `torch.no_grad()`
     or whose output is detached; networks with a class that is not in the program, except those of torchvision and timm;

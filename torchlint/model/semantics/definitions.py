@@ -23,7 +23,7 @@ from torchlint.model.semantics.passed_functions import PassedFunctions
 from torchlint.model.semantics.registries import Registries
 from torchlint.model.semantics.value import Value
 from torchlint.model.syntax.calls import is_of_super, is_super_call
-from torchlint.model.syntax.dotted import is_attribute_of_self
+from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self
 from torchlint.model.syntax.parameters import class_parameter, first_parameter
 from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.tree import Tree
@@ -313,10 +313,16 @@ class Definitions(Classes):
                 parent = self._tree.parent(use)
                 if isinstance(parent, cst.Call) and parent.func is use:
                     calls.append(parent)
-                else:
+                elif not self._is_listed(parent):
                     complete = False
             self._named_callers[home, name] = Callers(tuple(calls), complete)
         return self._named_callers[home, name]
+
+    def _is_listed(self, element: cst.CSTNode | None) -> bool:
+        """Whether a function is an element of ``__all__``, which should contain names: that hands it to nobody."""
+        row = self._tree.parent(element) if isinstance(element, cst.Element) else None
+        made = self._tree.parent(row) if row is not None else None
+        return isinstance(made, cst.Assign) and dotted_name(made.targets[0].target) == "__all__"
 
     def arguments_for(self, function: cst.FunctionDef, param: cst.Param, values: Evaluator) -> list[cst.BaseExpression]:
         """What the calls in the file pass for ``param``; unpacked arguments are left out."""

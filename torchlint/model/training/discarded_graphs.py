@@ -7,7 +7,8 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self
 from torchlint.model.training.exclusions import Exclusions
 from torchlint.model.training.frozen import Frozen
 from torchlint.model.training.grad_mode import GradMode, GradModes
@@ -15,9 +16,11 @@ from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.inference_site import InferenceSite
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.output_uses import OutputUses
+from torchlint.model.training.trial_runs import TrialRuns
 
 #: Why nothing needs a graph.
 _DETACHED = "the output is only read after it is detached"
+_READ = "only numbers or indices that are read from the output are used"
 #: Words of a script that wants a gradient.
 _DIFFERENTIATING = frozenset({"backward", "grad", "autograd", "requires_grad", "requires_grad_", "optim"})
 
@@ -41,13 +44,44 @@ class DiscardedGraphs:
             home = tree.function_of(call)
             if not isinstance(home, cst.FunctionDef) or not module.fact(Exclusions).is_part_of_network(home):
                 continue
-            if not module.fact(Networks).runs_network(call) or not self._uses.only_leaves_graph(call, home):
-                continue
+            reason = self._reason_in_network(call, home) if self._runs_network(call, home) else ""
             statement, model = tree.statement_of(call), module.fact(Networks).network_of(call)
             is_recorded = dotted_name(model) and module.fact(GradModes).of(call) is GradMode.RECORDING
-            if is_recorded and self._is_all_of(statement, call) and not module.fact(Frozen).has(model):
-                found.append(InferenceSite(call, model, statement, (_DETACHED, None)))
+            if reason and is_recorded and not module.fact(Frozen).has(model):
+                if self._is_all_of(statement, call) or self._needs_no_graph(statement, home):
+                    found.append(InferenceSite(call, model, statement, (reason, None)))
         return found
+
+    def _runs_network(self, call: cst.Call, home: cst.FunctionDef) -> bool:
+        """Whether ``call`` runs a network, or a method of it in one that trains itself: ``self.value(state)``."""
+        networks, gradients = self._module.fact(Networks), self._module.fact(Gradients)
+        if networks.runs_network(call):
+            return True
+        if not is_attribute_of_self(call.func) or not gradients.backwards or not gradients.trains(home):
+            return False
+        if not networks.is_seen_to_run(call):
+            return False
+        return not any(map(gradients.trains, self._module.fact(Dispatch).functions(call)))  # as MAML does
+
+    def _reason_in_network(self, call: cst.Call, home: cst.FunctionDef) -> str:
+        """Why nothing needs the graph of ``call`` in a method of a network; empty if something may.
+
+        If only numbers are read from the output, all calls of the method must be seen: only they show the grad mode.
+        """
+        if self._module.fact(Exclusions).may_be_under_no_grad(home):
+            return ""
+        if self._uses.only_leaves_graph(call, home):
+            return _DETACHED
+        callers = self._module.callers(home)
+        is_seen = callers.complete and bool(callers.calls) and not self._module.fact(TrialRuns).is_given_numbers(call)
+        is_read = is_seen and self._uses.is_only_read(call, home)
+        return _READ if is_read else ""
+
+    def _needs_no_graph(self, statement: cst.CSTNode, home: cst.FunctionDef) -> bool:
+        """Whether a statement in a function that trains only assigns what no backward pass needs the gradient of."""
+        gradients = self._module.fact(Gradients)
+        is_assigned = isinstance(statement, cst.Assign) and not gradients.carries_gradient(statement.value)
+        return is_assigned and gradients.trains(home)
 
     def _is_all_of(self, statement: cst.CSTNode, call: cst.Call) -> bool:
         """Whether a statement only assigns the output of ``call``: ``wanted = self.teacher(x)[0].detach()``."""
@@ -72,7 +106,7 @@ class DiscardedGraphs:
         if self._uses.only_leaves_graph(call, home):
             return _DETACHED
         if not self._module.fact(Gradients).carries_gradient(call) and self._uses.is_only_read(call, home):
-            return "only numbers or indices that are read from the output are used"
+            return _READ
         return ""
 
     def _reason_in_script(self, call: cst.Call) -> str:

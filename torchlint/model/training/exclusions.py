@@ -10,7 +10,8 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import requires_gradient
-from torchlint.model.training.function_words import EVALUATING, MEASURING, says_training, snake_case, words_of
+from torchlint.model.syntax.dotted import last_name
+from torchlint.model.training.function_words import EVALUATING, MEASURING, USING, says_training, snake_case, words_of
 from torchlint.model.training.grad_mode import LIGHTNING_INFERENCE_HOOKS, GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.mode_switches import ModeSwitches
@@ -118,7 +119,14 @@ class Exclusions:
         module = self._module
         forwards = [call for call in module.tree.calls_in(method.body) if module.fact(Networks).runs_network(call)]
         uses = module.fact(OutputUses)
-        return bool(forwards) and all(uses.only_leaves_graph(call, method) for call in forwards)
+        if not forwards or self.may_be_under_no_grad(method):
+            return False
+        return all(uses.only_leaves_graph(call, method) for call in forwards)
+
+    def may_be_under_no_grad(self, method: cst.FunctionDef) -> bool:
+        """Whether only code out of sight calls a method that infers by its name: ``infer``, ``generate``."""
+        words = words_of(method.name.value)
+        return bool(words & (EVALUATING | USING)) and not self._module.callers(method).calls
 
     def _evaluates_itself(self, method: cst.FunctionDef) -> bool:
         """Whether a method of a network calls ``self.eval()``, or ``self.generator.eval()`` for a part."""
@@ -172,7 +180,20 @@ class Exclusions:
             return False
         if self._module.callers(function).complete or self._module.definitions.is_spawned(function):
             return False
+        if function in self._started:
+            return False
         return not self._is_returned_to_callers(function) and not self._is_chosen(function)
+
+    @cached_property
+    def _started(self) -> set[cst.FunctionDef | cst.ClassDef]:
+        """The functions that processes or threads run: ``Process(target=test, args=(model,))``."""
+        tree, definitions = self._module.tree, self._module.definitions
+        return {
+            definition
+            for target in tree.keywords.get("target", ())
+            if isinstance(call := tree.parent(target), cst.Call) and last_name(call.func) in ("Process", "Thread")
+            for definition in definitions.named(target.value)
+        }
 
     def _is_chosen(self, function: cst.FunctionDef) -> bool:
         """Whether all uses of a function keep it in variables that are only called: ``test = test_nll``."""

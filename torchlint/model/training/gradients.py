@@ -10,6 +10,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
 from torchlint.model.training.data_flow import DataFlow
+from torchlint.model.training.gradientless import Gradientless
 from torchlint.model.training.library_steps import LibrarySteps
 from torchlint.model.training.loops import BACKWARD, is_backward, is_step
 
@@ -19,7 +20,7 @@ _CALL_DEPTH = 3
 #: Methods that return numbers or arrays, which have no gradient.
 LEAVING = frozenset({"item", "tolist", "numpy"})
 #: ... and those whose result has no graph.
-_DETACHING = LEAVING | {"detach", "argmax", "argmin"}
+_DETACHING = LEAVING | {"detach"}
 #: Methods and functions that return values and their indices, where their arguments contain a number.
 _WITH_INDICES = frozenset({"max", "min", "topk", "sort", "median", "kthvalue", "mode"})
 #: Names of files in which ``x.data`` may be the data of a packed sequence, which is on the graph.
@@ -37,6 +38,7 @@ class Gradients(ForestFact):
         self._flow = module.fact(DataFlow)
         self._dispatch = module.fact(Dispatch)
         self._library_steps = module.fact(LibrarySteps)
+        self._gradientless = module.fact(Gradientless)
         self._words_of = module.words_of
         self._trained: dict[cst.CSTNode, bool] = {}
 
@@ -108,10 +110,8 @@ class Gradients(ForestFact):
         """What the losses are made of, without what a method of ``ending`` has taken off the graph."""
 
         def ends(part: cst.CSTNode) -> bool:
-            if type(part) is cst.Attribute:
-                return "detach" in ending and part.attr.value == "data" and self._is_detached(part)
-            if type(part) is cst.Subscript:
-                return "argmax" in ending and takes_index(part)
+            if self._has_none(part) if "detach" in ending else self._gradientless.is_size(part):
+                return True
             return type(part) is cst.Call and type(part.func) is cst.Attribute and part.func.attr.value in ending
 
         reached: set[cst.CSTNode] = set()
@@ -134,6 +134,14 @@ class Gradients(ForestFact):
                 reached.add(part)
                 waiting.extend(self._flow.sources(part, outward))
         return reached
+
+    def _has_none(self, part: cst.CSTNode) -> bool:
+        """Whether the result of an expression has no gradient: ``x.data``, ``x.max(1)[1]``, a sample."""
+        if type(part) is cst.Attribute and part.attr.value == "data":
+            return self._is_detached(part)
+        if type(part) is cst.Subscript:
+            return takes_index(part)
+        return self._gradientless.is_plain(part) or self._gradientless.is_discrete(part)
 
     def _is_detached(self, data: cst.Attribute) -> bool:
         """Whether ``x.data`` is what a tensor contains: no attribute of ``self``, nor the data of a packed sequence."""

@@ -260,7 +260,7 @@ class Inference:
     def _evaluating_phases(self, call: cst.Call, function: cst.FunctionDef | None) -> list[Phase]:
         """The phases in which ``function`` only evaluates the network that it trains in another one."""
         gradients = self._module.fact(Gradients)
-        if function is None or not gradients.reaches_backward(call) or call in self._indirect:
+        if function is None or not gradients.reaches_backward(call):
             return []
         phases = list(filter(self._says_evaluation, self._module.fact(Phases).evaluating(call, function)))
         if not phases or not self._uses.reads(function) or self._uses.is_kept(call, function):

@@ -209,9 +209,19 @@ class Networks(ForestFact):
         return any(isinstance(item, cst.FunctionDef) and not self._runs_directly(item) for item in definitions)
 
     def is_seen_to_run(self, call: cst.Call) -> bool:
-        """Whether the function that ``call`` names is seen, and runs a network: it is not only declared."""
+        """Whether the function that ``call`` names is seen, and runs a network: it is not only declared.
+
+        Of a method of a network of unknown class, all methods of the program with this name are of networks and do.
+        """
         called = self._module.definitions.called(call, self._module.values)
-        return any(isinstance(item, cst.FunctionDef) and self._runs_itself(item) for item in called)
+        if called or not isinstance(call.func, cst.Attribute):
+            return any(isinstance(item, cst.FunctionDef) and self._runs_itself(item) for item in called)
+        methods = self._methods_of(self._module.value(call.func.value), call.func.attr.value)
+        return bool(methods) and all(map(self._is_of_network, methods)) and all(map(self._runs_itself, methods))
+
+    def _is_of_network(self, method: cst.FunctionDef) -> bool:
+        owner = self._module.tree.class_of(method)
+        return owner is not None and self._module.values.instance(owner).kind is Kind.MODULE
 
     def _runs_itself(self, method: cst.FunctionDef) -> bool:
         """Whether a method of a network runs it, or a part of it: ``self.decoder(z)``, ``self.diffusion.sample(z)``.

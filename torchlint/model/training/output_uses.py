@@ -11,6 +11,7 @@ from torchlint.model.syntax.dotted import last_name
 from torchlint.model.training.computations import Computations
 from torchlint.model.training.function_words import SHOWING
 from torchlint.model.training.grad_mode import GradModes
+from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.outputs import DETACHING, GRADIENTLESS, Outputs
 
@@ -72,7 +73,7 @@ class OutputUses:
     def only_leaves_graph(self, call: cst.Call, within: cst.FunctionDef | cst.Module) -> bool:
         """Whether the output is detached ``within`` a function or a file, and goes nowhere else.
 
-        It goes to no caller, object or function.
+        It goes to no caller, object, function or loss.
         """
         return self.leaves_graph(call, within) and self._stays(call, within)
 
@@ -81,8 +82,10 @@ class OutputUses:
         return self._is_taken(call, within, DETACHING) and self._stays(call, within)
 
     def _stays(self, call: cst.Call, within: cst.FunctionDef | cst.Module) -> bool:
-        """Whether the output goes to no caller, object or function from ``within`` a function or a file."""
+        """Whether the output goes to no caller, object, function or loss from ``within`` a function or a file."""
         module, outputs = self._module, self._module.fact(Outputs)
+        if module.fact(Gradients).carries_gradient(call):
+            return False
         kept = [
             value
             for target, value, statement in module.tree.stores

@@ -12,6 +12,7 @@ from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.syntax.scopes import unpacked
 from torchlint.model.training.data_flow import DataFlow
+from torchlint.model.training.gradientless import Gradientless
 from torchlint.model.training.gradients import LEAVING, takes_index
 from torchlint.model.training.networks import Networks
 
@@ -32,10 +33,6 @@ GRADIENTLESS = DETACHING | {
     "size",
     "sample",
 }
-#: Functions whose result has no graph; those of torch only take the shape of a tensor.
-_PLAIN = frozenset(
-    f"builtins.{name}" for name in ("float", "int", "len", "str", "bool", "print", "round", "isinstance", "range")
-) | {f"torch.{name}_like" for name in ("zeros", "ones", "empty", "full", "rand", "randn", "randint")}
 _NO_TENSORS = (Kind.NUMBER, Kind.STRING, Kind.ARRAY, Kind.NONE)
 
 #: Functions that give packed sequences, whose data is no detached tensor.
@@ -159,16 +156,15 @@ class Outputs(ForestFact):
         return node.attr.value in exits
 
     def _ends(self, part: cst.CSTNode, exits: frozenset[str]) -> bool:
+        gradientless = self._module.fact(Gradientless)
+        if gradientless.is_plain(part) or ("detach" in exits and gradientless.is_discrete(part)):
+            return True
         if isinstance(part, cst.Call):
             if isinstance(part.func, cst.Attribute) and part.func.attr.value in exits:
-                return True
-            if self._module.name_of(part.func) in _PLAIN:
                 return True
             if self.ends_in_helper(part, exits):
                 return True
         if isinstance(part, (cst.Call, cst.Name)) and self.is_no_tensor(part):
-            return True
-        if isinstance(part, cst.Attribute) and part.attr.value in ("shape", "dtype", "device", "ndim"):
             return True
         if isinstance(part, (cst.Attribute, cst.Subscript)):
             return self.is_exit(part, exits)

@@ -40,7 +40,7 @@ class SharedSteps(ForestFact):
     def _all(self) -> Iterator[tuple[cst.FunctionDef, cst.BaseExpression]]:
         module, gradients, networks = self._module, self._module.fact(Gradients), self._module.fact(Networks)
         for call in module.tree.calls:
-            if not gradients.reaches_backward(call) or not networks.runs_network(call):
+            if not gradients.carries_gradient(call) or not networks.runs_network(call):
                 continue
             function = module.tree.function_of(call)
             if isinstance(function, cst.FunctionDef) and not gradients.trains(function):

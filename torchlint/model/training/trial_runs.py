@@ -9,6 +9,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.training.function_words import DESCRIBING, MEASURING, words_of
+from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.output_uses import OutputUses
 
@@ -35,10 +36,17 @@ class TrialRuns:
         )
 
     def is_dry_run(self, call: cst.Call, function: cst.FunctionDef | None) -> bool:
-        """Whether all the network is given are zeros or ones, or once in a script random numbers, without a use."""
+        """Whether all the network is given are zeros or ones, or random numbers once in a script or before a training.
+
+        Random numbers only if nothing is detached from the output.
+        """
         made = self._given(call)
-        is_sample = made <= _RANDOM and function is None and not self._module.fact(Loops).around(call)
-        return made <= _BLANK or (is_sample and not self._module.fact(OutputUses).leaves_graph(call, self._module.root))
+        is_once = not self._module.fact(Loops).around(call) and (
+            function is None or self._module.fact(Gradients).trains(function)
+        )
+        if made <= _BLANK or not is_once or not made <= _RANDOM:
+            return made <= _BLANK
+        return not self._module.fact(OutputUses).leaves_graph(call, function or self._module.root)
 
     def only_describes(self, call: cst.Call, function: cst.FunctionDef | None) -> bool:
         """Whether nobody takes the output of a single forward: hooks count operations or make a table of layers."""
@@ -54,8 +62,8 @@ class TrialRuns:
         return self._given(call) <= _RANDOM
 
     def _given(self, call: cst.Call) -> set[str]:
-        """The functions of torch that made the arguments of a forward; "" for anything else."""
-        values = [self._module.value(argument.value) for argument in call.args]
+        """The functions of torch that made the arguments of a forward, without flags; "" for anything else."""
+        values = [self._module.value(item.value) for item in call.args if not _is_flag(item.value)]
         names = [item.name if self._filled.isdisjoint(item.origins) else "" for item in values]
         return {name[6:] if name.startswith("torch.") else "" for name in names} or {""}
 
@@ -64,3 +72,7 @@ class TrialRuns:
         """What makes the tensors that data is put into: the zeros of ``rows[i] = torch.from_numpy(row)``."""
         places = (target for target, _, _ in self._module.tree.stores if isinstance(target, cst.Subscript))
         return frozenset(origin for place in places for origin in self._module.value(place.value).origins)
+
+
+def _is_flag(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Name) and node.value in ("True", "False", "None")

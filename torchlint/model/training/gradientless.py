@@ -1,0 +1,52 @@
+"""Expressions whose result has no gradient, whatever they are computed from: sizes, integers, samples."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torchlint.model.forest import Forest, ForestFact
+
+#: Methods that return the size of a tensor ...
+_SIZES = frozenset({"size", "dim", "ndimension", "numel", "nelement", "element_size", "stride"})
+#: ... and attributes that say what kind of tensor it is.
+_PROPERTIES = frozenset({"shape", "dtype", "device", "ndim"})
+#: Functions whose result has no graph; those of torch only take the shape of a tensor.
+_PLAIN = frozenset(
+    f"builtins.{name}" for name in ("float", "int", "len", "str", "bool", "print", "round", "isinstance", "range")
+) | {f"torch.{name}_like" for name in ("zeros", "ones", "empty", "full", "rand", "randn", "randint")}
+#: Methods that return integers or booleans.
+_INTEGERS = frozenset({"argmax", "argmin", "argsort", "multinomial", "long", "int", "bool", "byte"})
+_DISTRIBUTIONS = "torch.distributions."
+
+
+class Gradientless(ForestFact):
+    """Answers for one forest."""
+
+    def __init__(self, module: Forest) -> None:
+        self._module = module
+
+    def is_size(self, part: cst.CSTNode) -> bool:
+        """Whether an expression asks for the size or another property of a tensor."""
+        if type(part) is cst.Attribute:
+            return part.attr.value in _PROPERTIES
+        return type(part) is cst.Call and type(part.func) is cst.Attribute and part.func.attr.value in _SIZES
+
+    def is_plain(self, part: cst.CSTNode) -> bool:
+        """Whether an expression takes no more than the size of a tensor, or makes a number of Python of it."""
+        return self.is_size(part) or (type(part) is cst.Call and self._module.name_of(part.func) in _PLAIN)
+
+    def is_discrete(self, part: cst.CSTNode) -> bool:
+        """Whether an expression returns integers, or what ``sample()`` draws from a distribution of torch."""
+        if type(part) is not cst.Call or type(part.func) is not cst.Attribute:
+            return False
+        if part.func.attr.value == "sample":
+            return self._is_distribution(part.func.value)
+        return part.func.attr.value in _INTEGERS
+
+    def _is_distribution(self, node: cst.BaseExpression) -> bool:
+        if isinstance(node, cst.Call):
+            return (self._module.name_of(node.func) or "").startswith(_DISTRIBUTIONS)
+        if not isinstance(node, cst.Name):
+            return False
+        made = [item.value if not item.path else None for item in self._module.values.reaching.of(node)]
+        return bool(made) and all(isinstance(item, cst.Call) and self._is_distribution(item) for item in made)
