@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import libcst as cst
 
@@ -54,6 +54,7 @@ class Reaching:
         statement = tree.statement_of(at)
         found: list[Binding] = []
         rebound: dict[cst.IndentedBlock, int] = {}  # the first line in a block of those found
+        binding_ifs: set[cst.CSTNode] = set()  # each `if` that binds it in all its branches
         stop: Binding | None = None
         ordered, orders = self._in_order(bindings, scope)
         behind = bisect_right(orders, here)
@@ -72,11 +73,11 @@ class Reaching:
                 if line is not None and self._is_rebound(line, rebound):
                     continue
                 found.append(binding)
-                if self._settles(binding, at):
-                    stop = binding
-                    break
                 if line is not None:
                     rebound[line[0]] = line[1]
+                if self._settles(binding, at) or (line and self._is_bound_by_if(line[0], rebound, binding_ifs, at)):
+                    stop = binding
+                    break
             behind = first
         loop = self._outer_loop(at)
         if loop is not None and (stop is None or not tree.within(stop.node, loop)):
@@ -99,6 +100,23 @@ class Reaching:
         if following is None or not position < following <= position + _LINES:
             return False
         return all(isinstance(item, cst.SimpleStatementLine) for item in block.body[position:following])
+
+    def _is_bound_by_if(
+        self,
+        block: cst.IndentedBlock,
+        rebound: Collection[cst.CSTNode],
+        binding_ifs: set[cst.CSTNode],
+        at: cst.CSTNode,
+    ) -> bool:
+        """Whether ``block``, which binds a name, is the first branch of an `if` before ``at`` that binds it in all."""
+        above = self._tree.parent(block)
+        if not isinstance(above, cst.If):
+            return False
+        other = above.orelse
+        if other in binding_ifs or (isinstance(other, cst.Else) and other.body in rebound):
+            binding_ifs.add(above)
+            return self._tree.dominates(above, at)
+        return False
 
     def between(self, scope: Scope, name: str, low: int, high: int) -> list[Binding]:
         """The bindings of ``name`` in ``scope`` behind index ``low`` and before index ``high``, in order."""
