@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 import libcst as cst
@@ -9,11 +10,14 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.syntax.climbing import climb, nearest
+from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.exits import ends_with
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.scopes import Binding
 
+#: Names in a condition that is true in one of several processes: there, at every step.
+PROCESSES = re.compile(r"(^|_)rank$|main_process|is_master|master_process|is_main|is_rank|local_rank", re.IGNORECASE)
 #: How many variables, parameters and functions a value is followed through.
 _DEPTH = 4
 
@@ -73,7 +77,7 @@ class Intervals(ForestFact):
 
     def _find_given(self, value: cst.BaseExpression, depth: int) -> bool:
         if isinstance(value, cst.IfExp):
-            return is_none(value.orelse) and self.counts(value.test) and not self._is_usual(value.test)
+            return is_none(value.orelse) and self._counts_steps(value.test) and not self._is_usual(value.test)
         if isinstance(value, cst.Call):
             functions = self._module.fact(Dispatch).functions(value)
             return bool(functions) and all(self._returns_at_intervals(function, depth) for function in functions)
@@ -129,7 +133,7 @@ class Intervals(ForestFact):
         for above, child in climb(self._tree, node):
             if isinstance(above, (cst.FunctionDef, cst.Lambda)):
                 return False
-            if isinstance(above, cst.If) and child is not above.test and self.counts(above.test):
+            if isinstance(above, cst.If) and child is not above.test and self._counts_steps(above.test):
                 if (child is above.body) is not self._is_usual(above.test):
                     return True
             if isinstance(above, cst.IndentedBlock) and self._is_behind_return(above, child):
@@ -141,10 +145,15 @@ class Intervals(ForestFact):
         return any(
             isinstance(statement, cst.If)
             and ends_with(statement.body, cst.Return)
-            and self.counts(statement.test)
+            and self._counts_steps(statement.test)
             and self._is_usual(statement.test)
             for statement in block.body[: block.body.index(child)]
         )
+
+    def _counts_steps(self, test: cst.BaseExpression) -> bool:
+        """Whether a condition counts, and not processes: what one of them is given, it has at every iteration."""
+        names = (node for node in self._tree.nodes_in(test) if isinstance(node, (cst.Name, cst.Attribute)))
+        return self.counts(test) and not any(PROCESSES.search(last_name(name)) for name in names)
 
     def _is_usual(self, test: cst.BaseExpression) -> bool:
         """Whether a condition that counts is true at all but every n-th iteration: ``step % 100 != 0``."""

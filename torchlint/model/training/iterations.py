@@ -16,7 +16,7 @@ from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.syntax.exits import ends_with
 from torchlint.model.training.emptiness import has_work
 from torchlint.model.training.gradients import Gradients
-from torchlint.model.training.intervals import Intervals
+from torchlint.model.training.intervals import PROCESSES, Intervals
 from torchlint.model.training.loops import Loops, gives_batches, is_backward
 
 #: Names in a condition that is true at some steps only, or that is enabled for inspection.
@@ -26,8 +26,6 @@ _RARE = re.compile(
     r"(^|_)(step|steps|iter|iters|iteration|epoch|epochs|idx|count|counter|batch_idx)$|^(i|it|n|k|t|j)$",
     re.IGNORECASE,
 )
-#: Names in a condition that is true in one of several processes: there, at every step.
-_PROCESSES = re.compile(r"(^|_)rank$|main_process|is_master|master_process|is_main|is_rank|local_rank", re.IGNORECASE)
 #: Names that count iterations, and names of the iteration from which on something is done.
 _COUNTERS = re.compile(
     r"(global_?|cur(rent)?_?|train(ing)?_?|total_?)?(step|steps|iter|iters|iteration|itr|batch_idx|batch_i|count|counter|i|it)",
@@ -132,10 +130,10 @@ class Iterations(ForestFact):
             return True
         nodes = [node for node in self._tree.nodes_in(branch.test) if isinstance(node, (cst.Name, cst.Attribute))]
         words = [node.value if isinstance(node, cst.Name) else node.attr.value for node in nodes]
-        if not any(map(_PROCESSES.search, words)) or self._module.fact(Intervals).counts(branch.test):
+        if not any(map(PROCESSES.search, words)) or self._module.fact(Intervals).counts(branch.test):
             return False
         varying = self._bound_in(step)
-        return not any(word in varying or (_RARE.search(word) and not _PROCESSES.search(word)) for word in words)
+        return not any(word in varying or (_RARE.search(word) and not PROCESSES.search(word)) for word in words)
 
     def _is_off(self, test: cst.BaseExpression) -> bool:
         """Whether a condition reads a setting that the program sets to ``False``, at least by default."""

@@ -22,7 +22,7 @@ _LIKELIHOOD = re.compile(r"log_?p|prob_?log|logprob|entropy|saved|value", re.IGN
 _READING_LIBRARIES = frozenset({"builtins", "torch", "torchvision", "numpy", "matplotlib", "cv2", "PIL"})
 _DETACHED = frozenset({"data", "detach", "detach_"})
 
-#: Calls, and what holds the output of each.
+#: Calls, and what contains the output of each.
 _Carried: TypeAlias = dict[cst.Call, tuple[cst.CSTNode | None, ...]]
 
 
