@@ -58,3 +58,11 @@ def step_inferences(n: int) -> str:
         "        log['accuracy{i}'] = (out{i}.argmax(1) == labels).float().mean().item()\n"
     )
     return _in_step([part.replace("{i}", str(i)) for i in range(n)])
+
+
+@shape(200)
+def step_losses(n: int) -> str:
+    """Losses with names of their own, each added to a sum of its own."""
+    part = "        loss{i} = criterion(model(images), labels)\n        total{i} += loss{i}.item()\n"
+    sums = "".join(f"total{i} = 0.0\n" for i in range(n))
+    return sums + _in_step([part.replace("{i}", str(i)) for i in range(n)])

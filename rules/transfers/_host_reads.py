@@ -146,11 +146,11 @@ class HostReads:
 
     def waits_otherwise(self, step: WaitingStep) -> bool:
         """Whether ``step`` also waits for the GPU without its reads: a number controls it, or a tensor is copied."""
-        listed = [read.call for read in step.reads]
+        listed = {call for read in step.reads for call in self._tree.calls_in(read.call)}
         if any(read.decides and self._tree.within(read.call, step.node) for read in self._reads):
             return True
         return any(
-            not any(self._tree.within(call, read) for read in listed) and self._waits(call)
+            call not in listed and self._waits(call)
             for call in self._calls_at_every_iteration(step.node, step.node, _DEPTH, set(), or_often=True)
         )
 

@@ -102,7 +102,9 @@ class IndirectMoves(ForestFact):
         return parameters[0] if parameters else None
 
     def _is_given(self, name: cst.Name, parameter: cst.Param) -> bool:
-        return any(item.node is parameter for item in self._module.values.reaching.of(name))
+        return name.value == parameter.name.value and any(
+            item.node is parameter for item in self._module.values.reaching.of(name)
+        )
 
     def _is_returned(self, move: Move, function: cst.FunctionDef) -> bool:
         """Whether a function returns the result of ``move``: directly, as a variable, or under a name."""

@@ -79,7 +79,7 @@ def _sum_of(module: Module, read: HostRead, loop: cst.For | cst.While, statement
             if not module.fact(Iterations).is_counted(use, loop):
                 return None
             inside.append(use)
-    if _outlives_exception(module, scope, target.value, loop):
+    if _has_other_users(module, scope, target.value, loop) or _outlives_exception(module, scope, target.value, loop):
         return None
     return Running(target.value, loop, False, kind, tuple(inside))
 
@@ -109,10 +109,10 @@ def _list_of(module: Module, read: HostRead, loop: cst.For | cst.While, argument
         return None
     uses = module.names.uses_in(scope, target.value)
     begin, end = module.tree.index(start.node), module.tree.last(whole)
-    others = [use for use in uses if use is not target and not module.tree.within(use, start.node)]
+    others = (use for use in uses if use is not target and not module.tree.within(use, start.node))
     if any(begin < module.tree.index(use) <= end for use in others):
         return None
-    if _outlives_exception(module, scope, target.value, whole):
+    if _has_other_users(module, scope, target.value, loop) or _outlives_exception(module, scope, target.value, whole):
         return None
     return Running(target.value, whole, True, kind, ())
 
@@ -146,16 +146,17 @@ def _is_empty_list(binding: Binding) -> bool:
 
 
 def _local(module: Module, node: cst.BaseExpression, loop: cst.CSTNode) -> tuple[cst.Name, Scope] | None:
-    """The name ``node`` and its scope, if that is the scope of ``loop`` and no other function uses the name."""
-    if not isinstance(node, cst.Name):
-        return None
-    scope = module.names.home_of(node)
-    if scope is None or scope is not module.tree.scope_of(loop):
-        return None
-    home = module.function_of(loop)
-    if any(module.function_of(use) is not home for use in module.names.uses_in(scope, node.value)):
+    """The name ``node`` and its scope, if that is the scope of ``loop``."""
+    scope = module.names.home_of(node) if isinstance(node, cst.Name) else None
+    if not isinstance(node, cst.Name) or scope is None or scope is not module.tree.scope_of(loop):
         return None
     return node, scope
+
+
+def _has_other_users(module: Module, scope: Scope, name: str, loop: cst.CSTNode) -> bool:
+    """Whether another function than that of ``loop`` uses ``name``."""
+    home = module.function_of(loop)
+    return any(module.function_of(use) is not home for use in module.names.uses_in(scope, name))
 
 
 def _binds(use: cst.Name, bindings: list[Binding]) -> bool:

@@ -28,8 +28,8 @@ class HostReadInLoop(Rule):
 
     Not flagged are
 
-    - reads that run only at some steps (under a step counter, a rank or an exception), after the loop, once per epoch,
-      or in validation loops;
+    - reads that run only at some steps (under a step counter, a rank or an exception, or if a helper returns something
+      else than `None`, which it does at every n-th step), after the loop, once per epoch, or in validation loops;
     - numbers that control the program: a NaN check, early stopping, the step of an environment;
     - values on the CPU, and programs that use no GPU.
 

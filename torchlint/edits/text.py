@@ -80,11 +80,10 @@ def statement_end(module: Module, statement: cst.CSTNode) -> int:
     """The offset behind the last character of ``statement``, without a comment or newline that follows."""
     import libcst as cst
 
-    nodes = module.tree.nodes_in(statement)
     end = module.span(statement)[1]
     if isinstance(statement, cst.BaseCompoundStatement):
-        small = [node for node in nodes if isinstance(node, cst.BaseSmallStatement)]
-        end = max(module.span(node)[1] for node in small)
+        last = module.tree.nodes[module.tree.last(statement)]
+        end = module.span(module.tree.statement_of(last))[1]
         end += (
             len(module.text[end : end_of_row(module, end)].split("#")[0].rstrip(" \t"))
             if ";" in module.text[end : end_of_row(module, end)].split("#")[0]

@@ -61,9 +61,7 @@ class NewTensors(ForestFact):
 
     def _new(self, node: cst.BaseExpression, *, held: bool = False, filled: bool = False) -> NewTensor | None:
         if isinstance(node, cst.Name):
-            value = self._held_by(node)
-            if value is None and (held or self._is_beside(node)):
-                value = self._only_use_of(node)
+            value = self._given(node, held=held)
             made = None if value is None else self._new(value, held=True, filled=filled)
             return None if made is None else replace(made, named=True)
         if isinstance(node, cst.Subscript):
@@ -154,7 +152,7 @@ class NewTensors(ForestFact):
     def _of_array(self, node: cst.BaseExpression) -> NewTensor | None:
         """What an array of sizes and numbers alone is created by: ``np.triu(np.ones(shape), k=1)``."""
         if isinstance(node, cst.Name):
-            value = self._held_by(node) or (self._only_use_of(node) if self._is_beside(node) else None)
+            value = self._given(node)
             made = self._of_array(value) if value is not None else None
             return None if made is None else replace(made, named=True)
         if isinstance(node, cst.Subscript):
@@ -198,34 +196,40 @@ class NewTensors(ForestFact):
 
     # -- names
 
-    def _held_by(self, node: cst.Name) -> cst.BaseExpression | None:
+    def _given(self, node: cst.Name, *, held: bool = False) -> cst.BaseExpression | None:
+        """What a name was given, if that is known and only moved, or used at ``node`` alone."""
+        given = self._module.values.reaching.only(node)
+        if given is None or given.kind != "assign":
+            return None
+        value = self._held_by(node, given)
+        if value is None and (held or self._is_beside(node)):
+            value = self._only_use_of(node, given)
+        return value
+
+    def _held_by(self, node: cst.Name, given: Binding) -> cst.BaseExpression | None:
         """What a name was given for no other purpose than to move it, in the same block or under a condition.
 
         ``places = torch.arange(n)``, then ``places = places.to(device)``: the device is all that is new.
         """
         tree = self._module.tree
-        reached = self._module.values.reaching.of(node)
         move = tree.statement_of(node)
-        if len(reached) != 1 or reached[0].kind != "assign" or reached[0].path or not _rebinds(move, node.value):
+        if given.path or not _rebinds(move, node.value):
             return None
-        made = tree.statement_of(reached[0].node)
+        made = tree.statement_of(given.node)
         if not self._is_beside(node) or self._is_kept(tree.parent(made) or made, node.value):
             return None
         uses = tree.names.get(node.value, [])
         between = uses[
             bisect_right(uses, tree.index(made), key=tree.index) : bisect_left(uses, tree.index(move), key=tree.index)
         ]
-        return reached[0].value if all(tree.within(use, made) or tree.exclusive(use, move) for use in between) else None
+        return given.value if all(tree.within(use, made) or tree.exclusive(use, move) for use in between) else None
 
-    def _only_use_of(self, node: cst.Name) -> cst.BaseExpression | None:
+    def _only_use_of(self, node: cst.Name, given: Binding) -> cst.BaseExpression | None:
         """What a name was given that is used at ``node`` alone: of ``zeros = torch.zeros(n)``.
 
         The tensor that a call moves may use it several times: ``torch.cat((2 * rows, 2 * rows + 1)).cuda()``.
         """
-        reached = self._module.values.reaching.of(node)
-        if len(reached) != 1 or reached[0].kind != "assign":
-            return None
-        given, home = reached[0], self._module.names.home_of(node)
+        home = self._module.names.home_of(node)
         uses = self._module.values.reaching.uses_of(given, home) if home is not None else ()
         if any(self._is_another_use(use, node, given) for use in uses):
             return None

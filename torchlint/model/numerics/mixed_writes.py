@@ -9,6 +9,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import called_name, last_part
 from torchlint.model.training.data_flow import DataFlow
@@ -52,10 +53,18 @@ class MixedWrites(ForestFact):
     def first(self) -> cst.CSTNode | None:
         """The first write by index that raises under autocast: 16 bits into a float32 tensor, or the reverse."""
         for node, target, source in self._writes:
+            if self._is_of_dataset(node):
+                continue
             written, into = self._formats(source), self._formats(target)
             if written and into and len(written | into) > 1:
                 return node
         return None
+
+    def _is_of_dataset(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` is in a method of a dataset, which no autocast surrounds."""
+        function = self._module.tree.function_of(node)
+        owner = self._module.tree.class_of(function) if function is not None else None
+        return owner is not None and not knowledge.DATASET_BASES.isdisjoint(self._module.definitions.base_names(owner))
 
     @property
     def _writes(self) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression, cst.BaseExpression]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
@@ -29,6 +29,13 @@ class Arguments:
         if position is not None and 0 <= position < len(positional):
             return positional[position]
         return by_keyword.get(param.name.value)
+
+    def of_all(
+        self, calls: Iterable[cst.Call], function: cst.FunctionDef, param: cst.Param
+    ) -> list[cst.BaseExpression]:
+        """What ``calls``, all of ``function``, pass for ``param``; unpacked arguments are left out."""
+        found = (self.of(call, function, param) for call in calls)
+        return [given for given in found if given is not None]
 
     def unpacked(self, call: cst.Call, param: cst.Param) -> Entries | None:
         """What ``**options`` of ``call`` may pass for ``param``; None if the call unpacks no dictionary."""

@@ -325,9 +325,8 @@ class Definitions(Classes):
         return isinstance(made, cst.Assign) and dotted_name(made.targets[0].target) == "__all__"
 
     def arguments_for(self, function: cst.FunctionDef, param: cst.Param, values: Evaluator) -> list[cst.BaseExpression]:
-        """What the calls in the file pass for ``param``; unpacked arguments are left out."""
-        found = [self.argument_of(call, function, param) for call in self.callers(function, values).calls]
-        return [given for given in found if given is not None]
+        """What the calls that name ``function`` pass for ``param``; `Dispatch` also knows of calls that do not."""
+        return self.arguments.of_all(self.callers(function, values).calls, function, param)
 
     def extra_arguments(self, function: cst.FunctionDef, values: Evaluator) -> list[cst.BaseExpression]:
         """What the calls in the file pass for ``*args``; unpacked arguments are left out."""

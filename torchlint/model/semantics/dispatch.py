@@ -167,8 +167,7 @@ class Dispatch(ForestFact):
         """What these calls pass for ``param``; unpacked arguments are left out, but not those of ``**options``."""
         if param is function.params.star_kwarg:
             return self._other_keywords(function)
-        found = [self._definitions.argument_of(call, function, param) for call in self.callers(function)]
-        return [given for given in found if given is not None]
+        return self._definitions.arguments.of_all(self.callers(function), function, param)
 
     def _other_keywords(self, function: cst.FunctionDef) -> list[cst.BaseExpression]:
         """What the callers of a function with ``**options`` pass by keywords that are not parameters of their own."""

@@ -12,6 +12,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
+from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.object_parts import SEALED, Object, Objects, part_of
@@ -269,29 +270,13 @@ class ObjectFlow(ForestFact):
 
     def _iterated(self, node: cst.BaseExpression | None, path: tuple[int, ...]) -> Objects:
         """What a loop over ``node`` binds at ``path``."""
-        if isinstance(node, cst.Call):
-            name = self._names.resolve(node.func) or ""
-            arguments = [argument.value for argument in node.args if argument.keyword is None]
-            if (
-                name in ("builtins.enumerate", "builtins.reversed", "builtins.iter")
-                or name in knowledge.ITERATION_WRAPPERS
-            ):
-                if not arguments or (name == "builtins.enumerate" and path[:1] == (0,)):
-                    return _NOTHING
-                return self._iterated(arguments[0], path[1:] if name == "builtins.enumerate" else path)
-            if name == "builtins.zip":
-                if path and 0 <= path[0] < len(arguments):
-                    return self._iterated(arguments[path[0]], path[1:])
-                return frozenset().union(*(self.elements(argument) for argument in arguments))
-            if isinstance(node.func, cst.Attribute) and node.func.attr.value in (
-                "items",
-                "named_children",
-                "named_modules",
-            ):
-                return _NOTHING if path[:1] == (0,) else self.elements(node)
-        if isinstance(node, (cst.Tuple, cst.List)):
-            return frozenset().union(*(self.of(element.value, path) for element in node.elements))
-        return self.elements(node)
+        found: set[Object] = set()
+        for over, part in iterables(self._names, node, path) if node is not None else ():
+            if isinstance(over, (cst.Tuple, cst.List)):
+                found = found.union(*(self.of(element.value, part) for element in over.elements))
+            else:
+                found |= self.elements(over)
+        return frozenset(found)
 
     def _attribute(self, node: cst.Attribute) -> Objects:
         members = self._names.members(node)

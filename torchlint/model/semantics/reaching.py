@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 
 import libcst as cst
 
@@ -28,9 +29,18 @@ class Reaching:
     def of(self, name: cst.Name) -> list[Binding]:
         """The bindings of ``name`` whose value may be seen where it is used; empty if nothing binds it."""
         if name not in self._known:
-            scope = self._names.home_of(name)
-            self._known[name] = [] if scope is None else self._seen(scope.bindings[name.value], name, scope)
+            self._known[name] = list(self._found(name))
         return self._known[name]
+
+    def only(self, name: cst.Name) -> Binding | None:
+        """The binding of ``name`` whose value may be seen where it is used, if it is the only one."""
+        found = list(islice(self._known.get(name) or self._found(name), 2))  # of many, the others are not looked for
+        return found[0] if len(found) == 1 else None
+
+    def _found(self, name: cst.Name) -> Iterator[Binding]:
+        scope = self._names.home_of(name)
+        if scope is not None:
+            yield from self._seen(scope.bindings[name.value], name, scope)
 
     def uses_of(self, binding: Binding, scope: Scope) -> Sequence[cst.Name]:
         """The places, in order, that may see the value of ``binding``, which is one of ``scope``."""
@@ -42,18 +52,20 @@ class Reaching:
                     found.setdefault(seen, []).append(use)
         return self._uses[key].get(binding, ())
 
-    def _seen(self, bindings: list[Binding], at: cst.Name, scope: Scope) -> list[Binding]:
+    def _seen(self, bindings: list[Binding], at: cst.Name, scope: Scope) -> Iterator[Binding]:
         """Those of ``bindings`` (of ``scope``) whose value may be seen at ``at``."""
         tree = self._tree
         seen_from = tree.scope_of(at)
         while seen_from is not scope and seen_from.is_comprehension and seen_from.parent is not None:
             seen_from = seen_from.parent  # a comprehension runs where it is written
         if len(bindings) == 1 or seen_from is not scope:
-            return bindings
+            yield from bindings
+            return
         here = tree.index(at)
         statement = tree.statement_of(at)
         found: list[Binding] = []
         rebound: dict[cst.IndentedBlock, int] = {}  # the first line in a block of those found
+        binding_ifs: set[cst.CSTNode] = set()  # each `if` that binds it in all its branches
         stop: Binding | None = None
         ordered, orders = self._in_order(bindings, scope)
         behind = bisect_right(orders, here)
@@ -72,18 +84,18 @@ class Reaching:
                 if line is not None and self._is_rebound(line, rebound):
                     continue
                 found.append(binding)
-                if self._settles(binding, at):
-                    stop = binding
-                    break
+                yield binding
                 if line is not None:
                     rebound[line[0]] = line[1]
+                if self._settles(binding, at) or (line and self._is_bound_by_if(line[0], rebound, binding_ifs, at)):
+                    stop = binding
+                    break
             behind = first
         loop = self._outer_loop(at)
         if loop is not None and (stop is None or not tree.within(stop.node, loop)):
             known = set(found)
             later = ordered[bisect_left(orders, here) : bisect_right(orders, tree.last(loop))]
-            found.extend(binding for binding in later if tree.within(binding.node, loop) and binding not in known)
-        return found
+            yield from (binding for binding in later if tree.within(binding.node, loop) and binding not in known)
 
     def _line_of(self, binding: Binding) -> tuple[cst.IndentedBlock, int] | None:
         """The block and the line of a statement that binds a name for certain, unless it is the block of a ``try``."""
@@ -99,6 +111,23 @@ class Reaching:
         if following is None or not position < following <= position + _LINES:
             return False
         return all(isinstance(item, cst.SimpleStatementLine) for item in block.body[position:following])
+
+    def _is_bound_by_if(
+        self,
+        block: cst.IndentedBlock,
+        rebound: Collection[cst.CSTNode],
+        binding_ifs: set[cst.CSTNode],
+        at: cst.CSTNode,
+    ) -> bool:
+        """Whether ``block``, which binds a name, is the first branch of an `if` before ``at`` that binds it in all."""
+        above = self._tree.parent(block)
+        if not isinstance(above, cst.If):
+            return False
+        other = above.orelse
+        if other in binding_ifs or (isinstance(other, cst.Else) and other.body in rebound):
+            binding_ifs.add(above)
+            return self._tree.dominates(above, at)
+        return False
 
     def between(self, scope: Scope, name: str, low: int, high: int) -> list[Binding]:
         """The bindings of ``name`` in ``scope`` behind index ``low`` and before index ``high``, in order."""

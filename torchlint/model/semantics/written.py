@@ -9,6 +9,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.semantics.definitions import Definitions
+from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.parsers import default_of_field
@@ -90,16 +91,12 @@ class Written:
         return Sources(tuple(found), complete) if found else None
 
     def _of_loop(self, binding: Binding) -> Sources | None:
-        """What a loop over a list that is written out, or over several by ``zip``, gives a variable."""
-        over, path = binding.value, binding.path
-        if isinstance(over, cst.Call):
-            if self._names.resolve(over.func) != "builtins.zip" or not path or any(item.star for item in over.args):
-                return None
-            given = [item.value for item in over.args if item.keyword is None]
-            if not 0 <= path[0] < len(given):
-                return None
-            over, path = given[path[0]], path[1:]
-        lists = self.sources(over) if isinstance(over, cst.Name) else Sources((over,), True) if over else None
+        """What a loop over lists that are written out gives a variable."""
+        origins = list(iterables(self._names, binding.value, binding.path)) if binding.value is not None else []
+        if len(origins) != 1:
+            return None
+        over, path = origins[0]
+        lists = self.sources(over) if isinstance(over, cst.Name) else Sources((over,), True)
         values: list[cst.BaseExpression | None] = []
         for item in lists.values if lists is not None else ():
             if not isinstance(item, (cst.List, cst.Tuple)):

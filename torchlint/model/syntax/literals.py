@@ -22,3 +22,8 @@ def _evaluated(text: str) -> object:
 def is_constant_name(node: cst.BaseExpression) -> bool:
     """Whether ``node`` is ``True``, ``False`` or ``None``."""
     return isinstance(node, cst.Name) and node.value in ("True", "False", "None")
+
+
+def is_none(node: cst.CSTNode | None) -> bool:
+    """Whether ``node`` is ``None``."""
+    return isinstance(node, cst.Name) and node.value == "None"

@@ -35,12 +35,15 @@ class Tree(Traversal):
         """`roots` are files, or parts of files."""
         super().__init__()
         self._positions: dict[cst.CSTNode, dict[cst.CSTNode, int]] = {}
+        #: The node that `dominates` was last asked about, and the positions of the blocks around it.
+        self._last_path: tuple[cst.CSTNode | None, dict[cst.CSTNode, int]] = (None, {})
         self.change_to(roots)
 
     def change_to(self, roots: Sequence[cst.Module]) -> None:
         """Describe these files, as a new tree of them would. Links between them must have been removed."""
         super().change_to(roots)
         self._positions.clear()
+        self._last_path = None, {}
         for derived in ("names", "calls_by_name", "attributes_by_name", "keywords", "stored"):
             vars(self).pop(derived, None)
 
@@ -310,7 +313,10 @@ class Tree(Traversal):
         """
         if self._index[first] >= self._index[second]:
             return False
-        around = {block: position for block, position, _ in self.block_path(second)}
+        last, around = self._last_path
+        if last is not second:  # the same is often asked about one node and many others
+            around = {block: position for block, position, _ in self.block_path(second)}
+            self._last_path = second, around
         child = first
         for above in self.ancestors(first):
             if isinstance(above, (cst.IndentedBlock, cst.Module, cst.SimpleStatementSuite, cst.SimpleStatementLine)):

@@ -10,11 +10,12 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import owner_of
-from torchlint.model.syntax.scopes import Scope
+from torchlint.model.syntax.scopes import Binding, Scope, unpacked
 
 #: Methods that put their arguments into the object they are called on.
 _FILLING = frozenset({"append", "extend", "insert", "add", "update", "push", "appendleft", "setdefault", "add_"})
@@ -176,7 +177,7 @@ class DataFlow(ForestFact):
             return
         for binding in self._values.reaching.of(node):
             if binding.value is not None and binding.kind in ("assign", "for", "with"):
-                yield binding.value, outward
+                yield from ((value, outward) for value in self._bound(binding, binding.value))
             elif isinstance(binding.node, cst.AugAssign):
                 yield binding.node.value, outward
                 if isinstance(binding.node.target, cst.Name):  # ``total += x`` keeps what was there before
@@ -189,6 +190,17 @@ class DataFlow(ForestFact):
         for filled, home in self._fillings.get(node.value, ()):
             if self._names.scope_with(node.value, home) is scope:
                 yield filled, outward
+
+    def _bound(self, binding: Binding, value: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """The expressions that a binding gives a name: of ``value`` the part that it takes, where that is known."""
+        if binding.kind != "for":
+            yield unpacked(value, binding.path) or value
+            return
+        for over, path in iterables(self._names, value, binding.path):
+            if path and isinstance(over, (cst.List, cst.Tuple)):
+                yield from (unpacked(item.value, path) or item.value for item in over.elements)
+            else:
+                yield over
 
     def _attribute_sources(self, node: cst.Attribute) -> Iterator[cst.CSTNode]:
         text = dotted_name(node)

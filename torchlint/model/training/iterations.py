@@ -16,6 +16,7 @@ from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.syntax.exits import ends_with
 from torchlint.model.training.emptiness import has_work
 from torchlint.model.training.gradients import Gradients
+from torchlint.model.training.intervals import PROCESSES, Intervals
 from torchlint.model.training.loops import Loops, gives_batches, is_backward
 
 #: Names in a condition that is true at some steps only, or that is enabled for inspection.
@@ -25,8 +26,6 @@ _RARE = re.compile(
     r"(^|_)(step|steps|iter|iters|iteration|epoch|epochs|idx|count|counter|batch_idx)$|^(i|it|n|k|t|j)$",
     re.IGNORECASE,
 )
-#: Names in a condition that is true in one of several processes: there, at every step.
-_PROCESSES = re.compile(r"(^|_)rank$|main_process|is_master|master_process|is_main|is_rank|local_rank", re.IGNORECASE)
 #: Names that count iterations, and names of the iteration from which on something is done.
 _COUNTERS = re.compile(
     r"(global_?|cur(rent)?_?|train(ing)?_?|total_?)?(step|steps|iter|iters|iteration|itr|batch_idx|batch_i|count|counter|i|it)",
@@ -51,6 +50,7 @@ class Iterations(ForestFact):
     def __init__(self, module: Forest) -> None:
         self._module = module
         self._tree = module.tree
+        self._intervals = module.fact(Intervals)
         self._bound: dict[cst.CSTNode, set[str]] = {}
         self._exits: dict[cst.IndentedBlock, cst.If | None] = {}
 
@@ -70,9 +70,8 @@ class Iterations(ForestFact):
             if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
                 often = or_often and self._trains_or_asks_for_process(above, child, step)
                 late = child is above.body and self._starts_late(above, step)
-                if not (often or late or has_work(above, child, self._module.values.reaching)) and self._is_rare(
-                    above, step
-                ):
+                works = has_work(above, child, self._module.values.reaching) and not self._intervals.counts(above.test)
+                if not (often or late or works) and self._is_rare(above, step):
                     return False
             if isinstance(above, (cst.If, cst.IfExp)) and child is above.body and self._is_off(above.test):
                 return False
@@ -89,38 +88,16 @@ class Iterations(ForestFact):
         for above, child in climb(self._tree, node):
             if above is step:
                 return False
-            if isinstance(above, cst.If) and child is above.body and self._counts(above.test):
+            if isinstance(above, cst.If) and child is above.body and self._intervals.counts(above.test):
                 return True
         return False
-
-    def _counts(self, test: cst.BaseExpression) -> bool:
-        """Whether a condition is true at every n-th iteration, also by a name: ``is_logged = step % 100 == 0``."""
-        return any(
-            self._is_remainder(node) or (isinstance(node, cst.Name) and self._is_counted_name(node))
-            for node in self._tree.nodes_in(test)
-        )
-
-    def _is_remainder(self, node: cst.CSTNode) -> bool:
-        return (
-            isinstance(node, cst.BinaryOperation)
-            and isinstance(node.operator, cst.Modulo)
-            and not (isinstance(node.right, cst.Integer) and node.right.value in ("1", "2"))
-        )
-
-    def _is_counted_name(self, name: cst.Name) -> bool:
-        made = [item.value for item in self._module.values.reaching.of(name) if item.kind == "assign" and not item.path]
-        return any(
-            isinstance(value, (cst.Comparison, cst.BooleanOperation, cst.UnaryOperation))
-            and any(map(self._is_remainder, self._tree.nodes_in(value)))
-            for value in made
-        )
 
     def _is_closure(self, function: cst.FunctionDef | cst.Lambda) -> bool:
         return isinstance(function, cst.FunctionDef) and function.name.value == "closure"
 
     def _is_rare(self, branch: cst.If | cst.IfExp, step: cst.CSTNode) -> bool:
         """Whether the condition of ``branch`` depends on a counter, a rank, a value of the iteration or a flag."""
-        if self._counts(branch.test):
+        if self._intervals.counts(branch.test):
             return True
         varying = self._bound_in(step)
         for node in self._tree.nodes_in(branch.test):
@@ -154,10 +131,10 @@ class Iterations(ForestFact):
             return True
         nodes = [node for node in self._tree.nodes_in(branch.test) if isinstance(node, (cst.Name, cst.Attribute))]
         words = [node.value if isinstance(node, cst.Name) else node.attr.value for node in nodes]
-        if not any(map(_PROCESSES.search, words)) or self._counts(branch.test):
+        if not any(map(PROCESSES.search, words)) or self._intervals.counts(branch.test):
             return False
         varying = self._bound_in(step)
-        return not any(word in varying or (_RARE.search(word) and not _PROCESSES.search(word)) for word in words)
+        return not any(word in varying or (_RARE.search(word) and not PROCESSES.search(word)) for word in words)
 
     def _is_off(self, test: cst.BaseExpression) -> bool:
         """Whether a condition reads a setting that the program sets to ``False``, at least by default."""
@@ -252,7 +229,7 @@ class Iterations(ForestFact):
                 for statement in block.body
                 if isinstance(statement, cst.If)
                 and ends_with(statement.body, cst.Continue, cst.Return)
-                and self._counts(statement.test)
+                and self._intervals.counts(statement.test)
                 and not self._skips_training(block, statement)
             )
             self._exits[block] = next(exits, None)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import TypeAlias
 
 import libcst as cst
 
@@ -21,13 +23,18 @@ _LIKELIHOOD = re.compile(r"log_?p|prob_?log|logprob|entropy|saved|value", re.IGN
 _READING_LIBRARIES = frozenset({"builtins", "torch", "torchvision", "numpy", "matplotlib", "cv2", "PIL"})
 _DETACHED = frozenset({"data", "detach", "detach_"})
 
+#: Calls, and what contains the output of each.
+_Carried: TypeAlias = dict[cst.Call, tuple[cst.CSTNode | None, ...]]
+
 
 class OutputUses:
     """Answers for one forest."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
-        self._taken: dict[tuple[cst.CSTNode, frozenset[str]], list[cst.CSTNode]] = {}
+        self._taken: dict[tuple[cst.CSTNode, frozenset[str]], _Carried] = {}
+        self._leaving: dict[cst.CSTNode, _Carried] = {}
+        self._given_away: dict[cst.CSTNode, _Carried] = {}
 
     def reads(self, node: cst.CSTNode) -> bool:
         """Whether outputs are visibly taken off the graph, here or by a helper such as ``to_numpy``, or only shown."""
@@ -47,24 +54,22 @@ class OutputUses:
 
     def _is_taken(self, call: cst.Call, within: cst.CSTNode, exits: frozenset[str]) -> bool:
         """Whether one of ``exits`` ends the graph of the output ``within`` a function or file, or it is drawn."""
-        taken = self._taken_in(within, exits)
-        return any(self._module.fact(Outputs).carries(item, {call}, frozenset()) for item in taken)
+        if (within, exits) not in self._taken:
+            taken = ((item, None) for item in self._taken_in(within, exits))
+            self._taken[within, exits] = self._module.fact(Outputs).carried(taken, frozenset())
+        return call in self._taken[within, exits]
 
-    def _taken_in(self, within: cst.CSTNode, exits: frozenset[str]) -> list[cst.CSTNode]:
+    def _taken_in(self, within: cst.CSTNode, exits: frozenset[str]) -> Iterator[cst.CSTNode]:
         """What ``exits`` end, or what is drawn, ``within`` a function or file."""
-        found = self._taken.get((within, exits))
-        if found is None:
-            found = self._taken[within, exits] = []
-            for part in self._module.tree.nodes_in(within):
-                if isinstance(part, (cst.Attribute, cst.Subscript)) and self._module.fact(Outputs).is_exit(part, exits):
-                    found.append(part.value)
-                elif isinstance(part, cst.Call) and (
-                    last_name(part.func) in SHOWING
-                    or self._is_function_of_torch(part, exits)
-                    or self._module.fact(Outputs).ends_in_helper(part, exits)
-                ):
-                    found += [argument.value for argument in part.args]
-        return found
+        for part in self._module.tree.nodes_in(within):
+            if isinstance(part, (cst.Attribute, cst.Subscript)) and self._module.fact(Outputs).is_exit(part, exits):
+                yield part.value
+            elif isinstance(part, cst.Call) and (
+                last_name(part.func) in SHOWING
+                or self._is_function_of_torch(part, exits)
+                or self._module.fact(Outputs).ends_in_helper(part, exits)
+            ):
+                yield from (argument.value for argument in part.args)
 
     def _is_function_of_torch(self, call: cst.Call, exits: frozenset[str]) -> bool:
         """Whether a call is of one of ``exits`` as a function: ``torch.argmax(scores, 1)``."""
@@ -83,27 +88,31 @@ class OutputUses:
 
     def _stays(self, call: cst.Call, within: cst.FunctionDef | cst.Module) -> bool:
         """Whether the output goes to no caller, object, function or loss from ``within`` a function or a file."""
-        module, outputs = self._module, self._module.fact(Outputs)
-        if module.fact(Gradients).carries_gradient(call):
+        if self._module.fact(Gradients).carries_gradient(call):
             return False
-        kept = [
-            value
-            for target, value, statement in module.tree.stores
-            if not isinstance(target, cst.Name) and module.tree.within(statement, within)
-        ]
+        if within not in self._leaving:
+            self._leaving[within] = self._module.fact(Outputs).carried(self._leaving_from(within), DETACHING)
+        return all(owner is call for owner in self._leaving[within].get(call, ()))
+
+    def _leaving_from(self, within: cst.FunctionDef | cst.Module) -> Iterator[tuple[cst.CSTNode, cst.CSTNode | None]]:
+        """What goes to a caller, an object or a function, the latter with the call of the function."""
+        module = self._module
+        for target, value, statement in module.tree.stores:
+            if value is not None and not isinstance(target, cst.Name) and module.tree.within(statement, within):
+                yield value, None
         if isinstance(within, cst.FunctionDef):
-            kept += [*module.definitions.returns(within), *module.definitions.yields(within)]
-        for other in module.tree.calls_in(within):
-            library = (module.name_of(other.func) or "").partition(".")[0]
-            if other is call or library in _READING_LIBRARIES or self._continues_graph(other):
+            returned = (*module.definitions.returns(within), *module.definitions.yields(within))
+            yield from ((item, None) for item in returned if item is not None)
+        for call in module.tree.calls_in(within):
+            library = (module.name_of(call.func) or "").partition(".")[0]
+            if library in _READING_LIBRARIES or self._continues_graph(call):
                 continue
-            if module.fact(Computations).only_computes(other):
+            if module.fact(Computations).only_computes(call):
                 continue
-            if isinstance(within, cst.FunctionDef) and module.fact(Computations).fills_own(other, within):
+            if isinstance(within, cst.FunctionDef) and module.fact(Computations).fills_own(call, within):
                 continue
-            if not outputs.ends_in_helper(other, DETACHING):
-                kept += [argument.value for argument in other.args]
-        return not any(item is not None and outputs.carries(item, {call}, DETACHING) for item in kept)
+            if not module.fact(Outputs).ends_in_helper(call, DETACHING):
+                yield from ((argument.value, call) for argument in call.args)
 
     def _continues_graph(self, call: cst.Call) -> bool:
         """Whether a network records what it does with its inputs, so that its outputs show what becomes of them."""
@@ -112,20 +121,22 @@ class OutputUses:
 
     def is_given_away(self, call: cst.Call, within: cst.CSTNode) -> bool:
         """Whether a function out of sight, which may want its gradient, is given the output."""
+        if within not in self._given_away:
+            given = self._given_to_others(within)
+            self._given_away[within] = self._module.fact(Outputs).carried(given, DETACHING)
+        return any(owner is not call for owner in self._given_away[within].get(call, ()))
+
+    def _given_to_others(self, within: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
+        """What functions out of sight are given, with their calls."""
         module = self._module
-        for other in module.tree.calls_in(within):
-            if other is call or not any(
-                module.fact(Outputs).carries(item.value, {call}, DETACHING) for item in other.args
-            ):
-                continue
-            library = (module.name_of(other.func) or "").partition(".")[0]
+        for call in module.tree.calls_in(within):
+            library = (module.name_of(call.func) or "").partition(".")[0]
             if (
                 library not in _READING_LIBRARIES
-                and not module.fact(Networks).runs_network(other)
-                and not module.definitions.called(other, module.values)
+                and not module.fact(Networks).runs_network(call)
+                and not module.definitions.called(call, module.values)
             ):
-                return True
-        return False
+                yield from ((argument.value, call) for argument in call.args)
 
     def only_chooses(self, call: cst.Call, function: cst.FunctionDef) -> bool:
         """Whether the output becomes an action, and its probability is not what a loss is made of."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
@@ -48,6 +50,8 @@ class Outputs(ForestFact):
     def __init__(self, module: Forest) -> None:
         self._module = module
         self._ending: dict[tuple[cst.FunctionDef, frozenset[str]], bool] = {}
+        #: By expression and exits the calls that are parts of it, and the expressions that these take their value from.
+        self._flowing: dict[tuple[cst.CSTNode, frozenset[str]], tuple[list[cst.Call], list[cst.CSTNode]]] = {}
 
     def runs(self, call: cst.Call) -> bool:
         """Whether ``call`` runs a network: a forward, or a method such as ``model.generate(...)``."""
@@ -103,6 +107,44 @@ class Outputs(ForestFact):
         return flow.search(runs.__contains__, lambda part: part not in runs and self._ends(part, exits)).finds(
             expression
         )
+
+    def carried(
+        self, items: Iterable[tuple[cst.CSTNode, cst.CSTNode | None]], exits: frozenset[str]
+    ) -> dict[cst.Call, tuple[cst.CSTNode | None, ...]]:
+        """The calls whose output one of ``items`` may hold, all at once: those for which ``carries`` is true.
+
+        Each item comes with its owner. Each call is given with the owners of its items, two of them at most.
+        """
+        found: dict[cst.Call, tuple[cst.CSTNode | None, ...]] = {}
+        owners: dict[cst.CSTNode, tuple[cst.CSTNode | None, ...]] = {}
+        waiting = list(items)
+        while waiting:
+            node, owner = waiting.pop()
+            if _is_enough(owners.get(node, ()), owner):
+                continue
+            owners[node] = (*owners.get(node, ()), owner)
+            calls, sources = self._flow_into(node, exits)
+            for call in calls:
+                if not _is_enough(found.get(call, ()), owner):
+                    found[call] = (*found.get(call, ()), owner)
+            waiting.extend((source, owner) for source in sources)
+        return found
+
+    def _flow_into(self, node: cst.CSTNode, exits: frozenset[str]) -> tuple[list[cst.Call], list[cst.CSTNode]]:
+        """The calls that give ``node`` data, an exit as the last one on its way, and what its parts are made of."""
+        key = node, exits
+        if key not in self._flowing:
+            flow = self._module.fact(DataFlow)
+            calls: list[cst.Call] = []
+
+            def ends(part: cst.CSTNode) -> bool:
+                if isinstance(part, cst.Call):
+                    calls.append(part)
+                return self._ends(part, exits)
+
+            sources = [source for part in flow.live_parts(node, ends) for source, _ in flow.sources(part)]
+            self._flowing[key] = calls, sources
+        return self._flowing[key]
 
     def is_index(self, expression: cst.CSTNode, call: cst.Call) -> bool:
         """Whether ``expression`` only has indices or samples of the tuple that ``call`` returns: they have no gradient.
@@ -217,3 +259,8 @@ class Outputs(ForestFact):
         if flow.search(is_parameter, lambda part: self._ends(part, exits)).finds(node):
             return False
         return flow.search(is_parameter, lambda part: False).finds(node)
+
+
+def _is_enough(owners: tuple[cst.CSTNode | None, ...], owner: cst.CSTNode | None) -> bool:
+    """Whether ``owner`` need not be added: it is known, or two others are."""
+    return owner in owners or len(owners) > 1

@@ -1,0 +1,166 @@
+"""Intervals: conditions that are true at every n-th iteration, by a remainder or by a value that is None otherwise."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import libcst as cst
+
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.syntax.climbing import climb, nearest
+from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.exits import ends_with
+from torchlint.model.syntax.literals import is_none
+from torchlint.model.syntax.parameters import owner_of
+from torchlint.model.syntax.scopes import Binding
+
+#: Names in a condition that is true in one of several processes: there, at every step.
+PROCESSES = re.compile(r"(^|_)rank$|main_process|is_master|master_process|is_main|is_rank|local_rank", re.IGNORECASE)
+#: How many variables, parameters and functions a value is followed through.
+_DEPTH = 4
+
+
+class Intervals(ForestFact):
+    """Answers for one forest."""
+
+    def __init__(self, module: Forest) -> None:
+        self._module = module
+        self._tree = module.tree
+        self._optional: dict[cst.CSTNode, bool] = {}
+
+    def counts(self, test: cst.BaseExpression) -> bool:
+        """Whether a condition is true at every n-th iteration: ``step % 100 == 0``, also by a name.
+
+        A name may be that of the condition, or of a value that is None at all other iterations.
+        """
+        return any(
+            self._is_remainder(node) or (isinstance(node, cst.Name) and self._is_counted(node))
+            for node in self._tree.nodes_in(test)
+        )
+
+    def _is_remainder(self, node: cst.CSTNode) -> bool:
+        return (
+            isinstance(node, cst.BinaryOperation)
+            and isinstance(node.operator, cst.Modulo)
+            and not (isinstance(node.right, cst.Integer) and node.right.value in ("1", "2"))
+        )
+
+    def _is_counted(self, name: cst.Name) -> bool:
+        reached = self._module.values.reaching.of(name)
+        made = [item.value for item in reached if item.kind == "assign" and not item.path]
+        if any(
+            isinstance(value, (cst.Comparison, cst.BooleanOperation, cst.UnaryOperation))
+            and any(map(self._is_remainder, self._tree.nodes_in(value)))
+            for value in made
+        ):
+            return True
+        return self._asks_whether_given(name) and self._is_given_at_intervals(name, _DEPTH)
+
+    # -- values that are None at most iterations
+
+    def _asks_whether_given(self, name: cst.Name) -> bool:
+        """``x is not None``, or the truth of ``x``."""
+        parent = self._tree.parent(name)
+        if isinstance(parent, cst.Comparison):
+            asked = parent.comparisons
+            return len(asked) == 1 and isinstance(asked[0].operator, cst.IsNot) and is_none(asked[0].comparator)
+        return isinstance(parent, (cst.If, cst.IfExp, cst.BooleanOperation))
+
+    def _is_given_at_intervals(self, value: cst.BaseExpression, depth: int) -> bool:
+        """Whether ``value`` is None at all but every n-th iteration."""
+        if value not in self._optional:
+            self._optional[value] = False  # where it is made of itself, its other values decide
+            self._optional[value] = depth > 0 and self._find_given(value, depth - 1)
+        return self._optional[value]
+
+    def _find_given(self, value: cst.BaseExpression, depth: int) -> bool:
+        if isinstance(value, cst.IfExp):
+            return is_none(value.orelse) and self._counts_steps(value.test) and not self._is_usual(value.test)
+        if isinstance(value, cst.Call):
+            functions = self._module.fact(Dispatch).functions(value)
+            return bool(functions) and all(self._returns_at_intervals(function, depth) for function in functions)
+        if isinstance(value, cst.Name):
+            reached = self._module.values.reaching.of(value)
+            params = [item.node for item in reached if isinstance(item.node, cst.Param)]
+            if params:
+                return len(reached) == 1 and self._is_passed_at_intervals(params[0], depth)
+            return self._is_renewed(reached) and self._is_one_at_intervals(
+                ((item.value, item.node) for item in reached), depth
+            )
+        return False
+
+    def _is_renewed(self, reached: list[Binding]) -> bool:
+        """Whether assignments make a name None again in each iteration that may give it another value."""
+        if not all(item.kind == "assign" and not item.path for item in reached):
+            return False
+        empty = [item.node for item in reached if is_none(item.value)]
+        loops = {nearest(self._tree, item.node, cst.For, cst.While) for item in reached if not is_none(item.value)}
+        return all(loop is None or self._tree.within(node, loop) for loop in loops for node in empty)
+
+    def _is_passed_at_intervals(self, param: cst.Param, depth: int) -> bool:
+        function = owner_of(self._tree, param)
+        if function is None or (param.default is not None and not is_none(param.default)):
+            return False
+        passed = [self._passed(call, function, param) for call in self._module.fact(Dispatch).callers(function)]
+        given = [value for value in passed if value is not None]
+        return bool(given) and all(self._is_given_at_intervals(value, depth) for value in given)
+
+    def _passed(self, call: cst.Call, function: cst.FunctionDef, param: cst.Param) -> cst.BaseExpression | None:
+        """What a call passes for a parameter; behind ``*items``, whose number is unknown, what has the same name."""
+        value = self._module.definitions.argument_of(call, function, param)
+        if value is not None or not any(item.star == "*" for item in call.args):
+            return value
+        named = (item.value for item in call.args if not item.star and item.keyword is None)
+        return next((item for item in named if isinstance(item, cst.Name) and item.value == param.name.value), None)
+
+    def _returns_at_intervals(self, function: cst.FunctionDef, depth: int) -> bool:
+        returned = self._module.definitions.returns(function)
+        return not self._module.definitions.yields(function) and self._is_one_at_intervals(
+            ((item, item) for item in returned if item is not None), depth
+        )
+
+    def _is_one_at_intervals(self, values: Iterable[tuple[cst.BaseExpression | None, cst.CSTNode]], depth: int) -> bool:
+        """Whether there are ``values``, each with its place, and all are None at all but every n-th iteration."""
+        given = [(value, place) for value, place in values if value is not None and not is_none(value)]
+        return bool(given) and all(
+            self._is_at_intervals(place) or self._is_given_at_intervals(value, depth) for value, place in given
+        )
+
+    def _is_at_intervals(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` runs at every n-th iteration only, as far as its function shows."""
+        for above, child in climb(self._tree, node):
+            if isinstance(above, (cst.FunctionDef, cst.Lambda)):
+                return False
+            if isinstance(above, cst.If) and child is not above.test and self._counts_steps(above.test):
+                if (child is above.body) is not self._is_usual(above.test):
+                    return True
+            if isinstance(above, cst.IndentedBlock) and self._is_behind_return(above, child):
+                return True
+        return False
+
+    def _is_behind_return(self, block: cst.IndentedBlock, child: cst.CSTNode) -> bool:
+        """Whether ``block`` returns before ``child`` at most iterations: ``if step % 100 != 0: return None``."""
+        return any(
+            isinstance(statement, cst.If)
+            and ends_with(statement.body, cst.Return)
+            and self._counts_steps(statement.test)
+            and self._is_usual(statement.test)
+            for statement in block.body[: block.body.index(child)]
+        )
+
+    def _counts_steps(self, test: cst.BaseExpression) -> bool:
+        """Whether a condition counts, and not processes: what one of them is given, it has at every iteration."""
+        names = (node for node in self._tree.nodes_in(test) if isinstance(node, (cst.Name, cst.Attribute)))
+        return self.counts(test) and not any(PROCESSES.search(last_name(name)) for name in names)
+
+    def _is_usual(self, test: cst.BaseExpression) -> bool:
+        """Whether a condition that counts is true at all but every n-th iteration: ``step % 100 != 0``."""
+        if isinstance(test, cst.BooleanOperation):
+            return any(self.counts(part) and self._is_usual(part) for part in (test.left, test.right))
+        if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+            return not self._is_usual(test.expression)
+        if isinstance(test, cst.Comparison):
+            return isinstance(test.comparisons[0].operator, (cst.NotEqual, cst.GreaterThan))
+        return self._is_remainder(test)
