@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
+from torchlint.model.semantics.launches import Launches
 from torchlint.model.semantics.names import Names
 from torchlint.model.syntax.calls import Entries, Unpacking
 from torchlint.model.syntax.parameters import is_static
@@ -18,13 +19,19 @@ class Arguments:
     def __init__(self, tree: Tree, names: Names) -> None:
         self._tree = tree
         self._names = names
+        self.launches = Launches(tree, names)
         self.unpacking: Unpacking | None = None  #: what looks into any dictionary; set once it exists
         self._places: dict[cst.CSTNode, dict[cst.CSTNode, int]] = {}
         self._passed: dict[cst.CSTNode, tuple[list[cst.BaseExpression], dict[str, cst.BaseExpression]]] = {}
 
     def of(self, call: cst.Call, function: cst.FunctionDef, param: cst.Param) -> cst.BaseExpression | None:
-        """What ``call``, a call of ``function``, passes for ``param``; None if nothing, or if it is unpacked."""
+        """What ``call``, a call of ``function``, passes for ``param``; None if nothing, or if it is unpacked.
+
+        The call may also start processes that run ``function``.
+        """
         position = self.places(function).get(param)
+        if position is not None and self.launches.passes_rank(call):
+            position -= 1
         positional, by_keyword = self.passed(call)
         if position is not None and 0 <= position < len(positional):
             return positional[position]
@@ -52,7 +59,12 @@ class Arguments:
         return self._places[function]
 
     def passed(self, call: cst.Call) -> tuple[list[cst.BaseExpression], dict[str, cst.BaseExpression]]:
-        """The positional arguments and the keywords of a call, up to the first ``*items``."""
+        """The positional arguments and the keywords of a call, up to the first ``*items``.
+
+        Of a call that starts processes those that it passes on.
+        """
+        if call not in self._passed and (given := self.launches.given(call)) is not None:
+            self._passed[call] = given
         if call not in self._passed:
             positional: list[cst.BaseExpression] = []
             by_keyword: dict[str, cst.BaseExpression] = {}

@@ -9,7 +9,6 @@ from typing import TypeAlias
 
 import libcst as cst
 
-from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.arguments import Arguments
 from torchlint.model.semantics.classes import Classes
 from torchlint.model.semantics.evaluator import Evaluator
@@ -305,14 +304,17 @@ class Definitions(Classes):
         return list(self._homes[definition])
 
     def _callers_in(self, home: Scope, name: str) -> Callers:
-        """The calls of what a scope calls ``name``."""
+        """The calls of what a scope calls ``name``, and those that start processes which run it."""
         if (home, name) not in self._named_callers:
             calls: list[cst.Call] = []
             complete = True
             for use in self._names.uses_in(home, name):
                 parent = self._tree.parent(use)
+                launch = self.arguments.launches.of(use)
                 if isinstance(parent, cst.Call) and parent.func is use:
                     calls.append(parent)
+                elif launch is not None:
+                    calls.append(launch)
                 elif not self._is_listed(parent):
                     complete = False
             self._named_callers[home, name] = Callers(tuple(calls), complete)
@@ -352,12 +354,7 @@ class Definitions(Classes):
 
     @cached_property
     def _spawned(self) -> set[cst.FunctionDef | cst.ClassDef]:
-        return {
-            definition
-            for call in self._names.calls_of(knowledge.SPAWN)
-            if call.args
-            for definition in self.named(call.args[0].value)
-        }
+        return {definition for function in self.arguments.launches.spawned for definition in self.named(function)}
 
     # -- what a function gives
 

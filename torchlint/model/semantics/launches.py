@@ -1,0 +1,91 @@
+"""Calls that start processes or threads: the function that each of them runs, and what it gets."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.semantics import knowledge
+from torchlint.model.semantics.names import Names
+from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.scopes import COMPREHENSIONS
+from torchlint.model.syntax.tree import Tree
+
+#: Classes whose objects run a function, ``target``.
+_RUNNERS = frozenset({"Process", "Thread"})
+_LIBRARIES = ("multiprocessing.", "torch.multiprocessing.", "threading.")
+#: What repeats the calls in it.
+_REPEATING = (cst.For, cst.While, *COMPREHENSIONS)
+
+
+class Launches:
+    """Answers for one forest."""
+
+    def __init__(self, tree: Tree, names: Names) -> None:
+        self._tree = tree
+        self._names = names
+
+    def of(self, function: cst.CSTNode) -> cst.Call | None:
+        """The call that starts processes which run what the expression ``function`` refers to; None without one.
+
+        ``mp.spawn(function, args=(config,), nprocs=4)``, ``Process(target=function, args=(config,))``. Not one that a
+        loop runs for each process: a caller in a loop would be one that runs the function again and again.
+        """
+        argument = self._tree.parent(function)
+        call = self._tree.parent(argument) if isinstance(argument, cst.Arg) else None
+        if not isinstance(call, cst.Call) or self._launched(call) is not function:
+            return None
+        home = self._tree.function_of(call)
+        for above in self._tree.ancestors(call):
+            if above is home:
+                break
+            if isinstance(above, _REPEATING):
+                return None
+        return call
+
+    def given(self, call: cst.Call) -> tuple[list[cst.BaseExpression], dict[str, cst.BaseExpression]] | None:
+        """What a call that starts processes passes on, by position and by keyword; None if ``call`` is none."""
+        if self._launched(call) is None:
+            return None
+        by_name = {item.keyword.value: item.value for item in call.args if item.keyword is not None}
+        rest = [item.value for item in call.args if item.keyword is None and not item.star]
+        args = by_name.get("args", rest[1] if self.passes_rank(call) and len(rest) > 1 else None)
+        positional = [item.value for item in args.elements] if isinstance(args, (cst.Tuple, cst.List)) else []
+        kwargs = by_name.get("kwargs")
+        entries = kwargs.elements if isinstance(kwargs, cst.Dict) else ()
+        by_keyword = {
+            str(item.key.evaluated_value): item.value
+            for item in entries
+            if isinstance(item, cst.DictElement) and isinstance(item.key, cst.SimpleString)
+        }
+        return positional, by_keyword
+
+    @property
+    def spawned(self) -> list[cst.BaseExpression]:
+        """What the calls of ``mp.spawn`` run."""
+        return [function for call in self._spawning if (function := self._launched(call)) is not None]
+
+    def passes_rank(self, call: cst.Call) -> bool:
+        """Whether ``call`` is one of ``mp.spawn``, which passes the rank of the process before anything else."""
+        return call in self._spawning
+
+    @cached_property
+    def _spawning(self) -> dict[cst.Call, None]:
+        return dict.fromkeys(self._names.calls_of(knowledge.SPAWN))
+
+    def _launched(self, call: cst.Call) -> cst.BaseExpression | None:
+        """What the processes run that ``call`` starts; None if it starts none."""
+        if self.passes_rank(call):
+            first = call.args[0] if call.args else None
+            by_name = [item.value for item in call.args if item.keyword is not None and item.keyword.value == "fn"]
+            return next(iter(by_name), first.value if first is not None and first.keyword is None else None)
+        if last_name(call.func) not in _RUNNERS:
+            return None
+        name = self._names.resolve(call.func)
+        of_context = name is None and isinstance(call.func, cst.Attribute)  # `get_context("spawn").Process(...)`
+        if not of_context and not (name or "").startswith(_LIBRARIES):
+            return None
+        return next(
+            (item.value for item in call.args if item.keyword is not None and item.keyword.value == "target"), None
+        )
