@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import edits
-from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule, Severity
+from torchlint.rule import Applicability, Cause, Diagnostic, Fix, Note, Rule, Severity
 
 from ._inference_sketch import may_infer
 from ._words import RECORDING_WORDS
@@ -113,6 +113,7 @@ class MissingNoGrad(Rule):
                 ),
                 fix=self._fix(module, site, wrapped) if suspended is None else None,
                 severity=Severity.INFO if module.fact(Inference).runs_once(site) else None,
+                cause=Cause(module.tree.index(module.fact(Inference).place(site)), "also without `no_grad()`"),
             )
 
     def _graph_notes(self, module: Module, site: InferenceSite) -> tuple[Note, ...]:

@@ -69,18 +69,22 @@ class Inference:
         """The places whose forwards record an autograd graph that nothing uses."""
         if self._is_out_of_reach:
             return []
-        in_networks = {self._place(site): site for site in reversed(self._discarded.in_networks)}
-        return [*self._sites(self._recorded, self._indirect), *reversed(in_networks.values())]
+        return [*self._sites(self._recorded, self._indirect), *self._discarded.in_networks]
 
     @cached_property
     def in_training_mode(self) -> list[InferenceSite]:
-        """GradModes that run a network of this file that nothing in the file may have put into evaluation mode."""
+        """Places that run a network of this file that nothing in the file may have put into evaluation mode.
+
+        Of a block of statements the first one.
+        """
         module = self._module
         if self._is_out_of_reach or module.fact(Devices).uses_trainer:
             return []
         if module.fact(Precision).plays_games or self._is_adversarial:
             return []
-        return self._sites(self._in_training_mode)
+        sites = self._sites(self._in_training_mode)
+        first = {self.place(site): site for site in reversed(sites)}
+        return [site for site in sites if first[self.place(site)] is site]
 
     def runs_once(self, site: InferenceSite) -> bool:
         """Whether all forwards of ``site`` run once when the program runs."""
@@ -97,17 +101,17 @@ class Inference:
         recognize: Callable[[cst.Call, cst.FunctionDef | None], InferenceSite | None],
         more: Iterable[cst.Call] = (),
     ) -> list[InferenceSite]:
-        """The sites that ``recognize`` returns for the forwards of the file and for ``more`` calls, each place once."""
+        """The sites that ``recognize`` returns for the forwards of the file and for ``more`` calls, each once."""
         found: dict[cst.CSTNode, InferenceSite] = {}
         forwards = [(function, call) for function, calls in self._forwards.items() for call in calls]
         for function, call in (*forwards, *((self._module.function_of(call), call) for call in more)):
             if function is None or not self._exclusions.has(function):
                 site = recognize(call, function)
                 if site is not None:
-                    found.setdefault(self._place(site), site)
+                    found.setdefault(site.node, site)
         return list(found.values())
 
-    def _place(self, site: InferenceSite) -> cst.CSTNode:
+    def place(self, site: InferenceSite) -> cst.CSTNode:
         """What is reported once: a function or loop, or the block of a single statement."""
         if isinstance(site.node, cst.BaseSmallStatement):
             blocks = [block for block, _, _ in self._module.tree.block_path(site.forward)]
