@@ -10,6 +10,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
 from torchlint.model.training.data_flow import DataFlow
+from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradientless import Gradientless
 from torchlint.model.training.library_steps import LibrarySteps
 from torchlint.model.training.loops import BACKWARD, is_backward, is_step
@@ -39,6 +40,7 @@ class Gradients(ForestFact):
         self._dispatch = module.fact(Dispatch)
         self._library_steps = module.fact(LibrarySteps)
         self._gradientless = module.fact(Gradientless)
+        self._modes = module.fact(GradModes)
         self._words_of = module.words_of
         self._trained: dict[cst.CSTNode, bool] = {}
 
@@ -136,11 +138,13 @@ class Gradients(ForestFact):
         return reached
 
     def _has_none(self, part: cst.CSTNode) -> bool:
-        """Whether the result of an expression has no gradient: ``x.data``, ``x.max(1)[1]``, a sample."""
+        """Whether an expression has no gradient: ``x.data``, ``x.max(1)[1]``, a sample, a call under ``no_grad``."""
         if type(part) is cst.Attribute and part.attr.value == "data":
             return self._is_detached(part)
         if type(part) is cst.Subscript:
             return takes_index(part)
+        if type(part) is cst.Call and self._modes.of(part).is_off:
+            return True
         return self._gradientless.is_plain(part) or self._gradientless.is_discrete(part)
 
     def _is_detached(self, data: cst.Attribute) -> bool:

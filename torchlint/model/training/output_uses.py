@@ -95,7 +95,7 @@ class OutputUses:
         return all(owner is call for owner in self._leaving[within].get(call, ()))
 
     def _leaving_from(self, within: cst.FunctionDef | cst.Module) -> Iterator[tuple[cst.CSTNode, cst.CSTNode | None]]:
-        """What goes to a caller, an object or a function, the latter with the call of the function."""
+        """What goes to a caller, an object or a function that may record, the latter with the call of the function."""
         module = self._module
         for target, value, statement in module.tree.stores:
             if value is not None and not isinstance(target, cst.Name) and module.tree.within(statement, within):
@@ -111,7 +111,7 @@ class OutputUses:
                 continue
             if isinstance(within, cst.FunctionDef) and module.fact(Computations).fills_own(call, within):
                 continue
-            if not module.fact(Outputs).ends_in_helper(call, DETACHING):
+            if not module.fact(Outputs).ends_in_helper(call, DETACHING) and not module.fact(GradModes).of(call).is_off:
                 yield from ((argument.value, call) for argument in call.args)
 
     def _continues_graph(self, call: cst.Call) -> bool:
