@@ -23,7 +23,7 @@ BUDGET = 150_000
 #: A piece that is longer, such as a network's code that was generated, is left out.
 MAX_PIECE = 40_000
 #: A piece that is longer, such as the class of a project's options, comes as early as one of so many characters.
-FAR = 2_000
+FAR = 4_000
 #: ... and a function of a script that uses a file, as one of so many: it tells the device and the loaders.
 FAR_SCRIPT = 1_000
 #: A module that more files import is a public one: who calls it is unknown.
