@@ -256,8 +256,8 @@ class Loading(ForestFact):
     def given_to_network(self, part: cst.BaseExpression | None) -> frozenset[cst.CSTNode]:
         """The loaders whose whole batches a network gets, if ``part`` is ``batch["image"]`` of such a parameter."""
         if isinstance(part, cst.Name):
-            bound = self._values.reaching.of(part)
-            part = bound[0].value if len(bound) == 1 and bound[0].kind == "assign" and not bound[0].path else None
+            bound = self._values.reaching.only(part)
+            part = bound.value if bound is not None and bound.kind == "assign" and not bound.path else None
         while isinstance(part, cst.Subscript) and isinstance(part.value, cst.Subscript):
             part = part.value
         index = part.slice[0].slice if isinstance(part, cst.Subscript) else None
@@ -266,8 +266,8 @@ class Loading(ForestFact):
 
     def _passed_as(self, batch: cst.BaseExpression, depth: int) -> frozenset[cst.CSTNode]:
         """The loaders whose batches, not yet moved, the callers of a method pass for the parameter ``batch``."""
-        bound = self._values.reaching.of(batch) if isinstance(batch, cst.Name) else []
-        param = bound[0].node if len(bound) == 1 and bound[0].kind == "param" else None
+        bound = self._values.reaching.only(batch) if isinstance(batch, cst.Name) else None
+        param = bound.node if bound is not None and bound.kind == "param" else None
         method = owner_of(self._tree, param) if isinstance(param, cst.Param) else None
         if method is None or not isinstance(param, cst.Param) or self._tree.class_of(method) is None:
             return frozenset()

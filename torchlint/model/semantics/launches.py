@@ -80,12 +80,16 @@ class Launches:
             first = call.args[0] if call.args else None
             by_name = [item.value for item in call.args if item.keyword is not None and item.keyword.value == "fn"]
             return next(iter(by_name), first.value if first is not None and first.keyword is None else None)
-        if last_name(call.func) not in _RUNNERS:
-            return None
-        name = self._names.resolve(call.func)
+        function = target_of(call)
+        name = self._names.resolve(call.func) if function is not None else None
         of_context = name is None and isinstance(call.func, cst.Attribute)  # `get_context("spawn").Process(...)`
         if not of_context and not (name or "").startswith(_LIBRARIES):
             return None
-        return next(
-            (item.value for item in call.args if item.keyword is not None and item.keyword.value == "target"), None
-        )
+        return function
+
+
+def target_of(call: cst.Call) -> cst.BaseExpression | None:
+    """The function that a process or thread runs, ``Process(target=function)``, by the name of its class alone."""
+    if last_name(call.func) not in _RUNNERS:
+        return None
+    return next((item.value for item in call.args if item.keyword is not None and item.keyword.value == "target"), None)

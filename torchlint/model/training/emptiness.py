@@ -73,6 +73,6 @@ def _counts(node: cst.BaseExpression, reaching: Reaching) -> bool:
         return isinstance(size, cst.Attribute) and size.attr.value == ("shape" if size is node.value else "size")
     if isinstance(node, (cst.Name, cst.Attribute)) and _COUNTS.fullmatch(last_name(node)) is not None:
         return True
-    bound = reaching.of(node) if isinstance(node, cst.Name) else ()
-    value = bound[0].value if len(bound) == 1 and bound[0].kind == "assign" and not bound[0].path else None
+    bound = reaching.only(node) if isinstance(node, cst.Name) else None
+    value = bound.value if bound is not None and bound.kind == "assign" and not bound.path else None
     return isinstance(value, (cst.Call, cst.Subscript)) and _counts(value, reaching)

@@ -9,8 +9,8 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.launches import target_of
 from torchlint.model.syntax.calls import requires_gradient
-from torchlint.model.syntax.dotted import last_name
 from torchlint.model.training.function_words import EVALUATING, MEASURING, USING, says_training, snake_case, words_of
 from torchlint.model.training.grad_mode import LIGHTNING_INFERENCE_HOOKS, GradModes
 from torchlint.model.training.gradients import Gradients
@@ -188,12 +188,9 @@ class Exclusions:
     def _started(self) -> set[cst.FunctionDef | cst.ClassDef]:
         """The functions that processes or threads run: ``Process(target=test, args=(model,))``."""
         tree, definitions = self._module.tree, self._module.definitions
-        return {
-            definition
-            for target in tree.keywords.get("target", ())
-            if isinstance(call := tree.parent(target), cst.Call) and last_name(call.func) in ("Process", "Thread")
-            for definition in definitions.named(target.value)
-        }
+        calls = map(tree.parent, tree.keywords.get("target", ()))
+        targets = [target_of(call) for call in calls if isinstance(call, cst.Call)]
+        return {definition for target in targets if target is not None for definition in definitions.named(target)}
 
     def _is_chosen(self, function: cst.FunctionDef) -> bool:
         """Whether all uses of a function keep it in variables that are only called: ``test = test_nll``."""

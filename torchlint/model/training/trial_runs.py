@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.literals import is_constant_name
 from torchlint.model.training.function_words import DESCRIBING, MEASURING, words_of
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loops
@@ -63,7 +64,7 @@ class TrialRuns:
 
     def _given(self, call: cst.Call) -> set[str]:
         """The functions of torch that made the arguments of a forward, without flags; "" for anything else."""
-        values = [self._module.value(item.value) for item in call.args if not _is_flag(item.value)]
+        values = [self._module.value(item.value) for item in call.args if not is_constant_name(item.value)]
         names = [item.name if self._filled.isdisjoint(item.origins) else "" for item in values]
         return {name[6:] if name.startswith("torch.") else "" for name in names} or {""}
 
@@ -72,7 +73,3 @@ class TrialRuns:
         """What makes the tensors that data is put into: the zeros of ``rows[i] = torch.from_numpy(row)``."""
         places = (target for target, _, _ in self._module.tree.stores if isinstance(target, cst.Subscript))
         return frozenset(origin for place in places for origin in self._module.value(place.value).origins)
-
-
-def _is_flag(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Name) and node.value in ("True", "False", "None")
