@@ -8,6 +8,7 @@ from torchlint.model.forest import Forest
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Role
 from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.scopes import unpacked
 
 #: Methods and functions that return the same sample, on another device or in another form.
@@ -112,8 +113,7 @@ class Singles:
         index = node.slice[0].slice
         if not isinstance(index, cst.Index):
             return False
-        is_none = isinstance(index.value, cst.Name) and index.value.value == "None"
-        return is_none or self._module.name_of(index.value) == "numpy.newaxis"
+        return is_none(index.value) or self._module.name_of(index.value) == "numpy.newaxis"
 
     def _takes_one(self, node: cst.Subscript) -> bool:
         """``xs[i : i + 1]``."""

@@ -14,6 +14,7 @@ from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.main_guard import is_main_guard
 
 #: The maximum number of callers and of values that are followed.
@@ -175,7 +176,7 @@ def _is_unusual(module: Module, value: cst.BaseExpression) -> bool:
     """Whether ``value`` is replaced before it is used, or set for a special run: ``if args.debug: workers = 0``."""
     if isinstance(value, cst.UnaryOperation) and isinstance(value.operator, cst.Minus):
         return True  # `default=-1`: a loader raises an error
-    if isinstance(value, cst.Name) and value.value == "None":
+    if is_none(value):
         return True
     return _is_on_a_condition(module, value) or _is_in_self_test(module, value)
 

@@ -17,6 +17,7 @@ from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import changes_in_place
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.tree import Tree
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlace, StepPlaces
@@ -198,7 +199,7 @@ class ConstantUploads:
         return self._module.fact(Placement).is_device(target) and self._may_be_gpu(target)
 
     def _may_be_gpu(self, device: cst.BaseExpression) -> bool:
-        if isinstance(device, cst.Name) and device.value == "None":
+        if is_none(device):
             return False
         return device_of(device, self._module.values) in (None, Device.CUDA)
 

@@ -17,6 +17,7 @@ from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.calls import changes_in_place
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.syntax.literals import is_none
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.step_places import StepPlaces
@@ -265,4 +266,4 @@ def _is_from_start(element: cst.SubscriptElement) -> bool:
     if isinstance(part, cst.Slice):
         return part.lower is None and part.step is None
     given = part.value if isinstance(part, cst.Index) else None
-    return isinstance(given, cst.Ellipsis) or (isinstance(given, cst.Name) and given.value == "None")
+    return isinstance(given, cst.Ellipsis) or is_none(given)

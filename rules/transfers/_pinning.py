@@ -20,6 +20,7 @@ from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.literals import is_none
 from torchlint.model.training.loops import batch_origins
 
 from ._batch_trust import host_write, is_tensor_by_use, yields_only_tensors
@@ -92,7 +93,7 @@ class Pinning:
             return False
         given = self.options_of(loader, "collate_fn")
         if given:
-            return all(isinstance(node, cst.Name) and node.value == "None" for node in given)
+            return all(map(is_none, given))
         return loader.argument("collate_fn").absent
 
     # -- options, passed directly or in a dict

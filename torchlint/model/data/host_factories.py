@@ -12,6 +12,7 @@ from torchlint.model.data.numbers import Numbers
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.literals import is_none
 
 #: Options of a factory for a tensor elsewhere, or one that must be on the host.
 _OPTIONS = frozenset({"device", "generator", "out", "pin_memory", "requires_grad"})
@@ -170,4 +171,4 @@ def _is_place(node: cst.BaseExpression) -> bool:
     node = node.expression if isinstance(node, cst.UnaryOperation) else node
     if isinstance(node, cst.Attribute):
         return node.attr.value == "newaxis"
-    return isinstance(node, (cst.Integer, cst.Ellipsis)) or (isinstance(node, cst.Name) and node.value == "None")
+    return isinstance(node, (cst.Integer, cst.Ellipsis)) or is_none(node)

@@ -13,6 +13,7 @@ from torchlint.model.semantics.knowledge import CANONICAL, STAR_EXPORTS
 from torchlint.model.semantics.links import Links
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.syntax.tree import Tree
 
@@ -244,7 +245,7 @@ class Names:
             if binding.kind == "import":
                 name: str | None = _canonical(binding.imported)
             elif binding.kind == "assign" and binding.value is not None and not binding.path:
-                if isinstance(binding.value, cst.Name) and binding.value.value == "None":
+                if is_none(binding.value):
                     continue
                 name = self._resolve(binding.value, depth + 1)
             else:

@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.syntax.dotted import called_name, last_name
+from torchlint.model.syntax.literals import is_none
 
 #: Methods that count something, or ask for it.
 _COUNTING = frozenset({"numel", "nelement", "sum", "any", "max", "nonzero", "count_nonzero"})
@@ -36,7 +37,7 @@ def _asks(test: cst.BaseExpression, reaching: Reaching) -> bool | None:
     if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
         return True if isinstance(test, cst.Call) and _counts(test, reaching) else None
     operator, bound = test.comparisons[0].operator, test.comparisons[0].comparator
-    if isinstance(bound, cst.Name) and bound.value == "None" and isinstance(test.left, cst.Name):
+    if is_none(bound) and isinstance(test.left, cst.Name):
         return not isinstance(operator, cst.Is) if isinstance(operator, (cst.Is, cst.IsNot)) else None
     if not isinstance(bound, (cst.Integer, cst.Float)) or not _counts(test.left, reaching):
         return None

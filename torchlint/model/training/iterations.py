@@ -14,6 +14,7 @@ from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.syntax.exits import ends_with
+from torchlint.model.syntax.literals import is_none
 from torchlint.model.training.emptiness import has_work
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.intervals import PROCESSES, Intervals
@@ -188,9 +189,7 @@ class Iterations(ForestFact):
             return isinstance(comparison, cst.Comparison) and isinstance(comparison.left, cst.SimpleString)
         while isinstance(parent, (cst.Subscript, cst.SubscriptElement, cst.Index)):
             parent = self._tree.parent(parent)
-        return isinstance(parent, cst.Comparison) and any(
-            isinstance(item.comparator, cst.Name) and item.comparator.value == "None" for item in parent.comparisons
-        )
+        return isinstance(parent, cst.Comparison) and any(is_none(item.comparator) for item in parent.comparisons)
 
     def _bound_in(self, step: cst.CSTNode) -> set[str]:
         """The names that an iteration of ``step`` binds."""

@@ -11,6 +11,7 @@ from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.syntax.scopes import unpacked
 from torchlint.model.training.data_flow import DataFlow
@@ -239,7 +240,7 @@ class Outputs(ForestFact):
 
     def _is_empty(self, returned: cst.BaseExpression | None) -> bool:
         """Whether a return gives nothing, or what is made of nothing: ``None``, ``np.array([])``."""
-        if returned is None or (isinstance(returned, cst.Name) and returned.value == "None"):
+        if returned is None or is_none(returned):
             return True
         return isinstance(returned, (cst.List, cst.Tuple, cst.Call)) and not any(
             isinstance(part, cst.Name) and self._module.names.resolve(part) is None

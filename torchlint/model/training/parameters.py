@@ -8,7 +8,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import is_attribute_of_self, last_name, last_part
-from torchlint.model.syntax.literals import is_constant_name
+from torchlint.model.syntax.literals import is_constant_name, is_none
 
 #: Calls by which a network gets parameters without an assignment.
 _ADDING = frozenset({"add_module", "register_module", "register_parameter", "Parameter", "setattr"})
@@ -75,7 +75,7 @@ class Parameters(ForestFact):
             isinstance(item, cst.Param)
             and item.default is not None
             and _is_constant(item.default)
-            and not (isinstance(item.default, cst.Name) and item.default.value == "None")
+            and not is_none(item.default)
             for item in bound
         )
 

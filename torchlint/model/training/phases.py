@@ -12,6 +12,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.exits import ends_with
+from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import is_step
@@ -136,7 +137,7 @@ class Phases(ForestFact):
             return value.constant
         if isinstance(node, cst.Attribute):
             return self._member(node) or _UNKNOWN
-        return None if isinstance(node, cst.Name) and node.value == "None" else _UNKNOWN
+        return None if is_none(node) else _UNKNOWN
 
     def _member(self, node: cst.Attribute) -> Member | None:
         """The member of an enumeration of the program that ``Mode.TEST`` names."""

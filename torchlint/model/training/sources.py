@@ -6,6 +6,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.scopes import Binding
 
@@ -45,7 +46,7 @@ class Sources(ForestFact):
                 if not given:
                     found.append((None, path))
             elif binding.kind == "assign":
-                if isinstance(binding.value, cst.Name) and binding.value.value == "None":
+                if is_none(binding.value):
                     continue
                 found.append((binding.value, (*binding.path, *path)))
             else:
