@@ -143,7 +143,7 @@ for q, k, v in loader:
 def test_one_kernel_for_attention_is_not_faster_with_tf32(
     tmp_path: Path, setting: str, autocast: bool, found: list[int]
 ) -> None:
-    training = TRAINING.replace("{setting}", setting).replace("", "")
+    training = TRAINING.replace("{setting}", setting)
     if not autocast:
         block = '    with torch.autocast("cuda", dtype=torch.bfloat16):\n    '
         training = training.replace(block, "")
