@@ -34,6 +34,14 @@ def returns(n: int) -> str:
     return rows(["def make(x):\n", *parts, *(f"y{i} = make({i}).cuda()\n" for i in range(n))])
 
 
+@shape(100)
+def open_bindings(n: int) -> str:
+    """A tensor that one function computes again under many conditions, and returns to a move."""
+    parts = [f"    if x > {i}:\n        t = t + torch.arange({i} + 1)\n" for i in range(n)]
+    rest = ["    return t\n", "def use(x):\n    return made(x.size(0)).to(x.device)\n"]
+    return rows(["def made(x):\n    t = torch.zeros(x)\n", *parts, *rest])
+
+
 @shape(200)
 def parameters(n: int) -> str:
     """One function with many parameters, called once."""

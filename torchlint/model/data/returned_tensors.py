@@ -20,6 +20,7 @@ from torchlint.model.data.host_factories import (
 from torchlint.model.data.numbers import Numbers
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.reaching import MANY
 from torchlint.model.syntax.scopes import Binding
 
 #: Methods whose result is, or may be, elsewhere or no tensor.
@@ -141,7 +142,7 @@ class ReturnedTensors(ForestFact):
     def _find(self, node: cst.BaseExpression, given: _Given, depth: int) -> NewTensor | None:
         if isinstance(node, cst.Name):
             reached = self._module.values.reaching.of(node)
-            return _of_all([self._bound(item, given, depth) for item in reached])
+            return None if len(reached) > MANY else _of_all([self._bound(item, given, depth) for item in reached])
         if isinstance(node, cst.Subscript):
             return self._made(node.value, given, depth) if selects(node) else None
         if isinstance(node, cst.UnaryOperation):

@@ -14,6 +14,8 @@ from torchlint.model.syntax.tree import Tree
 
 #: How many lines further a name is looked for that is bound again.
 _LINES = 8
+#: A use that sees more bindings than this counts as seeing all of the name, which are the same for each such use.
+MANY = 100
 
 
 class Reaching:
@@ -27,9 +29,14 @@ class Reaching:
         self._uses: dict[tuple[Scope, str], dict[Binding, list[cst.Name]]] = {}
 
     def of(self, name: cst.Name) -> list[Binding]:
-        """The bindings of ``name`` whose value may be seen where it is used; empty if nothing binds it."""
+        """The bindings of ``name`` whose value may be seen where it is used; empty if nothing binds it.
+
+        Where more than `MANY` may be seen: the list of its scope, with all bindings of the name.
+        """
         if name not in self._known:
-            self._known[name] = list(self._found(name))
+            found = list(islice(self._found(name), MANY + 1))
+            scope = self._names.home_of(name) if len(found) > MANY else None
+            self._known[name] = found if scope is None else scope.bindings[name.value]
         return self._known[name]
 
     def only(self, name: cst.Name) -> Binding | None:
