@@ -5,15 +5,17 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from demo_pack import Crashing
 
 import torchlint
 from torchlint.engine.checker import AbandonedError, InternalError, check
-from torchlint.rule import Severity
+from torchlint.model.module import Module
+from torchlint.rule import Diagnostic, Severity
 from torchlint.settings.settings import Settings
 from torchlint.source.source import Source
 
@@ -104,6 +106,19 @@ def test_a_crashing_rule_costs_only_itself(demo: MakeSettings) -> None:
     assert "please report" in str(crashes[0])
     with pytest.raises(InternalError):
         check(Source.from_text("CRASH = 1\n", "a.py"), demo())
+
+
+def test_a_rule_that_recurses_without_end_costs_only_itself(
+    demo: MakeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def recurse(self: Crashing, module: Module) -> Iterator[Diagnostic]:
+        return recurse(self, module)
+
+    monkeypatch.setattr(Crashing, "check", recurse)
+    crashes: list[InternalError] = []
+    found = check(Source.from_text("CRASH = LOUD\n", "a.py"), demo(), on_crash=crashes.append)
+    assert [one.code for one in found] == ["ZZ101"]
+    assert [str(crash).partition(" maximum")[0] for crash in crashes] == ["a.py: ZZ103 crashed: RecursionError:"]
 
 
 def test_a_crash_of_the_model_is_told_like_one_of_a_rule(demo: MakeSettings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -239,3 +239,38 @@ def test_values_that_depend_on_each_other_end() -> None:
     for call in module.tree.calls:
         module.value(call)
     assert module.value(module.tree.calls[-1]).kind is Kind.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("text", "sources"),
+    [
+        # a function that passes its parameter on to itself, in a dictionary: one step back is the parameter again
+        (
+            """
+            def apply(x, verbose=True, split=True):
+                options = {"verbose": verbose}
+                options["split"] = split
+                apply(x, **options)
+                if verbose:
+                    print(x)
+            """,
+            (["verbose"], True),
+        ),
+        # a variable of a loop over itself
+        (
+            """
+            def run(x):
+                while x:
+                    for x in x:
+                        if x:
+                            print(x)
+            """,
+            None,
+        ),
+    ],
+)
+def test_the_sources_of_what_depends_on_itself_end(text: str, sources: tuple[list[str], bool] | None) -> None:
+    module = model_of(text)
+    (condition,) = (node for node in module.tree.nodes if isinstance(node, cst.If))
+    found = module.written.sources(condition.test)
+    assert (found and ([module.code(value) for value in found.values], found.complete)) == sources

@@ -24,7 +24,7 @@ from torchlint.source.lexemes import code_of, comments_in
 from torchlint.source.parsing import TOO_DEEP, ParseError, check_syntax, garbage_collection_paused
 from torchlint.source.paths import in_project, is_in_package, is_vendored
 from torchlint.source.source import Source, SourceError
-from torchlint.source.stack import StackError, with_large_stack
+from torchlint.source.stack import StackError, has_large_stack, with_large_stack
 from torchlint.source.timing import phase
 
 if TYPE_CHECKING:
@@ -199,10 +199,13 @@ def _run_rules(
     run = partial(_run_all, source, settings, rules, is_cancelled)
     try:
         try:
-            return run()
+            results = run()
         except RecursionError:
             _forget_forests()
-        return with_large_stack(run)
+            results = with_large_stack(run)
+        if results.crashes:
+            _forget_forests()
+        return results
     except (RecursionError, StackError):
         _forget_forests()
         raise ParseError(TOO_DEEP) from None
@@ -362,10 +365,12 @@ def _crashes(source: Source, what: str) -> Iterator[None]:
     """Raise InternalError for what is raised in the block, unless it ends the analysis for another reason."""
     try:
         yield
-    except (ParseError, RecursionError, deadline.DeadlineError):
+    except (ParseError, deadline.DeadlineError):
         raise
     except Exception as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
+        if isinstance(error, RecursionError) and not has_large_stack():
+            raise  # a large stack may be enough
+        place = traceback.extract_tb(error.__traceback__, limit=-1)[0]
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         at = f"{place.filename}:{place.lineno}"
         raise InternalError(f"{source.path}: {what} crashed: {reason} ({at}); please report it") from error

@@ -13,6 +13,7 @@ Result = TypeVar("Result")
 _STACK_BYTES = 256 * 1024 * 1024
 #: A level of a tree of libcst takes up to ten calls.
 _RECURSION_LIMIT = 60_000
+_NAME = "torchlint with a large stack"
 
 
 class StackError(Exception):
@@ -44,10 +45,15 @@ def with_large_stack(work: Callable[[], Result]) -> Result:
     return done[0]
 
 
+def has_large_stack() -> bool:
+    """Whether the caller runs in such a thread: what recurses too deeply here recurses without end."""
+    return threading.current_thread().name == _NAME
+
+
 def _start(run: Callable[[], None]) -> threading.Thread:
     previous = threading.stack_size(_STACK_BYTES)
     try:
-        thread = threading.Thread(target=run)
+        thread = threading.Thread(target=run, name=_NAME)
         thread.start()
     except RuntimeError as error:
         raise StackError(str(error)) from None
