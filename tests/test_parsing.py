@@ -19,6 +19,7 @@ STATEMENTS = (
     "a = 1; \\\nb = 2\n",
     "if a: pass\nelse: pass\n",
     "# a comment\n\n@decorated\n@twice(1)\ndef f(x):\n    '''text\n\n# no comment'''\n    return x\n    # inside\n",
+    "@ (  # why\n(\ntools) . cache ( 1\n))\nclass D:\n\t@(\nprop\n)\n\tdef f(x): return x\n",
     "class C:\r\n\tx = 'é🔥'\r\n",
     "s = '''\nclass\n'''; t = '''\n'''\n",
     "call(\n    1,\n)  # behind\n",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.source.lexemes import line_starts
 from torchlint.source.reparsing import edited_tree
+from torchlint.source.rows import first_row
 from torchlint.source.stack import StackError, with_large_stack
 from torchlint.source.timing import phase
 
@@ -53,8 +54,7 @@ def piece_starts(text: str, tree: ast.Module) -> list[int]:
     rows = line_starts(text)
     starts = [0]
     for before, statement in pairwise(tree.body):
-        decorators = getattr(statement, "decorator_list", ())
-        row = min([statement.lineno, *(decorator.lineno for decorator in decorators)])
+        row = first_row(statement, text, rows)
         if row > (before.end_lineno or before.lineno):
             above = text[rows[row - 2] : rows[row - 1]]
             if not above.rstrip("\r\n").endswith("\\"):  # `a = 1; \` goes on

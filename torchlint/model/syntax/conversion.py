@@ -19,6 +19,7 @@ import libcst as cst
 from torchlint.model.syntax import nodes
 from torchlint.model.syntax.ast_places import ROW_END
 from torchlint.model.syntax.expressions import Expressions, UnconvertibleError
+from torchlint.source.rows import first_row
 
 
 def converted(text: str, spans: dict[int, tuple[int, int]] | None = None) -> cst.Module:
@@ -66,8 +67,7 @@ class _Conversion(Expressions):
 
     def first_offset(self, statement: ast.stmt) -> int:
         """Where the row of a top-level statement begins, or that of its first decorator."""
-        decorators: Sequence[ast.expr] = getattr(statement, "decorator_list", ())
-        return self._starts[min([statement.lineno, *(decorator.lineno for decorator in decorators)]) - 1]
+        return self._starts[first_row(statement, self._text, self._starts) - 1]
 
     def module(self, statements: Sequence[ast.stmt], start: int, end: int) -> cst.Module:
         """The tree of a part of the text that consists of these statements."""
@@ -143,7 +143,7 @@ class _Conversion(Expressions):
             indent = None
         if self._indent is None:
             if indent is None:
-                row = min([first.lineno, *(item.lineno for item in getattr(first, "decorator_list", ()))])
+                row = first_row(first, self._text, self._starts)
                 found = re.compile(r"[ \t\f]*").match(self._text, self._starts[row - 1])
                 indent = found.group() if found else ""
             self._indent = indent
