@@ -71,7 +71,7 @@ def _may_be(sketch: Sketch, node: ast.expr | None, at: ast.stmt, depth: int) -> 
         return True
     if isinstance(node, ast.Name):
         return "loss" in node.id or any(
-            item.kind in (BindingKind.VALUE, BindingKind.LOOP)
+            item.kind in (BindingKind.VALUE, BindingKind.PART, BindingKind.LOOP)
             and _may_be(sketch, item.value, item.statement, depth - 1)
             for item in sketch.bindings(node.id, at)
         )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -69,7 +70,9 @@ class TensorTruthTest(Rule):
     code = "TL203"
     name = "tensor-truth-test"
     words = ("torch",)
-    project_words = (("backward(", "def training_step(", "def compute_loss("),)
+    project_words = (
+        ("backward(", "self.training", "def training_step(", "def compute_loss(", re.compile(r"class \w*Loss\w*\(")),
+    )
     demo = ("GPU",)
 
     @classmethod
