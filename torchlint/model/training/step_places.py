@@ -17,6 +17,7 @@ from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.parameters import is_static
 from torchlint.model.training.emptiness import has_work
+from torchlint.model.training.function_words import EVALUATING, USING, words_of
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.iterations import Iterations
@@ -104,7 +105,8 @@ class StepPlaces(ForestFact):
             return None
         calls = self._module.fact(Dispatch).callers(function)
         if inner is not None and (not calls or (is_forward and depth <= 0)):
-            return StepPlace(inner, (), trains=True)
+            infers = not is_forward and words_of(function.name.value) & (EVALUATING | USING)
+            return StepPlace(inner, (), trains=True) if not infers else None
         if is_forward and any(map(self._trains_on_all_data, calls)):
             return StepPlace(function, (), trains=True)
         if depth <= 0 or len(calls) > _MAX_CALLERS:
