@@ -105,8 +105,7 @@ class StepPlaces(ForestFact):
             return None
         calls = self._module.fact(Dispatch).callers(function)
         if inner is not None and (not calls or (is_forward and depth <= 0)):
-            infers = not is_forward and words_of(function.name.value) & (EVALUATING | USING)
-            return StepPlace(inner, (), trains=True) if not infers else None
+            return StepPlace(inner, (), trains=True) if is_forward or self._passes_on(function) else None
         if is_forward and any(map(self._trains_on_all_data, calls)):
             return StepPlace(function, (), trains=True)
         if depth <= 0 or len(calls) > _MAX_CALLERS:
@@ -118,6 +117,15 @@ class StepPlaces(ForestFact):
             if found is not None:
                 return StepPlace(found.step, (*found.calls, call), found.trains)
         return None
+
+    def _passes_on(self, function: cst.FunctionDef) -> bool:
+        """Whether ``function``, which nobody is seen to call, is a part of a network, and not one for inference."""
+        if words_of(function.name.value) & (EVALUATING | USING):
+            return False
+        owner = self._module.tree.class_of(function)
+        if owner is None:
+            return self._module.function_of(function) is not None  # given to `checkpoint`
+        return self._module.values.instance(owner).kind in (Kind.MODULE, Kind.LOSS)
 
     def _trains_on_all_data(self, call: cst.Call) -> bool:
         """Whether a network that ``call`` runs is trained with its output once per epoch: a step on all data."""
