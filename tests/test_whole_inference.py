@@ -251,3 +251,52 @@ def test_an_object_runs_a_network_that_another_file_evaluates(
     speech = SPEECH.replace("{decorator}", decorator)
     files = {"recognizer": RECOGNIZER, "recognizing": recognizing, "speech": speech}
     assert rows_of(tmp_path, files, "recognizer", "TL402") == expected
+
+
+COMPARED = """\
+import torch
+from torch import nn
+
+
+class Attention(nn.Module):
+    def forward(self, query, key):
+        if torch.equal(query, key):
+            return query
+        return query * key
+"""
+TRAINED = """\
+import torch
+from layers import Attention
+
+network = Attention().cuda()
+optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+for x, y in loader:
+    loss = network(x.cuda(), y.cuda()).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+SHOWN = """\
+import torch
+from layers import Attention
+
+torch.set_grad_enabled(False)
+network = Attention().cuda()
+print(network(torch.load("x.pt"), torch.load("y.pt")))
+"""
+
+
+@pytest.mark.parametrize(
+    ("train", "switch", "expected"),
+    [
+        (TRAINED, "torch.set_grad_enabled(False)", [7]),
+        (TRAINED, "torch.set_grad_enabled(True)", [7]),
+        ("from layers import Attention\n", "torch.set_grad_enabled(False)", []),
+    ],
+)
+def test_a_script_that_turns_gradients_off_leaves_them_on_in_another_one(
+    tmp_path: Path, train: str, switch: str, expected: list[int]
+) -> None:
+    demo = f"{SHOWN.replace('torch.set_grad_enabled(False)', switch)}\n\ndef update(loss):\n    loss.backward()\n"
+    files = {"layers": COMPARED, "train": train, "demo": demo}
+    assert rows_of(tmp_path, files, "layers", "TL203") == expected

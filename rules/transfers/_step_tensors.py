@@ -57,7 +57,20 @@ class StepTensors(ForestFact):
         return flow.search(is_source, self._leaves_device, outward=True, depth=_VALUE_DEPTH)
 
     def _is_gradient(self, part: cst.CSTNode) -> bool:
-        return type(part) is cst.Attribute and part.attr.value == "grad" and self._module.name_of(part) is None
+        """Whether ``part`` is a gradient, or the data of a parameter whose gradient the function reads."""
+        if type(part) is not cst.Attribute or part.attr.value not in ("grad", "data"):
+            return False
+        if part.attr.value == "grad":
+            return self._module.name_of(part) is None
+        return (dotted_name(part.value), self._module.function_of(part)) in self._parameters
+
+    @cached_property
+    def _parameters(self) -> set[tuple[str | None, cst.FunctionDef | None]]:
+        """The variables whose gradients a function reads."""
+        found = {
+            (dotted_name(node.value), self._module.function_of(node)) for node in self._tree.attributes_named("grad")
+        }
+        return {item for item in found if item[0] is not None}
 
     def _leaves_device(self, part: cst.CSTNode) -> bool:
         """Whether the value of ``part`` is on the CPU, or is part of a batch that no network has processed."""

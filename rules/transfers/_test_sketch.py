@@ -70,8 +70,11 @@ def _may_be(sketch: Sketch, node: ast.expr | None, at: ast.stmt, depth: int) -> 
     if depth <= 0:
         return True
     if isinstance(node, ast.Name):
+        inner = sketch.inner_bindings(at).get(node.id, [])  # of a comprehension
+        if any(item is None or _may_be(sketch, item, at, depth - 1) for item in inner):
+            return True
         return "loss" in node.id or any(
-            item.kind in (BindingKind.VALUE, BindingKind.LOOP)
+            item.kind in (BindingKind.VALUE, BindingKind.PART, BindingKind.LOOP)
             and _may_be(sketch, item.value, item.statement, depth - 1)
             for item in sketch.bindings(node.id, at)
         )

@@ -18,14 +18,19 @@ _ORDER = re.compile(r"(?<![<>=!-])(?:[<>]=?|[=!]=)(?![<>=])\s*(?:(?:\w+\.)*(\w+)
 _BEFORE = re.compile(r"(\w+)(\[[^\]\n]{1,60}\])?\s*$")
 #: What is assigned to a name or iterated over, if it may be a tensor by the functions and methods that give it.
 _VALUE = re.compile(
-    r" in \w+:|(?:\s{0,3}=(?!=)| in )[^\n]{0,200}?(?:\btorch\.|\bF\.|\bth\.|"
+    r" in \w+\s{0,60}[:)\]]|(?:\s{0,3}[-+*/]?=(?!=)| in )[^\n]{0,200}?(?:\btorch\.|\bF\.|\bth\.|"
     r"\.(?:all|any|sum|max|min|mean|norm|prod|abs|float|masked_fill|"
     r"clamp|sqrt|topk|sort|softmax|sigmoid|squeeze|view|reshape|gather|detach)\()"
 )
 
 
 def tests_tensor(text: str) -> bool:
-    """Whether a row tests what may be a tensor: by what it asks, or because a name that it compares is given one."""
+    """Whether a row tests what may be a tensor: by what it asks, or because a name that it compares is given one.
+
+    The norm of a gradient may give a factor, and that is tested.
+    """
+    if ".grad" in text and "norm(" in text:
+        return True
     if any(_is_tested(text, found.start()) for found in _ASKED.finditer(text)):
         return True
     seen: set[str] = set()

@@ -18,8 +18,10 @@ from torchlint.model.training.step_places import StepPlace, StepPlaces
 from ._host_reads import HostReads
 from ._step_tensors import StepTensors
 
-#: Functions that read tensors themselves to give a bool.
-_ASKING = frozenset({"torch.equal", "torch.allclose", "builtins.bool", "math.isnan", "math.isinf", "math.isfinite"})
+#: Functions of two tensors that read them themselves to give a bool.
+_COMPARING = frozenset({"torch.equal", "torch.allclose"})
+#: ... and those of anything.
+_ASKING = _COMPARING | {"builtins.bool", "math.isnan", "math.isinf", "math.isfinite"}
 
 
 #: What has a test.
@@ -97,7 +99,7 @@ class TruthTests:
 
     def _asks_tensor(self, part: cst.BaseExpression) -> bool:
         """Whether the truth of ``part`` is the value of a tensor, as far as its form tells."""
-        return any(self._is_tensor(side) for side in self._sides(part))
+        return any(map(self._is_tensor, self._sides(part)))
 
     def _is_of_step(self, part: cst.BaseExpression) -> bool:
         """Whether a tensor that ``part`` asks for is computed on the GPU in the step."""
@@ -122,7 +124,7 @@ class TruthTests:
 
     def _is_tensor(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` can only be a tensor, in a step that computes on tensors."""
-        if self._module.fact(TensorForms).is_tensor(node, self._is_known):
+        if self._is_compared(node) or self._module.fact(TensorForms).is_tensor(node, self._is_known):
             return True
         if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
             return False
@@ -134,6 +136,12 @@ class TruthTests:
         if isinstance(func.value, cst.Comparison):
             return bool(compared(func.value))  # ``(mask != 0).any()``: a bool has no such method
         return self._module.value(func.value).kind in (Kind.UNKNOWN, Kind.TENSOR, Kind.BATCH)
+
+    def _is_compared(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is given to a function that only takes tensors: ``torch.equal(query, key)``."""
+        argument = self._tree.parent(node)
+        call = self._tree.parent(argument) if isinstance(argument, cst.Arg) and argument.keyword is None else None
+        return isinstance(call, cst.Call) and self._module.name_of(call.func) in _COMPARING
 
     def _is_known(self, name: cst.Name) -> bool:
         """Whether ``name`` is a loss, an output of a network, or a tensor of the step whose method or data is asked."""

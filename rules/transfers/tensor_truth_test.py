@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -21,9 +22,9 @@ class TensorTruthTest(Rule):
     the network, the loss or the gradients of a training step gave: `if torch.isnan(loss):`, `if mask.sum() > 0:`,
     `assert (x >= 0).all()`, `[i for i in range(len(labels)) if labels.data[i] != -1]`; or an item of such a tensor:
     `for label in torch.unique(predicted):`, then `if label == 255:`. The test may be in the
-    training loop, or in a function or a `forward` that the step calls, also in another file. In a `forward` that
-    records gradients, its inputs count as well. Its callers may be unknown, or train it on all data at once, in one
-    step per epoch.
+    training loop, in the `step` of an optimizer, or in a function or a `forward` that the step calls, also in another
+    file. In a `forward` that records gradients, its inputs count as well. Its callers may be unknown, or train it on
+    all data at once, in one step per epoch.
 
     Not reported: tests at some steps only, in evaluation mode, in validation loops and in exception handlers; tests of
     shapes, of `None` and of numbers that were already copied to the host (`loss.item() > limit`, see
@@ -69,7 +70,9 @@ class TensorTruthTest(Rule):
     code = "TL203"
     name = "tensor-truth-test"
     words = ("torch",)
-    project_words = (("backward(", "def training_step(", "def compute_loss("),)
+    project_words = (
+        ("backward(", "self.training", "def training_step(", "def compute_loss(", re.compile(r"class \w*Loss\w*\(")),
+    )
     demo = ("GPU",)
 
     @classmethod

@@ -86,6 +86,8 @@ class TensorForms(ForestFact):
         if isinstance(node, cst.Attribute):
             if node.attr.value in ("indices", "values"):
                 return self._is_one_of_several(node.value, known, depth)
+            if node.attr.value == "data" and isinstance(node.value, cst.Attribute) and node.value.attr.value == "grad":
+                return True
             return node.attr.value in ("data", "T") and self._is_tensor(node.value, known, depth - 1)
         return isinstance(node, cst.Call) and self._gives_tensor(node, known, depth)
 
@@ -120,6 +122,16 @@ class TensorForms(ForestFact):
 
     def _is_bound_to_tensor(self, node: cst.Name, known: Known, depth: int) -> bool:
         reached = self._module.values.reaching.of(node)
+        added = [item.node for item in reached if isinstance(item.node, cst.AugAssign)]
+        if added and all(self._is_tensor(item.value, known, depth - 1) for item in added):
+            # the sum of a number and tensors: `loss = 0`, then `loss += criterion(...)` in a loop
+            reached = [
+                item
+                for item in reached
+                if item.node not in added and not isinstance(item.value, (cst.Integer, cst.Float))
+            ]
+            if not reached:
+                return True
         return bool(reached) and all(
             item.value is not None
             and (

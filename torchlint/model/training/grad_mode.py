@@ -15,6 +15,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
+from torchlint.model.training.loops import BACKWARD, is_backward
 
 #: How many callers up the grad mode is looked for.
 _CALLER_DEPTH = 12
@@ -151,9 +152,21 @@ class GradModes(ForestFact):
             if home is function and self._tree.dominates(call, node):
                 found = mode
             elif home is None and function is not None and found is None and not self._tree.within(function, call):
+                if self._is_of_other_script(call, node):
+                    continue
                 # Gradients are on anyway, unless the function says otherwise.
                 found = None if mode is GradMode.RECORDING else mode
         return found
+
+    def _is_of_other_script(self, switch: cst.Call, node: cst.CSTNode) -> bool:
+        """Whether a script turns gradients off for itself, and another one that ``node`` may run in trains."""
+        script = self._tree.root_of(switch)
+        return script is not self._tree.root_of(node) and bool(self._training_files - {script})
+
+    @cached_property
+    def _training_files(self) -> frozenset[cst.CSTNode]:
+        """The files with a backward pass."""
+        return frozenset(self._tree.root_of(call) for call in self._tree.calls_named(*BACKWARD) if is_backward(call))
 
     @cached_property
     def _grad_switches(self) -> list[cst.Call]:

@@ -27,6 +27,10 @@ _RARE = re.compile(
     r"(^|_)(step|steps|iter|iters|iteration|epoch|epochs|idx|count|counter|batch_idx)$|^(i|it|n|k|t|j)$",
     re.IGNORECASE,
 )
+#: Names of flags that are only set to look into a program.
+_INSPECTING = re.compile(r"verbose|debug|display|print|statistic|diagnostic|profil", re.IGNORECASE)
+#: What is the same for a parameter or tensor at every iteration.
+_FIXED = frozenset({"requires_grad", "ndim", "dim", "ndimension", "dtype", "device", "is_cuda", "is_leaf"})
 #: Names that count iterations, and names of the iteration from which on something is done.
 _COUNTERS = re.compile(
     r"(global_?|cur(rent)?_?|train(ing)?_?|total_?)?(step|steps|iter|iters|iteration|itr|batch_idx|batch_i|count|counter|i|it)",
@@ -72,7 +76,8 @@ class Iterations(ForestFact):
                 often = or_often and self._trains_or_asks_for_process(above, child, step)
                 late = child is above.body and self._starts_late(above, step)
                 works = has_work(above, child, self._module.values.reaching) and not self._intervals.counts(above.test)
-                if not (often or late or works) and self._is_rare(above, step):
+                usual = self._is_usual(above, child)
+                if not (often or late or works or usual) and self._is_rare(above, step):
                     return False
             if isinstance(above, (cst.If, cst.IfExp)) and child is above.body and self._is_off(above.test):
                 return False
@@ -121,6 +126,15 @@ class Iterations(ForestFact):
             if isinstance(node, cst.Name) and node.value in varying and not self._checks_type(node):
                 return True
         return False
+
+    def _is_usual(self, branch: cst.If | cst.IfExp, part: cst.CSTNode) -> bool:
+        """Whether ``part`` runs unless somebody looks into the program: the ``else`` of ``if self.debug:``."""
+        test = branch.test
+        is_negated = isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not)
+        usual: cst.CSTNode | None = branch.body if is_negated else branch.orelse
+        test = test.expression if isinstance(test, cst.UnaryOperation) else test
+        is_flag = isinstance(test, (cst.Name, cst.Attribute)) and _INSPECTING.search(last_name(test)) is not None
+        return is_flag and part is usual and not self._intervals.counts(test)
 
     def _is_library(self, name: cst.Name) -> bool:
         """``t`` of ``isinstance(x, t.Tensor)`` after ``import torch as t``."""
@@ -180,8 +194,13 @@ class Iterations(ForestFact):
         return last_part(self._module.name_of(call.func) or "") if isinstance(call, cst.Call) else ""
 
     def _checks_type(self, name: cst.Name) -> bool:
-        """``isinstance(loss, float)``, ``losses[i] is not None``, ``"loss" in outputs``."""
+        """``isinstance(loss, float)``, ``losses[i] is not None``, ``p.grad is not None``, ``"loss" in outputs``."""
         parent = self._tree.parent(name)
+        if isinstance(parent, cst.Attribute):
+            if parent.attr.value in _FIXED:
+                return True
+            parent = self._tree.parent(parent)
+            return isinstance(parent, cst.Comparison) and any(is_none(item.comparator) for item in parent.comparisons)
         if isinstance(parent, cst.Arg):
             return self._asked(name) in ("len", *_TYPE_QUESTIONS)
         if isinstance(parent, cst.ComparisonTarget) and isinstance(parent.operator, (cst.In, cst.NotIn)):

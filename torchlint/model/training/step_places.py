@@ -17,6 +17,7 @@ from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.parameters import is_static
 from torchlint.model.training.emptiness import has_work
+from torchlint.model.training.function_words import EVALUATING, USING, words_of
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.iterations import Iterations
@@ -87,27 +88,44 @@ class StepPlaces(ForestFact):
             return None
         return found
 
-    def _in_forward(self, node: cst.CSTNode, depth: int) -> StepPlace | None:
+    def _in_forward(self, node: cst.CSTNode, depth: int, inner: cst.FunctionDef | None = None) -> StepPlace | None:
+        """The `forward` that runs ``node`` in training; ``inner`` is the last one on the way to its callers."""
         function = self._module.function_of(node)
-        if function is None or not self._module.fact(Iterations).at_every_iteration(node, function):
+        if function is None:
+            return None
+        if self._updates(function):
+            return StepPlace(function, (), trains=True) if self.usually(node, function) else None
+        if not self._module.fact(Iterations).at_every_iteration(node, function):
             return None
         if any(self._none_at(node, function)):
             return None  # without targets, it runs for inference
         is_forward = function.name.value == "forward" and self.is_forward(function)
-        if is_forward and (is_static(function) or self._module.fact(GradModes).of(function.body).is_off):
+        inner = function if is_forward else inner
+        if inner is not None and (is_static(function) or self._module.fact(GradModes).of(function.body).is_off):
             return None
         calls = self._module.fact(Dispatch).callers(function)
-        if is_forward and (not calls or depth <= 0 or any(map(self._trains_on_all_data, calls))):
+        if inner is not None and (not calls or (is_forward and depth <= 0)):
+            return StepPlace(inner, (), trains=True) if is_forward or self._passes_on(function) else None
+        if is_forward and any(map(self._trains_on_all_data, calls)):
             return StepPlace(function, (), trains=True)
         if depth <= 0 or len(calls) > _MAX_CALLERS:
             return None
         for call in calls:
             if self._module.values.branches.excludes(call, function, node):
                 continue  # `sinkhorn(scores)` of `def sinkhorn(scores, eps=-1)`, where `eps > 0`
-            found = self._in_forward(call, depth - 1)
+            found = self._in_forward(call, depth - 1, inner)
             if found is not None:
                 return StepPlace(found.step, (*found.calls, call), found.trains)
         return None
+
+    def _passes_on(self, function: cst.FunctionDef) -> bool:
+        """Whether ``function``, which nobody is seen to call, is a part of a network, and not one for inference."""
+        if words_of(function.name.value) & (EVALUATING | USING):
+            return False
+        owner = self._module.tree.class_of(function)
+        if owner is None:
+            return self._module.function_of(function) is not None  # given to `checkpoint`
+        return self._module.values.instance(owner).kind in (Kind.MODULE, Kind.LOSS)
 
     def _trains_on_all_data(self, call: cst.Call) -> bool:
         """Whether a network that ``call`` runs is trained with its output once per epoch: a step on all data."""
@@ -327,5 +345,18 @@ class StepPlaces(ForestFact):
         if owner is None:
             return False
         if function.name.value == "step":
-            return any(map(_OPTIMIZERS.match, self._module.definitions.base_names(owner)))
+            return self._updates(function)
         return function.name.value in _FORWARDS and self._module.values.instance(owner).kind in (Kind.MODULE, Kind.LOSS)
+
+    def _updates(self, function: cst.FunctionDef) -> bool:
+        """Whether ``function`` is the `step` of an optimizer, or of a class that changes the gradients of one."""
+        owner = self._module.tree.class_of(function) if function.name.value == "step" else None
+        if owner is None:
+            return False
+        if any(map(_OPTIMIZERS.match, self._module.definitions.base_names(owner))):
+            return True
+        tree = self._module.tree
+        return all(
+            any(tree.within(node, function) for node in tree.attributes_named(name))
+            for name in ("param_groups", "grad")
+        )
