@@ -254,6 +254,8 @@ class ShownTensors:
 
     def _is_dict_on_gpu(self, node: cst.BaseExpression, depth: int, key: str | None = None) -> bool:
         """Whether ``node`` is a dictionary in which the program puts a tensor on the device, under ``key`` if given."""
+        if self._may_be_number(node):
+            return False
         if key is None and isinstance(node, cst.Name) and self._tensors.contains_loss(node):
             return True
         entries = self._dictionaries.entries(node, (), depth)

@@ -137,7 +137,12 @@ class StepTensors(ForestFact):
 
     @cached_property
     def _containers(self) -> set[tuple[str, cst.FunctionDef | None]]:
-        return {(code.partition("[")[0], function) for code, function in self._items}
+        read = {
+            (dotted_name(target.value), self._module.function_of(target))
+            for target, value, _ in self._tree.stores
+            if isinstance(target, cst.Subscript) and (value is None or not self.is_tensor_of_step(value))
+        }
+        return {(code.partition("[")[0], function) for code, function in self._items} - read
 
     @cached_property
     def _items(self) -> set[tuple[str, cst.FunctionDef | None]]:
