@@ -21,9 +21,9 @@ REDUCTIONS = ("mean", "sum", "max", "min", "norm", "std", "var")
 #: and of their values; means; reductions.
 _TENSOR = re.compile(
     r"(?:loss|cost|acc|iou|dice|psnr|err|logit|out|pred|score|energy|entropy|nll|elbo|objective|kl|"
-    r"penalty|reg)\w*(?:\[[^\]\n]{1,40}\])?"
+    r"penalty|reg|mse|mae|bce|kld|recon|prec|recall|correct|ssim|result|grad|reward)\w*(?:\[[^\]\n]{1,40}\])?"
     r"(?!\w|\(|\.item|\.shape|\.size|\.avg|\.update)"
-    r"|(?:dict|logs?|metrics|stats|norm|\bv|\bval|\bvalue)\b(?![\w(])"
+    r"|(?:dict|logs?|metrics|stats|norm|l1|l2|\bv|\bval|values?|\bitem)\b(?![\w(])"
     rf"|\.(?:avg|val)\b|\.(?:{'|'.join(REDUCTIONS)})\(\)(?!\.item)|\btorch\.(?:{'|'.join(REDUCTIONS)})\(",
     re.IGNORECASE,
 )
