@@ -9,15 +9,17 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.stores import Stores
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.dotted import called_name, dotted_name
 
 from ._upload_words import OPTIONS
 
 #: Functions that give the same number for the same arguments.
 _PURE = re.compile(
     r"math\.\w+|builtins\.(float|int|bool|complex|abs|min|max|round|list|tuple|sorted|range|len|sum)|"
-    r"numpy\.(array|asarray|float32|float64|sqrt|log|exp|prod|cos|sin)|torch\.(finfo|iinfo)"
+    r"numpy\.(array|asarray|float32|float64|sqrt|log|exp|prod|cos|sin|eye|arange|linspace|reshape)|torch\.(finfo|iinfo)"
 )
+#: Methods of an array that give another form of the same numbers.
+_FORMS = frozenset({"astype", "reshape", "flatten", "transpose"})
 #: Numbers, and lists of them, of libraries: `math.pi`, `timm.data.constants.IMAGENET_DEFAULT_MEAN`.
 _NUMBERS = re.compile(r"(math|numpy)\.(pi|e|inf|nan|tau)|\w+(\.\w+)*\.[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
 _DEPTH = 6
@@ -49,6 +51,9 @@ class ConstantValues:
             name = self._module.name_of(node.func) or ""
             if name in ("torch.finfo", "torch.iinfo"):
                 return True
+            array = node.func.value if isinstance(node.func, cst.Attribute) else None
+            if isinstance(array, cst.Call) and called_name(node) in _FORMS:
+                return self.is_constant(array, depth)
             given = [item.value for item in node.args if item.keyword is None or item.keyword.value != "dtype"]
             return bool(_PURE.fullmatch(name) and given) and all(
                 self._is_text(item) or self.is_constant(item, depth - 1) for item in given

@@ -11,12 +11,13 @@ import libcst as cst
 
 from torchlint.model.data.placement import Placement
 from torchlint.model.module import Module
+from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of, keyword
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import changes_in_place
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.tree import Tree
 from torchlint.model.training.purpose import Purposes
@@ -26,7 +27,7 @@ from ._constant_values import ConstantValues
 from ._repetition import is_for_deployment, keeps_result
 
 #: ``torch.<name>(data)`` that makes a tensor of a list or of a number ...
-_OF_DATA = ("torch.tensor", "torch.as_tensor", "torch.asarray")
+_OF_DATA = ("torch.tensor", "torch.as_tensor", "torch.asarray", "torch.from_numpy")
 #: ... and those that make one of a list only; of a number, they make a tensor of that size.
 _OF_LISTS = tuple(f"torch.{name}Tensor" for name in ("", "Float", "Long", "Int", "Double", "Half", "Bool", "Byte"))
 #: ... on the current GPU.
@@ -36,6 +37,8 @@ _SHAPING = frozenset(
     "view reshape unsqueeze squeeze expand repeat t transpose permute contiguous flatten float long int double half "
     "bool byte index_select type expand_as log exp sqrt neg reciprocal abs flip".split()
 )
+#: What gives the same tensor, in torch before 0.4.
+_VARIABLE = "torch.autograd.Variable"
 #: Words of a test that is true once, seldom, or where the speed does not matter.
 _RARE = re.compile(
     r"onnx|export|tracing|scripting|cache|first|initiali[sz]ed|debug|verbose|empty|\.shape\b|\.size\(|numel",
@@ -128,7 +131,7 @@ class ConstantUploads:
                     return None
             elif isinstance(above, cst.Call):  # `torch.log(torch.tensor(2.0)).cuda()`
                 name = self._module.name_of(above.func) or ""
-                if not name.startswith("torch.") or last_part(name) not in _SHAPING:
+                if name != _VARIABLE and (not name.startswith("torch.") or last_part(name) not in _SHAPING):
                     return None
             elif isinstance(above, cst.Subscript):
                 if above.value is not child:
@@ -178,6 +181,11 @@ class ConstantUploads:
                 if above.attr.value not in _SHAPING or not isinstance(called, cst.Call) or called.func is not above:
                     return False
                 part = called
+            elif isinstance(above, cst.Arg):
+                called = self._tree.parent(above)
+                if not isinstance(called, cst.Call) or self._module.name_of(called.func) != _VARIABLE:
+                    return False
+                part = called
             elif isinstance(above, cst.BinaryOperation):
                 if not self._values.is_constant(above.left if part is above.right else above.right):
                     return False
@@ -216,7 +224,8 @@ class ConstantUploads:
             if isinstance(above, (cst.ExceptHandler, cst.Raise, cst.Assert)):
                 return True
             if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
-                if self._is_rare(above, is_else=child is above.orelse):
+                is_else = child is above.orelse
+                if self._is_rare(above, is_else=is_else) and not (is_else and self._is_without_arguments(above)):
                     return True
             if isinstance(above, cst.IndentedBlock) and self._is_behind_return(above, child):
                 return True
@@ -256,6 +265,28 @@ class ConstantUploads:
         if is_else:
             return re.search(r"> ?0\b|!= ?0\b|\blen\(|any\(|is not None|numel|\.sum\(|\bin\b|hasattr", text) is not None
         return _SELDOM.search(text) is not None
+
+    def _is_without_arguments(self, branch: cst.If | cst.IfExp) -> bool:
+        """Whether the `else` of ``if targets is not None:`` runs where a call passes no targets, such as inference."""
+        test = branch.test
+        tests = [test.left, test.right] if isinstance(test, cst.BooleanOperation) else [test]
+        function = self._module.function_of(branch)
+        params = {item.name.value: item for item in function.params.params} if function is not None else {}
+        asked = [
+            params.get(last_name(item.left))
+            for item in tests
+            if isinstance(item, cst.Comparison)
+            and isinstance(item.left, cst.Name)
+            and isinstance(item.comparisons[0].operator, cst.IsNot)
+            and is_none(item.comparisons[0].comparator)
+        ]
+        if function is None or len(asked) < len(tests) or None in asked:
+            return False
+        return any(
+            all(self._module.definitions.argument_of(call, function, param) is None for param in asked if param)
+            for call in self._module.fact(Dispatch).callers(function)
+            if not any(item.star for item in call.args)
+        )
 
     def _is_behind_return(self, block: cst.IndentedBlock, child: cst.CSTNode) -> bool:
         """Whether an earlier statement of ``block`` returns what was kept: ``if key in self.cache: return ...``."""

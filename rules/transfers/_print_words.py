@@ -17,11 +17,13 @@ FORMATS = (".format(", '" % ', "' % ")
 F_STRINGS = (' f"', '(f"', " f'", "(f'")
 #: Methods that reduce a tensor to one number.
 REDUCTIONS = ("mean", "sum", "max", "min", "norm", "std", "var")
-#: What the names of losses and outputs contain, up to their end, if they are not called or read; means; reductions.
+#: What the names of losses and outputs contain, up to their end, if they are not called or read; names of dictionaries
+#: and of their values; means; reductions.
 _TENSOR = re.compile(
     r"(?:loss|cost|acc|iou|dice|psnr|err|logit|out|pred|score|energy|entropy|nll|elbo|objective|kl|"
-    r"penalty|reg)\w*(?:\[[^\]\n]{1,40}\])?"
+    r"penalty|reg|mse|mae|bce|kld|recon|prec|recall|correct|ssim|result|grad|reward)\w*(?:\[[^\]\n]{1,40}\])?"
     r"(?!\w|\(|\.item|\.shape|\.size|\.avg|\.update)"
+    r"|(?:dict|logs?|metrics|stats|norm|l1|l2|\bv|\bval|values?|\bitem)\b(?![\w(])"
     rf"|\.(?:avg|val)\b|\.(?:{'|'.join(REDUCTIONS)})\(\)(?!\.item)|\btorch\.(?:{'|'.join(REDUCTIONS)})\(",
     re.IGNORECASE,
 )

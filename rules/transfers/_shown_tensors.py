@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
-from torchlint.model.syntax.scopes import unpacked
+from torchlint.model.syntax.scopes import Binding, unpacked
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
+from ._dictionaries import Dictionaries
 from ._host_reads import HostReads
 from ._meters import Meters
 from ._print_words import REDUCTIONS
@@ -30,11 +30,13 @@ _SHOWING = frozenset(
 _LOGGING = frozenset({"info", "warning", "critical", "error"})
 _LOGGER = re.compile(r"^_?(log|logger|logging)$", re.IGNORECASE)
 _FUNCTIONS = frozenset({"builtins.print", "wandb.log", "mlflow.log_metric", "mlflow.log_metrics"})
-_DEPTH = 3  #: variables that a value is followed through
+_DEPTH = 6  #: variables and functions that a value is followed through
 _MANY = 8  #: iterations below which a loop only tries something
 _LITERALS = (cst.SimpleString, cst.ConcatenatedString)
 #: Expressions that compute a value.
 _COMPUTED = (cst.BinaryOperation, cst.UnaryOperation, cst.Call)
+#: Functions that give the norm of all gradients.
+_NORMS = frozenset(f"torch.nn.utils.{name}" for name in ("clip_grad_norm_", "clip_grad_norm", "get_total_norm"))
 #: Methods that keep a tensor what it is.
 _SAME = frozenset({"detach", "data", "clone", "mean", "sum", "squeeze", "cpu"})
 
@@ -56,6 +58,9 @@ class ShownTensors:
         self._tree = module.tree
         self._reads = module.fact(HostReads)
         self._tensors = module.fact(StepTensors)
+        self._dictionaries = module.fact(Dictionaries)
+        self._numbers: dict[cst.Name, bool] = {}
+        self._on_gpu: dict[tuple[cst.CSTNode, int], bool] = {}
 
     def all(self) -> Iterator[ShownTensor]:
         """The tensors that the file shows, or makes a text of, at every training step, in order."""
@@ -135,19 +140,13 @@ class ShownTensors:
 
     def _is_on_gpu(self, node: cst.BaseExpression, depth: int) -> bool:
         """Whether ``node`` is the loss, an output of the network or the mean of one, and still on the device."""
-        bare = node
-        while True:
-            if isinstance(bare, cst.Attribute) and bare.attr.value == "data":
-                bare = bare.value
-            elif (
-                isinstance(bare, cst.Call)
-                and isinstance(bare.func, cst.Attribute)
-                and bare.func.attr.value in _SAME
-                and not bare.args
-            ):
-                bare = bare.func.value
-            else:
-                break
+        if (node, depth) not in self._on_gpu:
+            self._on_gpu[node, depth] = False  # it may be computed from itself
+            self._on_gpu[node, depth] = self._find_on_gpu(node, depth)
+        return self._on_gpu[node, depth]
+
+    def _find_on_gpu(self, node: cst.BaseExpression, depth: int) -> bool:
+        bare = self._bare(node)
         if isinstance(bare, cst.UnaryOperation) and isinstance(bare.operator, cst.Minus):
             return self._is_on_gpu(bare.expression, depth)
         if isinstance(bare, cst.BinaryOperation):
@@ -155,18 +154,56 @@ class ShownTensors:
         given = self._module.fact(Meters).given(bare) if isinstance(bare, cst.Attribute) and depth > 0 else []
         if given:
             return all(self._is_on_gpu(item, depth - 1) or self._is_element(item) for item in given)
-        is_reduced = self._is_reduction(node)
-        if isinstance(bare, cst.Subscript) and not is_reduced:
-            return self._tensors.is_item_of_loss(bare) and self._tensors.is_tensor_of_step(bare)
-        if (dotted_name(bare) is None and not is_reduced) or self._may_be_number(bare):
+        if self._is_reduction(node):
+            is_number = self._may_be_number(bare) or self._is_on_host(bare)
+            return not is_number and self._tensors.is_tensor_of_step(bare)
+        if isinstance(bare, cst.Call):
+            return self._module.name_of(bare.func) in _NORMS or self._is_returned(bare, (), depth)
+        if isinstance(bare, cst.Subscript):
+            is_loss = self._tensors.is_item_of_loss(bare) and self._tensors.is_tensor_of_step(bare)
+            return is_loss or self._is_dict_on_gpu(bare.value, depth, self._dictionaries.key_in(bare))
+        return dotted_name(bare) is not None and self._is_name_on_gpu(bare, depth)
+
+    def _bare(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """``loss`` of ``loss.detach().data``."""
+        while True:
+            if isinstance(node, cst.Attribute) and node.attr.value == "data":
+                node = node.value
+            elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
+                if node.func.attr.value not in _SAME:
+                    return node
+                node = node.func.value
+            else:
+                return node
+
+    def _is_on_host(self, node: cst.BaseExpression) -> bool:
+        value = self._module.value(node)
+        return value.device is Device.CPU or (value.sure and value.kind in (Kind.NUMBER, Kind.ARRAY, Kind.STRING))
+
+    def _is_name_on_gpu(self, node: cst.BaseExpression, depth: int) -> bool:
+        if self._may_be_number(node) or self._is_on_host(node) or self._is_key(node, depth):
             return False
-        value = self._module.value(bare)
-        if value.device is Device.CPU or (value.sure and value.kind in (Kind.NUMBER, Kind.ARRAY, Kind.STRING)):
-            return False
+        if isinstance(node, cst.Name) and self._is_known_item(node, depth):
+            return self._is_reduced_before(node, depth)
+        if any(self._dictionaries.entries(node, (), depth)):
+            return self._is_dict_on_gpu(node, depth)
+        value = self._module.value(node)
         is_output = value.kind is Kind.TENSOR and value.sure and value.role in (Role.OUTPUT, Role.LOSS)
-        if self._tensors.is_loss(bare) or is_output or is_reduced:
-            return self._tensors.is_tensor_of_step(bare)
-        return isinstance(bare, cst.Name) and self._is_reduced_before(bare, depth)
+        if self._tensors.is_loss(node) or is_output or self._is_addend(node):
+            return self._tensors.is_tensor_of_step(node)
+        if not isinstance(node, cst.Name):
+            return False
+        return self._is_reduced_before(node, depth) or self._tensors.contains_loss(node)
+
+    def _is_addend(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is a name of which a loss is the sum, and no number on any path."""
+        reached = self._module.values.reaching.of(node) if isinstance(node, cst.Name) else []
+        return self._tensors.is_addend(node) and all(
+            item.kind == "assign"
+            and item.value is not None
+            and self._module.value(unpacked(item.value, item.path)).kind is not Kind.NUMBER
+            for item in reached
+        )
 
     def _is_reduced_before(self, name: cst.Name, depth: int) -> bool:
         """Whether a variable is a number that is computed from reductions: ``accuracy = hits.sum() / len(hits)``.
@@ -178,6 +215,11 @@ class ShownTensors:
         for item in self._module.values.reaching.of(name):
             adds = isinstance(item.node, cst.AugAssign)
             value = item.node.value if isinstance(item.node, cst.AugAssign) else unpacked(item.value, item.path)
+            if depth > 0 and item.value is not None and (item.kind == "for" or value is None):
+                if not self._is_part_on_gpu(item, depth - 1):
+                    return False
+                found.append(True)
+                continue
             if value is None or depth <= 0 or item.kind not in ("assign", "augment"):
                 return False
             is_certain = (adds or isinstance(value, _COMPUTED)) and self._is_on_gpu(value, depth - 1)
@@ -185,6 +227,59 @@ class ShownTensors:
                 return False
             found.append(is_certain)
         return any(found)
+
+    def _is_returned(self, call: cst.Call, path: tuple[int, ...], depth: int) -> bool:
+        """Whether functions of the program compute on the device what ``call`` gives, or what ``path`` takes of it."""
+        if depth <= 0 or not self._may_be_on_gpu(call):
+            return False
+        returned = [unpacked(item, path) for item in self._dictionaries.returned(call)]
+        return bool(returned) and all(item is not None and self._is_on_gpu(item, depth - 1) for item in returned)
+
+    def _is_part_on_gpu(self, binding: Binding, depth: int) -> bool:
+        """Whether a name is bound to a part of what is on the device.
+
+        ``accuracy`` of ``loss, accuracy = measure(outputs)``; ``value`` of ``for key, value in losses.items():``, of
+        which one value is a tensor.
+        """
+        whole = binding.value
+        if not isinstance(whole, cst.Call):
+            return False
+        if binding.kind == "assign":
+            return self._is_returned(whole, binding.path, depth)
+        method = called_name(whole)
+        if binding.kind != "for" or not isinstance(whole.func, cst.Attribute) or method not in ("items", "values"):
+            return False
+        is_value = binding.path == ((1,) if method == "items" else ())
+        return is_value and self._is_dict_on_gpu(whole.func.value, depth)
+
+    def _is_dict_on_gpu(self, node: cst.BaseExpression, depth: int, key: str | None = None) -> bool:
+        """Whether ``node`` is a dictionary in which the program puts a tensor on the device, under ``key`` if given."""
+        if self._may_be_number(node):
+            return False
+        if key is None and isinstance(node, cst.Name) and self._tensors.contains_loss(node):
+            return True
+        entries = self._dictionaries.entries(node, (), depth)
+        return any(self._is_on_gpu(value, depth - 1) for name, value in entries if key in (None, name))
+
+    def _is_known_item(self, name: cst.Name, depth: int) -> bool:
+        """Whether ``name`` is ``value`` of ``for key, value in losses.items():``, where that dictionary is known."""
+        return any(
+            item.kind == "for"
+            and isinstance(item.value, cst.Call)
+            and isinstance(item.value.func, cst.Attribute)
+            and any(self._dictionaries.entries(item.value.func.value, (), depth))
+            for item in self._module.values.reaching.of(name)
+        )
+
+    def _is_key(self, name: cst.BaseExpression, depth: int) -> bool:
+        """``key`` of ``for key in losses:``, where that is a dictionary."""
+        return isinstance(name, cst.Name) and any(
+            item.kind == "for"
+            and not item.path
+            and isinstance(item.value, cst.Name)
+            and (self._tensors.contains_loss(item.value) or any(self._dictionaries.entries(item.value, (), depth)))
+            for item in self._module.values.reaching.of(name)
+        )
 
     def _is_element(self, node: cst.BaseExpression) -> bool:
         """``top[0]`` of ``top, _ = accuracy(outputs, labels)``: numbers have no elements."""
@@ -194,11 +289,7 @@ class ShownTensors:
         call = reached[0].value if len(reached) == 1 and reached[0].kind == "assign" else None
         if not isinstance(call, cst.Call) or not self._may_be_on_gpu(call):
             return False
-        returned = [
-            item
-            for function in self._module.fact(Dispatch).functions(call)
-            for item in self._module.definitions.returns(function)
-        ]
+        returned = self._dictionaries.returned(call)
         return bool(returned) and all(item is not None and self._tensors.is_tensor_of_step(item) for item in returned)
 
     def _may_be_on_gpu(self, node: cst.BaseExpression) -> bool:
@@ -221,19 +312,42 @@ class ShownTensors:
         if len(node.args) != given:
             return False
         of_loss = isinstance(node.func, cst.Attribute) and self._tensors.is_term(node.func.value)
-        return of_loss or self._module.fact(TensorForms).is_tensor(node)
+        return of_loss or self._module.fact(TensorForms).is_tensor(node) or self._is_in_forward(node)
+
+    def _is_in_forward(self, node: cst.Call) -> bool:
+        """Whether a network or criterion computes ``node`` from its input, which is a tensor: ``dice.mean()``."""
+        function = self._module.function_of(node)
+        return function is not None and self._module.fact(StepPlaces).is_forward(function)
 
     def _may_be_number(self, node: cst.BaseExpression) -> bool:
-        """Whether the value of a variable is a number on some path: ``loss = loss.item()``."""
+        """Whether the value of a variable is a number on some path: ``loss = loss.item()``.
+
+        It may be one of several that a function returns: ``return loss, loss.item()``.
+        """
         if not isinstance(node, cst.Name):
             return False
+        if node not in self._numbers:
+            self._numbers[node] = False  # it may be computed from itself
+            self._numbers[node] = self._find_number(node)
+        return self._numbers[node]
+
+    def _find_number(self, name: cst.Name) -> bool:
+        bindings = [(item, item.value) for item in self._module.values.reaching.of(name) if item.value is not None]
+        if any(self._is_read(part) for _, value in bindings for part in self._tree.calls_in(value)):
+            return True
+        returned = [
+            part
+            for item, value in bindings
+            if isinstance(value, cst.Call) and item.kind == "assign"
+            for whole in self._dictionaries.returned(value)
+            if (part := unpacked(whole, item.path)) is not None
+        ]
         return any(
-            isinstance(part, cst.Call)
-            and (
-                (isinstance(part.func, cst.Attribute) and part.func.attr.value in ("item", "tolist", "numpy"))
-                or self._module.name_of(part.func) in ("builtins.float", "builtins.int")
-            )
-            for item in self._module.values.reaching.of(node)
-            if item.value is not None
-            for part in self._tree.calls_in(item.value)
+            self._is_read(part) if isinstance(part, cst.Call) else self._may_be_number(part) for part in returned
         )
+
+    def _is_read(self, call: cst.Call) -> bool:
+        """``loss.item()``, ``float(loss)``."""
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("item", "tolist", "numpy"):
+            return True
+        return self._module.name_of(call.func) in ("builtins.float", "builtins.int")

@@ -144,10 +144,23 @@ class StepTensors(ForestFact):
         """Whether a backward pass of the function around ``node`` starts from ``losses["total"]``, or a name for it."""
         return (self._module.code(node), self._module.function_of(node)) in self._items
 
+    def contains_loss(self, node: cst.Name) -> bool:
+        """Whether a backward pass of the function around ``node`` starts from an item of the dictionary ``node``."""
+        return (node.value, self._module.function_of(node)) in self._containers
+
+    @cached_property
+    def _containers(self) -> set[tuple[str, cst.FunctionDef | None]]:
+        read = {
+            (dotted_name(target.value), self._module.function_of(target))
+            for target, value, _ in self._tree.stores
+            if isinstance(target, cst.Subscript) and (value is None or not self.is_tensor_of_step(value))
+        }
+        return {(code.partition("[")[0], function) for code, function in self._items} - read
+
     @cached_property
     def _items(self) -> set[tuple[str, cst.FunctionDef | None]]:
         named = [
-            item.value
+            self._unreduced(item.value)
             for root in self._started
             if isinstance(root, cst.Name)
             for item in self._module.values.reaching.of(root)
@@ -164,6 +177,12 @@ class StepTensors(ForestFact):
             if isinstance(target, cst.Subscript) and (value is None or not self.is_tensor_of_step(value))
         }
         return found - changed
+
+    def _unreduced(self, node: cst.BaseExpression | None) -> cst.BaseExpression | None:
+        """``losses["total"]`` of ``losses["total"].mean()``, the mean over GPUs."""
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
+            return node.func.value if node.func.attr.value in _REDUCTIONS else node
+        return node
 
     def is_scalar(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is a single number: a backward pass starts from this name, or it is a mean or a sum."""
@@ -222,6 +241,20 @@ class StepTensors(ForestFact):
 
     @cached_property
     def _terms(self) -> set[tuple[str | None, cst.FunctionDef | None]]:
+        return self._reached(self._added)
+
+    def is_addend(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` is a name that is added to such a loss, and no weight of one."""
+        return (dotted_name(node), self._module.function_of(node)) in self._addends
+
+    @cached_property
+    def _addends(self) -> set[tuple[str | None, cst.FunctionDef | None]]:
+        return self._reached(self._weighted)
+
+    def _reached(
+        self, parts: Callable[[cst.CSTNode], list[cst.CSTNode]]
+    ) -> set[tuple[str | None, cst.FunctionDef | None]]:
+        """The names that the losses of the file are made of, of which ``parts`` gives those of one expression."""
         flow = self._module.fact(DataFlow)
         waiting = list(self._backward_roots)
         found: dict[cst.CSTNode, None] = {}
@@ -230,10 +263,31 @@ class StepTensors(ForestFact):
             if part not in found:
                 found[part] = None
                 for source, _ in flow.sources(part):
-                    waiting.extend(self._added(source))
+                    waiting.extend(parts(source))
                     for returned, _ in flow.sources(source) if isinstance(source, cst.Call) else ():
-                        waiting.extend(self._added(returned))
+                        waiting.extend(parts(returned))
         return {(dotted_name(part), self._module.function_of(part)) for part in found}
+
+    def _weighted(self, node: cst.CSTNode) -> list[cst.CSTNode]:
+        """The names that ``node`` adds up, each with a number as its weight: ``a`` and ``b`` of ``a + args.w * b``."""
+        if isinstance(node, cst.UnaryOperation):
+            return self._weighted(node.expression)
+        if isinstance(node, cst.Call) and called_name(node) != "scale":
+            return []
+        if not isinstance(node, cst.BinaryOperation):
+            return self._added(node)
+        if isinstance(node.operator, cst.Multiply):
+            sides = [side for side in (node.left, node.right) if not self._is_weight(side)]
+            return self._weighted(sides[0]) if len(sides) == 1 else []
+        if isinstance(node.operator, cst.Divide):
+            return self._weighted(node.left)
+        added = isinstance(node.operator, (cst.Add, cst.Subtract))
+        return [part for side in (node.left, node.right) for part in self._weighted(side)] if added else []
+
+    def _is_weight(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is a number or a setting: ``2``, ``args.weight``, ``self.alpha``."""
+        value = self._module.value(node)
+        return isinstance(node, (cst.Integer, cst.Float, cst.Attribute)) or (value.sure and value.kind is Kind.NUMBER)
 
     def _added(self, node: cst.CSTNode) -> list[cst.CSTNode]:
         """The names that ``node`` adds up: ``a`` and ``b`` of ``(a + 2 * b) / n``, ``a`` of ``scaler.scale(a)``."""

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from torchlint.source.lexemes import behind, closing_bracket, is_in_name, places
 
-_FACTORIES = ("tensor(", "Tensor(", "asarray(")
+_FACTORIES = ("tensor(", "Tensor(", "asarray(", "from_numpy(")
 #: The part of a name before ``tensor(``.
 _BEGINNING = re.compile(r"\w*\Z")
 #: Methods behind a factory, up to one that moves.

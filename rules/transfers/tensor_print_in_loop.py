@@ -15,9 +15,11 @@ class TensorPrintInLoop(Rule):
     """A GPU tensor that is printed or logged at every training step waits for the GPU.
 
     ## What it does
-    Flags the loss of a training step (also `losses["total"]`), an output of its network, a mean, sum, norm, maximum or
-    minimum of what is computed from them (`accuracy = hits.sum() / len(hits)`), a running sum of them
-    (`total += loss.detach()`), or the mean of a meter that is given them (`top1.avg`), at every step in
+    Flags the loss of a training step (also `losses["total"]`), a loss that is added to it, an output of its network, a
+    mean, sum, norm, maximum or minimum of what is computed from them (`accuracy = hits.sum() / len(hits)`, also in a
+    function of the program), a running sum of them (`total += loss.detach()`), the norm of the gradients that
+    `clip_grad_norm_` returns, the mean of a meter that is given them (`top1.avg`), or a dictionary of them or its
+    values (`for name, value in losses.items():`), at every step in
 
     - `print` and `logging`;
     - the progress bar of `tqdm`: `set_postfix`, `set_description`;

@@ -328,7 +328,7 @@ class StepPlaces(ForestFact):
             return StepPlace(function, (), function in self._steps)
         if depth <= 0 or self._module.fact(Purposes).is_constructor(function):
             return None
-        calls = self._module.callers(function).calls
+        calls = self._module.fact(Dispatch).callers(function)
         if len(calls) > _MAX_CALLERS_OF_HELPER:
             return None
         for call in calls:
