@@ -9,6 +9,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.purpose import Purposes
+from torchlint.model.training.step_places import StepPlaces
 
 from ._row_words import FEW, ONCE
 
@@ -54,10 +55,14 @@ class RowIterations:
         return len(call.args) == 2 and self._module.value(call.args[0].value).constant == 0
 
     def is_once(self, node: cst.CSTNode) -> bool:
-        """Whether only constructors or the top level of a file run a loop, and no other loop does."""
+        """Whether only constructors, the top level of a file or a function that sets up something run a loop.
+
+        Not a function that a step calls, whatever its name is.
+        """
         function = self._module.function_of(node)
         if function is None:
             return not self._module.fact(Loops).around(node)
         if self._module.fact(Purposes).is_for_constructors(function):
             return True
-        return ONCE.search(function.name.value) is not None
+        sets_up = ONCE.search(function.name.value) is not None
+        return sets_up and self._module.fact(StepPlaces).per_batch(node) is None

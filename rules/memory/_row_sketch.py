@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 
 from torchlint.rule.sketch import Sketch, called_name, dotted_name
 
-from ._row_words import FEW, FILLING, ONCE, SCATTERING
+from ._row_words import FEW, FILLING, SCATTERING
 
 _JOINING = frozenset({"stack", "cat", "concat", "vstack", "hstack"})
 
@@ -20,7 +20,7 @@ def may_write_rows(sketch: Sketch) -> bool:
 
 def _may_write_rows(sketch: Sketch, loop: ast.For | ast.AsyncFor) -> bool:
     function = sketch.function_of(loop)
-    if loop.orelse or (not any(sketch.loops_around(loop)) if function is None else ONCE.search(function.name)):
+    if loop.orelse or (not any(sketch.loops_around(loop)) if function is None else function.name == "__init__"):
         return False
     bound = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
     if isinstance(loop.iter, (ast.List, ast.Tuple)) or any(map(FEW.search, bound)):
@@ -105,7 +105,7 @@ def may_join_rows(sketch: Sketch) -> bool:
     """Whether ``stack`` or ``cat`` may join a list of rows, made by a comprehension or by a loop that only appends."""
     for statement in sketch.containing("stack(", "cat("):
         function = sketch.function_of(statement)
-        if not any(sketch.loops_around(statement)) if function is None else ONCE.search(function.name):
+        if not any(sketch.loops_around(statement)) if function is None else function.name == "__init__":
             continue
         for call in sketch.calls(statement):
             if called_name(call) not in _JOINING or not call.args:

@@ -27,7 +27,7 @@ class Level(IntEnum):
 Levels = Mapping[str, "Level | None"]
 #: Functions that compute each row of their arguments from that row alone.
 _ROWWISE = frozenset(
-    "abs acos add asin atan2 bmm ceil clamp cos cross cumsum dist div dot einsum eq erf exp floor ge gt le log "
+    "abs acos add asin atan2 bmm ceil clamp cos cross cumsum diag dist div dot einsum eq erf exp floor ge gt le log "
     "log1p logical_and logical_not logical_or lt matmul max mean min mm mul ne norm outer pow reciprocal relu "
     "round rsqrt sigmoid sign sin softmax sort sqrt square std sub sum tan tanh topk trace where mv argmax "
     "argmin var logsumexp cosine_similarity log_softmax normalize tril triu".split()

@@ -9,7 +9,7 @@ from torchlint.source.lexemes import places
 #: The head of a loop; a pattern that begins with a literal is quick.
 _HEAD = re.compile(r"for\s([^:\n]{1,120}?)\sin\b([^\n]{1,200}):[^\S\n]*(?:#[^\n]*)?\n")
 #: A write to an item in one of the first lines of the body.
-_WRITE = re.compile(r"^[^\S\n]*[\w.]+((?:\[[^\n=]{1,160}\])+)(?: *[-+*/]?= |\.\w{4,12}_\()", re.MULTILINE)
+_WRITE = re.compile(r"^[^\S\n]*[\w.]+(\[[^\n]{1,200}?\])(?: ?[-+*/]?=(?!=)|\.\w{4,12}_\()", re.MULTILINE)
 _BODY = 800  #: characters of the body in which the first write is
 #: Methods that write the items of a tensor that an index names.
 SCATTERING = frozenset({"index_add_", "index_copy_", "index_fill_", "scatter_", "scatter_add_"})
@@ -21,11 +21,13 @@ FEW = re.compile(
     r"modalit|flow|anchor|dim|channel|depth|fold|aug|kernel|task|worker|rank|class|label_values|part|pathway|axis|_c$",
     re.IGNORECASE,
 )
-#: Functions that run once.
+#: The names of functions that set up something, unless a step calls them.
 ONCE = re.compile(r"init|reset|build|create_|make_|load")
 _WORD = re.compile(r"\w+")
-#: A comprehension over several things, or a name, as the first argument.
-_GIVEN = re.compile(r"\s*(?:tensors\s*=\s*)?(?:(\w+)\s*[,)]|(?=[^=]{0,400}?\sfor\s[\w\s,()]{1,80}\sin\s))")
+#: A name as the first argument.
+_NAMED = re.compile(r"\s*(?:tensors\s*=\s*)?(\w+)\s*[,)]")
+_BEFORE = re.compile(r"\w+$")
+_ARGUMENTS = 400  #: characters of the arguments of a call, in which a comprehension is
 
 
 def writes_rows(text: str) -> bool:
@@ -44,8 +46,9 @@ def writes_rows(text: str) -> bool:
 
 def joins_rows(text: str) -> bool:
     """Whether ``stack`` or ``cat`` may join a list of rows: a comprehension, or what a loop appends."""
+    appended = {found[0] for at in places(text, ".append(") if (found := _BEFORE.search(text, max(0, at - 60), at))}
     for at in places(text, "stack(", "cat("):
-        given = _GIVEN.match(text, text.index("(", at) + 1)
-        if given is not None and (given[1] is None or f"{given[1]}.append(" in text):
+        named = _NAMED.match(text, text.index("(", at) + 1)
+        if named[1] in appended if named is not None else "for " in text[at : at + _ARGUMENTS]:
             return True
     return False

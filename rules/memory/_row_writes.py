@@ -50,7 +50,7 @@ class RowWrites:
     def _are_independent(self, loop: cst.For, writes: list[cst.Assign | cst.AugAssign]) -> bool:
         """Whether no iteration reads what another one writes: of the tensors written, only the items written."""
         targets = [_target_of(item) for item in writes]
-        bases = [flattened(target)[0] for target in targets]
+        bases = {flattened(target)[0] for target in targets}
         written = {dotted_name(base) for base in bases}
         items = {self._module.code(target) for target in targets}
         return None not in written and all(

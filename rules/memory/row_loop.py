@@ -81,7 +81,7 @@ class RowLoop(Rule):
 
     code = "TL603"
     name = "row-loop"
-    words = ("torch", "for ", ("] = ", "] += ", "] -= ", "] *= ", "] /= ", "].", "stack(", "cat("))
+    words = ("torch", "for ", ("] ", "]=", "].", "stack(", "cat("))
     demo = ("GPU", "CPU")
 
     @classmethod

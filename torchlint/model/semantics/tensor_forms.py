@@ -30,7 +30,9 @@ _SEVERAL = frozenset({"topk", "max", "min", "sort", "kthvalue", "mode", "median"
 _ONLY_OF_TENSORS = frozenset({"topk", "kthvalue"})
 #: Methods, and attributes, that neither arrays nor lists have: the size of an array is a number.
 _MEMBERS_OF_TENSORS = (
-    frozenset("size dim numel clone cuda detach unsqueeze long index_select masked_fill type_as new_zeros".split()),
+    frozenset(
+        "size dim numel clone to cpu cuda detach unsqueeze long index_select masked_fill type_as new_zeros".split()
+    ),
     frozenset({"device", "is_cuda"}),
 )
 #: Functions of torch that give no tensor.
