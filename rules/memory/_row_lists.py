@@ -62,9 +62,10 @@ class RowLists:
 
     def _is_computed(self, row: cst.BaseExpression, names: Levels) -> bool:
         """Whether a row needs kernels of its own; ``x[i]`` and ``x[i].unsqueeze(0)`` are only views."""
-        if self._values.level(row, names) is not Level.ROW:
-            return False
-        return any(self._launches(part, names) for part in self._tree.nodes_in(row))
+        level = self._values.level(row, names)
+        if level is Level.NUMBER:
+            return isinstance(row, cst.BinaryOperation)  # `start + i * step`, of tensors because they are joined
+        return level is Level.ROW and any(self._launches(part, names) for part in self._tree.nodes_in(row))
 
     def _launches(self, part: cst.CSTNode, names: Levels) -> bool:
         if isinstance(part, cst.Subscript):

@@ -39,6 +39,8 @@ _ROWWISE_METHODS = (METHODS - {"cpu", "cuda", "to", "clone"}) | (
 _CONVERTING = frozenset({"builtins.int", "builtins.float", "builtins.bool", "builtins.abs"})
 #: Attributes that give another form of a tensor.
 _FORMS = frozenset({"data", "T", "mT"})
+#: Dimensions before those of space and time; the second one may be of channels.
+_BEFORE_SPACE = 2
 #: What an item is taken from where the items are not rows.
 _NO_ROWS = frozenset({Kind.MODULE, Kind.LOADER, Kind.STRING, Kind.DATASET, Kind.FUNCTION, Kind.CLASS})
 
@@ -116,7 +118,7 @@ class RowValues:
         return self._least([bound for bound in (part.lower, part.upper, part.step) if bound is not None], names)
 
     def _item(self, node: cst.Subscript, names: Levels) -> Level | None:
-        """``x[i]``, ``x[n, i, 0]``, ``x[i, places[i]]``, ``x[i, start:end]``; not columns, which may be channels."""
+        """``x[i]``, ``x[n, i, 0]``, ``x[i, places[i]]``, ``x[i, start:end]``, ``x[:, :, i]``; not ``x[:, i]``."""
         base, indices = flattened(node)
         owner = self.level(base, names)
         levels = [self.index_level(part, names) for part in indices]
@@ -127,7 +129,7 @@ class RowValues:
             return None  # each row has a length of its own
         if owner is not Level.FIXED or not varying:
             return owner
-        if any(isinstance(part, cst.Slice) for part in indices[: varying[0]]):
+        if 0 < sum(isinstance(part, cst.Slice) for part in indices[: varying[0]]) < _BEFORE_SPACE:
             return None
         if self.is_tensor(base) and levels[varying[0]] is not Level.OTHER:
             return Level.ROW

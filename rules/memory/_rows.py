@@ -111,31 +111,19 @@ class RowLoops:
         return True
 
     def _copies(self, statements: list[cst.Assign | cst.AugAssign], bound: frozenset[str]) -> bool:
-        """Whether each statement copies a window of a row, or the same items of another tensor; one may set a value."""
+        """Whether each statement copies the same items of another tensor; one may set a value."""
         copied = False
         for item in statements:
             target, value = self._target_of(item), item.value
             if isinstance(item, cst.AugAssign) or not self._values.is_tensor(target.value):
                 return False
             if isinstance(value, cst.Subscript):
-                if not self._is_window(target, value, bound) and not self._is_same_place(target, value, bound):
+                if not self._is_same_place(target, value, bound):
                     return False
                 copied = True
             elif not isinstance(value, (cst.Name, cst.Attribute)) or dotted_name(value) in bound:
                 return False
         return copied
-
-    def _is_window(self, target: cst.Subscript, value: cst.Subscript, bound: frozenset[str]) -> bool:
-        """``rows[i]`` and ``x[i, :, start:end]``: as many items of each row."""
-        if len(target.slice) != 1 or not is_row(target, bound) or not is_row(value, bound):
-            return False
-        first, *others = (item.slice for item in value.slice)
-        windows = [
-            part for part in others if isinstance(part, cst.Slice) and part.lower and part.upper and not part.step
-        ]
-        named = {node.value for part in windows for node in self._tree.nodes_in(part) if isinstance(node, cst.Name)}
-        plain = all(isinstance(part, cst.Slice) and not part.step for part in others)
-        return isinstance(first, cst.Index) and len(windows) == 1 and plain and not named.isdisjoint(bound)
 
     def _is_same_place(self, target: cst.Subscript, value: cst.Subscript, bound: frozenset[str]) -> bool:
         """``rows[k, place, :]`` and ``others[k, place, :]``."""

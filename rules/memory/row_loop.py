@@ -30,8 +30,9 @@ class RowLoop(Rule):
     - `matrix[t, p] += 1` over the elements of one tensor or of several (`zip(targets.view(-1), guesses.view(-1))`).
 
     The writes may be under conditions of a row: `if last[i] == end: scores[i] = -1e20`. Also flags rows that are
-    computed one by one and joined: `torch.stack([x[i] / n[i] for i in range(size)])`, and a loop that only appends
-    such rows to lists for `torch.stack` or `torch.cat`.
+    computed one by one and joined: `torch.stack([x[i] / n[i] for i in range(size)])`,
+    `torch.stack([start + i * step for i in range(size)])`, and a loop that only appends such rows to lists for
+    `torch.stack` or `torch.cat`.
 
     Not reported: loops in which an iteration reads what another one has written; rows that a network or a function of
     the program computes; `torch.stack` of rows that are only selected (`x[i]`), which are views; loops with few
