@@ -117,17 +117,3 @@ def is_row(target: cst.Subscript, bound: frozenset[str]) -> bool:
 def is_full(part: cst.CSTNode) -> bool:
     """``:``."""
     return isinstance(part, cst.Slice) and not (part.lower or part.upper or part.step)
-
-
-def is_part_of_row(target: cst.Subscript, bound: frozenset[str]) -> bool:
-    """Whether an index names a row, and perhaps the same items of each: ``x[i]``, ``x[i, :, 0]``, ``x[i, [1, 3]]``."""
-    if not is_row(target, bound) or is_full(target.slice[0].slice):
-        return False
-    others = [item.slice for item in target.slice[1:] if not is_full(item.slice)]
-    return all(isinstance(part, cst.Index) and _is_literal(part.value) for part in others)
-
-
-def _is_literal(node: cst.BaseExpression) -> bool:
-    if isinstance(node, cst.List):
-        return all(_is_literal(item.value) for item in node.elements)
-    return isinstance(node.expression if isinstance(node, cst.UnaryOperation) else node, cst.Integer)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
-from torchlint.rule.sketch import Sketch, dotted_name
+from torchlint.rule.sketch import Sketch, called_name, dotted_name
 
-from ._row_words import FEW, FILLING, ONCE, SCATTERING
+from ._row_words import FEW, FILLING, SCATTERING
+
+_JOINING = frozenset({"stack", "cat", "concat", "vstack", "hstack"})
 
 
 def may_write_rows(sketch: Sketch) -> bool:
@@ -18,51 +20,71 @@ def may_write_rows(sketch: Sketch) -> bool:
 
 def _may_write_rows(sketch: Sketch, loop: ast.For | ast.AsyncFor) -> bool:
     function = sketch.function_of(loop)
-    if loop.orelse or (not any(sketch.loops_around(loop)) if function is None else ONCE.search(function.name)):
+    if loop.orelse or (not any(sketch.loops_around(loop)) if function is None else function.name == "__init__"):
         return False
     bound = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
     if isinstance(loop.iter, (ast.List, ast.Tuple)) or any(map(FEW.search, bound)):
         return False
-    body = loop.body
-    if len(body) == 1 and isinstance(body[0], ast.If) and not body[0].orelse:
-        body = body[0].body
-    if any(map(_scatters, body)):
-        return True
-    written: set[str | None] = set()
-    read: set[str | None] = set()
-    for statement in body:
-        name = _name_of(statement)
-        if name is not None and not written:
-            bound.add(name)
-            continue
-        if isinstance(statement, ast.AugAssign):
-            target: ast.expr = statement.target
-        elif isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-            target = statement.targets[0]
-        else:
-            return False
-        if not isinstance(target, ast.Subscript) or not _is_row_by_row(statement, target, bound):
-            return False
-        written.add(dotted_name(target.value))
-        read.update(dotted_name(part) for part in _read(target.slice, statement.value, but=target))
-    return bool(written) and None not in written and read.isdisjoint(written)
+    written = [*_written(loop.body)]
+    bound.update(name for statement in loop.body if (name := _name_of(statement)) is not None)
+    if not written or not all(target is not None and _is_of_loop(target, bound) for target in written):
+        return False
+    return _reads_only_items(loop.body, [target for target in written if target is not None])
 
 
-def _read(*nodes: ast.expr, but: ast.Subscript) -> Iterator[ast.AST]:
-    """What expressions consist of, but for what is only asked for the item that is assigned to."""
-    waiting: list[ast.AST] = list(nodes)
+def _reads_only_items(body: list[ast.stmt], written: list[ast.Subscript]) -> bool:
+    """Whether a body reads of what it writes only the items that it writes."""
+    items = {ast.unparse(target) for target in written}
+    bases = {_base_of(target) for target in written}
+    waiting: list[ast.AST] = list(body)
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.Subscript) and _is_same_item(node, but):
+        if isinstance(node, ast.Subscript) and _base_of(node) in bases and ast.unparse(node) in items:
+            waiting.append(node.slice)
             continue
-        yield node
+        if isinstance(node, (ast.Name, ast.Attribute)) and dotted_name(node) in bases:
+            return False
         waiting.extend(ast.iter_child_nodes(node))
+    return True
 
 
-def _is_same_item(node: ast.Subscript, other: ast.Subscript) -> bool:
-    """Whether two expressions are the same item: ``rows[i]``, ``rows[i, [1, 3]]``."""
-    name = dotted_name(node.value)
-    return name is not None and name == dotted_name(other.value) and ast.dump(node.slice) == ast.dump(other.slice)
+def _base_of(node: ast.expr) -> str | None:
+    """``out`` of ``out[i][0]``."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return dotted_name(node)
+
+
+def _written(body: list[ast.stmt]) -> Iterator[ast.Subscript | None]:
+    """The items that a body writes; None if it does something else, but for names and conditions."""
+    for statement in body:
+        if isinstance(statement, ast.If):
+            yield from _written(statement.body)
+            yield from _written(statement.orelse)
+        elif isinstance(statement, ast.AugAssign) or (
+            isinstance(statement, ast.Assign) and len(statement.targets) == 1
+        ):
+            target = statement.target if isinstance(statement, ast.AugAssign) else statement.targets[0]
+            if isinstance(target, ast.Subscript):
+                yield target
+            elif not isinstance(target, ast.Name):
+                yield None
+        elif _scatters(statement):
+            assert isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+            func = statement.value.func
+            yield func.value if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Subscript) else None
+        elif not isinstance(statement, (ast.Continue, ast.Pass)):
+            yield None
+
+
+def _is_of_loop(target: ast.Subscript, bound: Collection[str]) -> bool:
+    """Whether a name that the loop binds is in an index of ``out[i]`` or ``out[i][0]``."""
+    node: ast.expr = target
+    while isinstance(node, ast.Subscript):
+        if any(isinstance(part, ast.Name) and part.id in bound for part in ast.walk(node.slice)):
+            return True
+        node = node.value
+    return False
 
 
 def _name_of(statement: ast.stmt) -> str | None:
@@ -79,40 +101,49 @@ def _scatters(statement: ast.stmt) -> bool:
     return call.func.attr in SCATTERING | FILLING and isinstance(call.func.value, ast.Subscript)
 
 
-def _is_row_by_row(statement: ast.Assign | ast.AugAssign, target: ast.Subscript, bound: Collection[str]) -> bool:
-    """``counts[t, p] += 1``, ``mask[i, :length] = 1``, ``rows[i] = f(others[i])``."""
-    if isinstance(statement, ast.AugAssign):
-        return isinstance(statement.op, ast.Add) and _is_number(statement.value)
-    if not any(isinstance(item, ast.Name) and item.id in bound for item in _indices(target)):
+def may_join_rows(sketch: Sketch) -> bool:
+    """Whether ``stack`` or ``cat`` may join a list of rows, made by a comprehension or by a loop that only appends."""
+    for statement in sketch.containing("stack(", "cat("):
+        function = sketch.function_of(statement)
+        if not any(sketch.loops_around(statement)) if function is None else function.name == "__init__":
+            continue
+        for call in sketch.calls(statement):
+            if called_name(call) not in _JOINING or not call.args:
+                continue
+            given = call.args[0]
+            if isinstance(given, (ast.ListComp, ast.GeneratorExp)):
+                if len(given.generators) == 1 and not given.generators[0].ifs and not _runs_own(given.elt):
+                    return True
+            elif isinstance(given, ast.Name) and _may_append_rows(sketch, given.id, statement):
+                return True
+    return False
+
+
+def _may_append_rows(sketch: Sketch, name: str, at: ast.stmt) -> bool:
+    """Whether a loop only appends to lists, one of which is ``name``, and names what it appends."""
+    made = [item.value for item in sketch.bindings(name, at)]
+    made += [part for item in made if isinstance(item, ast.Tuple) for part in item.elts]  # `a, b = [], []`
+    if not any(isinstance(item, ast.List) and not item.elts for item in made):
         return False
-    if _is_number(statement.value):
-        bounds = [node for item in _indices(target)[1:] if isinstance(item, ast.Slice) for node in ast.walk(item)]
-        return any(isinstance(node, ast.Name) and node.id in bound for node in bounds)
-    parts = list(ast.walk(statement.value))
-    if any(isinstance(part, (ast.Lambda, ast.IfExp, ast.ListComp, ast.GeneratorExp, ast.JoinedStr)) for part in parts):
-        return False
-    rows = [part for part in parts if isinstance(part, ast.Subscript)]
-    if isinstance(statement.value, (ast.Subscript, ast.Name, ast.Attribute)):
-        return True  # a window of a row, the same items of another tensor, or the same value in all rows
-    return bool(rows) and all(_is_row(part, bound) for part in rows)
+    for statement in sketch.containing(f"{name}.append("):
+        loop = next(iter(sketch.loops_around(statement)), None)
+        if isinstance(loop, ast.For) and statement in loop.body and all(map(_appends, loop.body)):
+            return True
+    return False
 
 
-def _is_row(node: ast.Subscript, bound: Collection[str]) -> bool:
-    """Whether the first index, or one behind full slices, is a variable of the loop."""
-    indices = (item for item in _indices(node) if not isinstance(item, ast.Slice) or item.lower or item.upper)
-    first = next(indices, None)
-    return isinstance(first, ast.Name) and first.id in bound
+def _appends(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Assign):
+        return all(isinstance(target, ast.Name) for target in statement.targets)
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(call, ast.Call) and called_name(call) == "append" and not any(map(_runs_own, call.args))
 
 
-def _indices(node: ast.Subscript) -> list[ast.expr]:
-    return node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-
-
-def _is_number(node: ast.expr) -> bool:
-    if isinstance(node, ast.UnaryOp):
-        return _is_number(node.operand)
-    if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Name) and node.func.id == "float"
-    if isinstance(node, (ast.Name, ast.Attribute)):
-        return (node.attr if isinstance(node, ast.Attribute) else node.id) == "inf"
-    return isinstance(node, ast.Constant) and isinstance(node.value, (int, float))
+def _runs_own(node: ast.expr) -> bool:
+    """Whether an expression calls a method of ``self``."""
+    owners = (
+        part.func.value
+        for part in ast.walk(node)
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute)
+    )
+    return any(isinstance(owner, ast.Name) and owner.id == "self" for owner in owners)

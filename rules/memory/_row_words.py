@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
-#: The head of a loop, and the first lines of its body: names, and an assignment to an item.
-_HEAD = re.compile(
-    r"for\s([^:\n]{1,120}?)\sin\b([^\n]{1,200}):[^\S\n]*(?:#[^\n]*)?\n"
-    r"((?:[^\S\n]*\w+ = [^\n]*\n){0,3})(?:\s*if [^\n]{1,80}:\n)?"
-    r"\s*[\w.]+\[([^\n]{1,160}?)\](?: *(\+?)= |\.\w{4,12}_\()([^\n]*\n[^\n]*)"
-)
+from torchlint.source.lexemes import places
+
+#: The head of a loop; a pattern that begins with a literal is quick.
+_HEAD = re.compile(r"for\s([^:\n]{1,120}?)\sin\b([^\n]{1,200}):[^\S\n]*(?:#[^\n]*)?\n")
+#: A write to an item in one of the first lines of the body.
+_WRITE = re.compile(r"^[^\S\n]*[\w.]+(\[[^\n]{1,200}?\])(?: ?[-+*/]?=(?!=)|\.\w{4,12}_\()", re.MULTILINE)
+_BODY = 800  #: characters of the body in which the first write is
 #: Methods that write the items of a tensor that an index names.
 SCATTERING = frozenset({"index_add_", "index_copy_", "index_fill_", "scatter_", "scatter_add_"})
 #: Methods that set all items of what an index selects to a number.
@@ -17,36 +18,37 @@ FILLING = frozenset({"fill_", "zero_"})
 #: What there are only a few of.
 FEW = re.compile(
     r"layer|block|scale|level|head|crop|gpu|device|view|key|stage|group|branch|conv|set|split|chunk|expert|stream|"
-    r"modalit|flow|anchor|dim|channel|depth|fold|aug|kernel|task|worker|rank|class|label_values|part|pathway|axis",
+    r"modalit|flow|anchor|dim|channel|depth|fold|aug|kernel|task|worker|rank|class|label_values|part|pathway|axis|_c$",
     re.IGNORECASE,
 )
-#: Functions that run once.
+#: The names of functions that set up something, unless a step calls them.
 ONCE = re.compile(r"init|reset|build|create_|make_|load")
 _WORD = re.compile(r"\w+")
-#: The index of a row, alone or behind others.
-_ROW = re.compile(r"\[(?:[\w:]{1,40},\s?){0,4}(\w+)")
-_NAMED = re.compile(r"^[^\S\n]*(\w+) = ", re.MULTILINE)
-#: A number, perhaps the only argument of a call.
-_NUMBER = re.compile(
-    r"-?(?:[\d.]+(?:e[-+]?\d+)?|True|False|(?:np|numpy|math|torch)\.inf|float\([^()\n]*\)|(?=\)))\s*\)?\s*(?:#|$)"
-)
+#: A name as the first argument.
+_NAMED = re.compile(r"\s*(?:tensors\s*=\s*)?(\w+)\s*[,)]")
+_BEFORE = re.compile(r"\w+$")
+_ARGUMENTS = 400  #: characters of the arguments of a call, in which a comprehension is
 
 
 def writes_rows(text: str) -> bool:
-    """Whether the body of a loop begins with an assignment to an item that the loop variable names."""
-    return any(_writes_row(*head.groups()) for head in _HEAD.finditer(text))
+    """Whether the body of a loop may begin with an assignment to an item that the loop variable names."""
+    for head in _HEAD.finditer(text):
+        if ".items()" in head[2] or ".keys()" in head[2]:
+            continue
+        bound = set(_WORD.findall(head[1]))
+        for write in _WRITE.finditer(text, head.end(), head.end() + _BODY):
+            if "'" in write[1] or '"' in write[1]:
+                continue
+            if not bound.isdisjoint(_WORD.findall(write[1])):
+                return True
+    return False
 
 
-def _writes_row(targets: str, over: str, before: str, index: str, plus: str | None, value: str) -> bool:
-    if ".items()" in over or ".keys()" in over or "'" in index or '"' in index:
-        return False
-    bound = _WORD.findall(targets) + _NAMED.findall(before)
-    if set(bound).isdisjoint(_WORD.findall(index)):
-        return False
-    if _NUMBER.match(value.splitlines()[0]):
-        return bool(plus) or ":" in index
-    return (
-        not plus
-        and re.search(r"\b(?:range|enumerate|zip)\(", over) is not None
-        and not set(bound).isdisjoint(_ROW.findall(value))
-    )
+def joins_rows(text: str) -> bool:
+    """Whether ``stack`` or ``cat`` may join a list of rows: a comprehension, or what a loop appends."""
+    appended = {found[0] for at in places(text, ".append(") if (found := _BEFORE.search(text, max(0, at - 60), at))}
+    for at in places(text, "stack(", "cat("):
+        named = _NAMED.match(text, text.index("(", at) + 1)
+        if named[1] in appended if named is not None else "for " in text[at : at + _ARGUMENTS]:
+            return True
+    return False

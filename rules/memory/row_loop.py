@@ -3,10 +3,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from torchlint.rule import Diagnostic, Rule
+from torchlint.rule import Diagnostic, Note, Rule
 
-from ._row_sketch import may_write_rows
-from ._row_words import writes_rows
+from ._row_sketch import may_join_rows, may_write_rows
+from ._row_words import joins_rows, writes_rows
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
@@ -14,24 +14,30 @@ if TYPE_CHECKING:
 
 
 class RowLoop(Rule):
-    """A Python loop writes a tensor row by row, or counts its elements one by one.
+    """A Python loop writes or computes a tensor row by row, or counts its elements one by one.
 
     ## What it does
-    Flags kinds of `for` loops whose body consists of writes to items of tensors:
+    Flags `for` loops whose body consists of writes to rows of tensors that one operation can do at once:
 
-    - `mask[i, :length] = 1` or `mask[i, :length].fill_(1)`, which fill each row up to a length of its own, also under
-      a condition that asks whether something is left (`if length < size: scores[i, length:] = -np.inf`);
     - `out[i] = f(x[i], y[i])`, where `f` is arithmetic and functions of torch that compute each row by itself, also of
-      the row that it replaces (`x[i] = torch.triu(x[i])`), or of the same items of each row (`x[i, [1, 3]]`);
-    - `out[i] = x[i, :, start:end]`, a window of each row, and `out[k, place] = x[k, place]`, the same items of another
-      tensor; the indices may have names, such as `start = starts[i]`;
+      the row that it replaces (`x[i] = torch.triu(x[i])`), and pairs (`out[i, j] = torch.dist(x[n, i], y[n, j])`);
+    - `mask[i, :length] = 1` or `mask[i, :length].fill_(1)`, which fill each row up to a length of its own;
+    - `out[i] = row` and `out[i, 3] = 0`, the same in all rows, and `out[i, labels[i]] = 1`, one item of each row;
+    - `out[i] = x[i, places[i]]` and `out[i] = x[i, :, start:end]`, an item or a window of each row, and
+      `out[k, place] = x[k, place]`, the same items of another tensor; the indices may have names;
     - `out[:, i] = x[:, j]` in `for i, j in enumerate(index)`, rows or columns that an index selects;
     - `out[i].index_add_(0, index[i], source[i])`, and `scatter_` and the like;
     - `matrix[t, p] += 1` over the elements of one tensor or of several (`zip(targets.view(-1), guesses.view(-1))`).
 
+    The writes may be under conditions of a row: `if last[i] == end: scores[i] = -1e20`. Also flags rows that are
+    computed one by one and joined: `torch.stack([x[i] / n[i] for i in range(size)])`,
+    `torch.stack([start + i * step for i in range(size)])`, and a loop that only appends such rows to lists for
+    `torch.stack` or `torch.cat`.
+
     Not reported: loops in which an iteration reads what another one has written; rows that a network or a function of
-    the program computes; loops with few iterations, such as over classes, layers or channels; loops that run once, in
-    a constructor or at the top level of a file.
+    the program computes; `torch.stack` of rows that are only selected (`x[i]`), which are views; loops with few
+    iterations, such as over classes, layers or channels; loops that run once, in a constructor, in a function that
+    only constructors call, or at the top level of a file.
 
     ## Why it is slow
     Each iteration launches its own kernels, for a row or a single element. On a GPU a kernel launch takes longer than
@@ -55,8 +61,10 @@ class RowLoop(Rule):
     pairs = targets.flatten() * classes + guesses.flatten()
     matrix += torch.bincount(pairs, minlength=classes**2).view(classes, classes)
     ```
-    Selected columns are `x[:, index]`. Windows of rows are one `x.gather(2, index)` of
-    `start[:, None] + torch.arange(size)`. Rows that `index_add_` writes are one `out.scatter_add_(1, index, source)`.
+    Conditions of a row are `torch.where`, or an index: `scores[last == end] = -1e20`. One item of each row is
+    `out.scatter_(1, labels[:, None], 1)`. Selected columns are `x[:, index]`. Windows of rows are one
+    `x.gather(2, index)` of `start[:, None] + torch.arange(size)`. Rows that `index_add_` writes are one
+    `out.scatter_add_(1, index, source)`.
 
     For rows, apply the function to the whole tensor, with `dim=` where it reduces; `torch.vmap` does this for a
     function of one row.
@@ -74,20 +82,21 @@ class RowLoop(Rule):
 
     code = "TL603"
     name = "row-loop"
-    words = ("torch", "for ", ("] = ", "] += ", "]."))
+    words = ("torch", "for ", ("] ", "]=", "].", "stack(", "cat("))
     demo = ("GPU", "CPU")
 
     @classmethod
     def may_concern(cls, text: str) -> bool:
-        """Whether the body of a loop may begin with an assignment to an item of the loop variable."""
-        return super().may_concern(text) and writes_rows(text)
+        """Whether the body of a loop may begin with an assignment to an item, or a list of rows may be joined."""
+        return super().may_concern(text) and (writes_rows(text) or joins_rows(text))
 
     @classmethod
     def may_find(cls, sketch: Sketch) -> bool:
-        """Whether the body of a loop only writes items that the loop variables name."""
-        return may_write_rows(sketch)
+        """Whether the body of a loop only writes items that the loop variables name, or a list of rows is joined."""
+        return may_write_rows(sketch) or may_join_rows(sketch)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
+        from ._row_lists import RowLists
         from ._rows import RowLoops
 
         for found in module.fact(RowLoops).all():
@@ -99,4 +108,12 @@ class RowLoop(Rule):
                 if found.counts
                 else f"loop writes `{name}` row by row",
                 label="a kernel launch for each element" if found.counts else "kernel launches for each row",
+            )
+        for joined in module.fact(RowLists).all():
+            yield self.diagnostic(
+                module,
+                joined.node,
+                f"rows are computed one by one for `{module.code(joined.calls[0].func)}`",
+                label="kernel launches for each row",
+                notes=tuple(Note.at(module, call, "the rows are joined") for call in joined.calls),
             )

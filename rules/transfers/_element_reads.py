@@ -10,6 +10,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.semantics.value import Device, Role
@@ -70,11 +71,11 @@ class ElementReads:
                 yield found
 
     def _is_once(self, loop: cst.CSTNode) -> bool:
-        """Whether a constructor runs the loop, or the top level of a file, and nothing repeats it there."""
+        """Whether only constructors run the loop, or the top level of a file, and nothing repeats it there."""
         function = self._module.function_of(loop)
         if function is None:
             return not self._module.fact(Loops).around(loop)
-        return self._module.fact(Purposes).is_constructor(function)
+        return self._module.fact(Purposes).is_for_constructors(function)
 
     def _is_on_host(self, tensor: cst.BaseExpression) -> bool:
         """Whether reads do not wait, so that the rest of an iteration takes longer."""
@@ -136,10 +137,12 @@ class ElementReads:
         self, call: cst.Call, element: cst.BaseExpression, made: cst.ListComp | cst.GeneratorExp | cst.SetComp
     ) -> ElementRead | None:
         source = made.for_in
-        if source.inner_for_in is not None or not isinstance(source.target, cst.Name):
+        if source.inner_for_in is not None:
             return None
-        name = source.target.value
-        tensor = self._tensor_of(element, name, source.iter) or self._rows_of(element, name, source.iter)
+        tensor = self._in_pairs(element, source.target, source.iter)
+        if isinstance(source.target, cst.Name):
+            name = source.target.value
+            tensor = self._tensor_of(element, name, source.iter) or self._rows_of(element, name, source.iter)
         if tensor is None:
             return None
         is_item = isinstance(call.func, cst.Attribute)
@@ -157,6 +160,9 @@ class ElementReads:
         return over if is_number and isinstance(element.value, cst.Name) and element.value.value == name else None
 
     def _in_loop(self, call: cst.Call, element: cst.BaseExpression, loop: cst.For) -> ElementRead | None:
+        pair = self._in_pairs(element, loop.target, loop.iter)
+        if pair is not None:
+            return None if self._is_bound_in(pair, loop) else ElementRead(call, loop, pair, element, False, False)
         counts = self._module.name_of(self._called(loop.iter)) == "builtins.enumerate"
         target: cst.BaseExpression = loop.target
         if isinstance(target, cst.Tuple) and counts:
@@ -171,6 +177,21 @@ class ElementReads:
         if is_of_column and not isinstance(call.func, cst.Attribute):
             return None  # `int(places[i][0])` is often of a table on the CPU
         return ElementRead(call, loop, tensor, element, False, False)
+
+    def _in_pairs(
+        self, element: cst.BaseExpression, target: cst.BaseExpression, over: cst.BaseExpression
+    ) -> cst.BaseExpression | None:
+        """``lengths`` if ``element`` is ``x`` of ``i, x in enumerate(lengths)``, or of ``x, y in zip(lengths, names)``.
+
+        ``target`` are the variables of the loop, of which one is for the elements.
+        """
+        if not isinstance(target, cst.Tuple) or not isinstance(element, cst.Name) or not isinstance(over, cst.Call):
+            return None
+        for place, part in enumerate(target.elements):
+            if isinstance(part.value, cst.Name) and part.value.value == element.value:
+                found = [given for given, path in iterables(self._module.names, over, (place,)) if not path]
+                return found[0] if len(found) == 1 and found[0] is not over else None
+        return None
 
     def _called(self, node: cst.BaseExpression) -> cst.BaseExpression:
         return node.func if isinstance(node, cst.Call) else node
@@ -248,25 +269,38 @@ class ElementReads:
         if self._may_be_array(node):
             return False
         value = self._module.value(node)
-        if value.kind is Kind.TENSOR and value.role is not Role.BATCH and (value.sure or self._is_matrix(node)):
+        if self._is_moved(node):
+            return True
+        if value.kind is Kind.TENSOR and value.role is not Role.BATCH and self._is_matrix(node):
             return True
         is_open = value.kind in (Kind.UNKNOWN, Kind.TENSOR) and value.role is not Role.BATCH
-        if is_open and (self._module.fact(TensorForms).is_asked_for_size(node) or self._is_given_tensors(node)):
+        if is_open and (self._module.fact(TensorForms).is_used_as_tensor(node) or self._is_given_tensors(node)):
             return True
         return self._module.fact(TensorForms).is_tensor(
             node, lambda name: name is not node and self._has_methods_of_tensor(name)
         )
 
     def _is_given_tensors(self, node: cst.BaseExpression, depth: int = _CALLER_DEPTH) -> bool:
-        """Whether ``node`` is a parameter for which all calls pass a tensor; parts of a batch must have been moved."""
+        """Whether ``node`` is a parameter for which all calls pass a tensor; parts of a batch must have been moved.
+
+        Also a row of it: ``tokens[i]``, or ``first`` of ``first, second = edges``.
+        """
+        while isinstance(node, cst.Subscript):
+            node = node.value
         reached = self._module.values.reaching.of(node) if isinstance(node, cst.Name) and depth > 0 else ()
-        param = reached[0].node if len(reached) == 1 else None
+        item = reached[0] if len(reached) == 1 else None
+        if item is not None and item.kind == "assign" and item.path and isinstance(item.value, cst.Name):
+            return self._is_given_tensors(item.value, depth)
+        param = item.node if item is not None else None
         function = owner_of(self._tree, param) if isinstance(param, cst.Param) and not param.star else None
         if function is None or not isinstance(param, cst.Param):
             return False
         given = self._module.fact(Dispatch).arguments_for(function, param)
         return 0 < len(given) <= _MAX_CALLERS and all(
-            self._is_moved(item) or self._is_given_tensors(item, depth - 1) for item in given
+            self._is_moved(item)
+            or self._module.fact(TensorForms).is_tensor(item)
+            or self._is_given_tensors(item, depth - 1)
+            for item in given
         )
 
     def _is_moved(self, node: cst.BaseExpression) -> bool:

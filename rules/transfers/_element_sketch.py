@@ -12,6 +12,7 @@ from torchlint.rule.tensor_sketch import may_be_tensor
 _LISTS = (ast.ListComp, ast.SetComp, ast.GeneratorExp)
 _COUNTING = frozenset({"range", "enumerate"})
 _SHOWING = frozenset({"tqdm", "trange", "track"})
+_JOINING = _SHOWING | {"enumerate", "zip"}
 
 
 def may_read_elements(sketch: Sketch) -> bool:
@@ -64,13 +65,22 @@ def _loops(sketch: Sketch, statement: ast.stmt) -> Iterator[tuple[str, ast.expr]
     """The variable of each loop around the expressions of a statement, or in them, and what it iterates over."""
     for node in sketch.nodes(statement):
         if isinstance(node, _LISTS) and len(node.generators) == 1:
-            target = node.generators[0].target
-            if isinstance(target, ast.Name):
-                yield target.id, node.generators[0].iter
+            yield from _bound(node.generators[0].target, node.generators[0].iter)
     for above in sketch.loops_around(statement):
         if not isinstance(above, ast.While):
-            parts = above.target.elts if isinstance(above.target, ast.Tuple) else [above.target]
-            yield from ((part.id, above.iter) for part in parts if isinstance(part, ast.Name))
+            yield from _bound(above.target, above.iter)
+
+
+def _bound(target: ast.expr, over: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """The variables of a loop, each with what it may iterate over: also all arguments of ``zip``."""
+    overs = [over]
+    if isinstance(target, ast.Tuple):
+        for given in overs:  # which grows
+            if isinstance(given, ast.Call) and called_name(given) in _JOINING:
+                overs += given.args
+    for part in target.elts if isinstance(target, ast.Tuple) else [target]:
+        if isinstance(part, ast.Name):
+            yield from ((part.id, given) for given in overs)
 
 
 def _tensor_of(element: ast.expr, name: str, over: ast.expr) -> ast.expr | None:

@@ -15,6 +15,7 @@ _AFTER = re.compile(r"(\w+)((?:\[[\w\s,-]{1,40}\]){0,4})\)")
 _NAMED = re.compile(r"\s{0,3}=\s{0,3}(\w+)((?:\[[\w\s,-]{1,40}\]){1,4})")
 #: The variables of a loop and what it iterates over; a pattern that begins with a literal is quick.
 _LOOP = re.compile(r"for\s([^:\n]{1,120}?)\sin\b(?=\s*([^:\n\]]{1,120}))")
+_JOINED = re.compile(r"\b(?:enumerate|zip)\(")
 _WORD = re.compile(r"\w+")
 _MOST = 1000  #: names that are looked up
 _END = re.compile(r"[)\]}]*\s*(?:\bif\b.*)?$")
@@ -22,12 +23,7 @@ _END = re.compile(r"[)\]}]*\s*(?:\bif\b.*)?$")
 
 def reads_elements(text: str) -> bool:
     """Whether a read is of an element, which a loop binds or counts, of what may be a tensor."""
-    counting: set[str] = set()
-    over: dict[str, list[str]] = {}
-    for loop in _LOOP.finditer(text):
-        counting.update(_WORD.findall(loop[1]))
-        if _WORD.fullmatch(loop[1]) and not loop[2].startswith(("range(", "enumerate(")):
-            over.setdefault(loop[1], []).append(_END.sub("", loop[2]))
+    counting, over = _loops(text)
     if not counting and not over:
         return False
     seen: set[str] = set()
@@ -51,6 +47,21 @@ def reads_elements(text: str) -> bool:
         if len(seen) + len(names) > _MOST:
             return True
     return False
+
+
+def _loops(text: str) -> tuple[set[str], dict[str, list[str]]]:
+    """The variables of all loops, and what each of them may be an element of."""
+    counting: set[str] = set()
+    over: dict[str, list[str]] = {}
+    for loop in _LOOP.finditer(text):
+        names = _WORD.findall(loop[1])
+        counting.update(names)
+        if len(names) == 1 and names[0] == loop[1] and not loop[2].startswith(("range(", "enumerate(")):
+            over.setdefault(loop[1], []).append(_END.sub("", loop[2]))
+        elif len(names) > 1 and _JOINED.search(loop[2]) is not None:
+            for name in names:
+                over.setdefault(name, []).extend(_WORD.findall(loop[2]))
+    return counting, over
 
 
 def _element(text: str, at: int) -> tuple[str, str] | None:

@@ -24,12 +24,14 @@ class ItemPerElement(Rule):
     ## What it does
     Flags `[x.item() for x in tensor]`, `[float(x) for x in tensor]`, `[int(row[0]) for row in tensor]`, and
     `tensor[i].item()`, `tensor[i, j].item()` or `tensor[i][0].item()` in a loop that binds `i`, also if the element
-    gets a name before. The tensor is seen to be one tensor, or is a row of something that a training step computes on,
-    and is the same in all iterations. Several reads of one tensor in one loop are one finding.
+    gets a name before, or if the loop takes it from `enumerate(tensor)` or `zip(tensor, names)`. The tensor is seen to
+    be one tensor, by how it is made, passed or used (`tensor.size()`, `tensor.device`), or is a row of something that
+    a training step computes on, and is the same in all iterations. Several reads of one tensor in one loop are one
+    finding.
 
     Not reported: loops over a tensor that is seen to be on the CPU, lists of tensors, tensors that an iteration makes,
-    reads under a test of the type, constructors, loops that a script runs once, and `torch.linspace(...)`, by which
-    networks choose the drop rates of their layers.
+    reads under a test of the type, constructors and functions that only constructors call, loops that a script runs
+    once, and `torch.linspace(...)`, by which networks choose the drop rates of their layers.
 
     ## Why it is slow
     Each iteration makes a tensor for one element, through the dispatcher, and copies one number. On a GPU each copy

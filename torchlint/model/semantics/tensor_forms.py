@@ -18,6 +18,8 @@ _KEEPING = frozenset(
     "ge gt half int le log long lt ne permute pow reshape round sigmoid softmax square sqrt squeeze t to transpose "
     "unsqueeze view".split()
 )
+#: ... and that other objects have as well, with other results.
+_COMPUTING = frozenset({"add", "bmm", "div", "expand", "expand_as", "matmul", "mm", "mul", "sub"})
 #: Methods of a tensor that give one tensor.
 METHODS = REDUCING | _KEEPING
 #: Methods that only tensors have, and that give a new one.
@@ -26,8 +28,13 @@ MAKING = frozenset({"new_empty", "new_full", "new_ones", "new_tensor", "new_zero
 _SEVERAL = frozenset({"topk", "max", "min", "sort", "kthvalue", "mode", "median", "cummax", "cummin"})
 #: ... and methods of no other object.
 _ONLY_OF_TENSORS = frozenset({"topk", "kthvalue"})
-#: ... and those that ask for a size.
-_SIZES = frozenset({"size", "dim", "numel"})
+#: Methods, and attributes, that neither arrays nor lists have: the size of an array is a number.
+_MEMBERS_OF_TENSORS = (
+    frozenset(
+        "size dim numel clone to cpu cuda detach unsqueeze long index_select masked_fill type_as new_zeros".split()
+    ),
+    frozenset({"device", "is_cuda"}),
+)
 #: Functions of torch that give no tensor.
 _PLAIN = frozenset(
     "torch." + name
@@ -48,23 +55,25 @@ class TensorForms(ForestFact):
 
     def __init__(self, module: Forest) -> None:
         self._module = module
-        self._sized: dict[tuple[Scope, str], bool] = {}
+        self._used: dict[tuple[Scope, str], bool] = {}
 
-    def is_asked_for_size(self, node: cst.BaseExpression) -> bool:
-        """Whether ``lengths.size()`` or ``lengths.dim()`` is called on a variable: the size of an array is a number."""
+    def is_used_as_tensor(self, node: cst.BaseExpression) -> bool:
+        """Whether a variable is used as neither an array nor a list can be: ``lengths.size()``, ``labels.device``."""
         home = self._module.names.home_of(node) if isinstance(node, cst.Name) else None
         if home is None or not isinstance(node, cst.Name):
             return False
-        if (home, node.value) not in self._sized:
+        if (home, node.value) not in self._used:
             owners = map(self._module.tree.parent, self._module.names.uses_in(home, node.value))
-            self._sized[home, node.value] = any(
-                isinstance(owner, cst.Attribute)
-                and owner.attr.value in _SIZES
-                and isinstance(call := self._module.tree.parent(owner), cst.Call)
-                and call.func is owner
-                for owner in owners
+            self._used[home, node.value] = any(
+                isinstance(owner, cst.Attribute) and self._is_of_tensor(owner) for owner in owners
             )
-        return self._sized[home, node.value]
+        return self._used[home, node.value]
+
+    def _is_of_tensor(self, member: cst.Attribute) -> bool:
+        methods, attributes = _MEMBERS_OF_TENSORS
+        call = self._module.tree.parent(member)
+        is_called = isinstance(call, cst.Call) and call.func is member
+        return member.attr.value in (methods if is_called else attributes)
 
     def is_tensor(self, node: cst.BaseExpression, known: Known = lambda name: False) -> bool:
         """Whether ``node`` can only be a tensor; ``known`` tells more of the names in it."""
@@ -107,7 +116,7 @@ class TensorForms(ForestFact):
             return False
         if func.attr.value in MAKING:
             return True
-        if func.attr.value not in METHODS or (func.attr.value in ("max", "min") and call.args):
+        if func.attr.value not in METHODS | _COMPUTING or (func.attr.value in ("max", "min") and call.args):
             return False
         if any(item.keyword is not None and item.keyword.value == "dim" for item in call.args):
             return True  # NumPy calls it `axis`

@@ -104,6 +104,13 @@ class Purposes(ForestFact):
         """Whether ``function`` sets up an object."""
         return self._tree.class_of(function) is not None and function.name.value in ("__init__", "__post_init__")
 
+    def is_for_constructors(self, function: cst.FunctionDef) -> bool:
+        """Whether ``function`` sets up an object, or only such functions call it."""
+        if self.is_constructor(function):
+            return True
+        homes = [self._forest.function_of(call) for call in self._forest.callers(function).calls]
+        return bool(homes) and all(home is not None and self.is_constructor(home) for home in homes)
+
     def is_self_test(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` tries out a network below its definition, under ``if __name__ == "__main__":``.
 

@@ -1,0 +1,68 @@
+"""Loops that may have many iterations, such as over rows, and that run more than once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.training.loops import Loops
+from torchlint.model.training.purpose import Purposes
+from torchlint.model.training.step_places import StepPlaces
+
+from ._row_words import FEW, ONCE
+
+_MANY = 16  #: iterations below which a loop costs little
+
+
+class RowIterations:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+
+    def is_long(self, target: cst.BaseExpression, over: cst.BaseExpression) -> bool:
+        """Whether there may be many iterations: rows and elements, not layers or channels."""
+        bound = [node.value for node in self._tree.nodes_in(target) if isinstance(node, cst.Name)]
+        given = [item.value for item in over.args] if isinstance(over, cst.Call) else []
+        if any(isinstance(item, (cst.List, cst.Tuple)) for item in (over, *given)):
+            return False
+        if any(FEW.search(name) for name in bound):
+            return False
+        if any(map(FEW.search, self._names_in(over))):
+            return False
+        if isinstance(over, cst.Call) and self._module.name_of(over.func) == "builtins.range":
+            if len(over.args) > 1 and not self._starts_at_zero(over):
+                return False
+            last = over.args[min(1, len(over.args) - 1)].value if over.args else None
+            constant = self._module.value(last).constant
+            return not (isinstance(constant, int) and constant < _MANY)
+        return True
+
+    def _names_in(self, node: cst.CSTNode) -> Iterator[str]:
+        """The variables and attributes in an expression, without the functions and methods that it calls."""
+        for part in self._tree.nodes_in(node):
+            above = self._tree.parent(part)
+            if isinstance(part, cst.Name) and not (isinstance(above, cst.Call) and above.func is part):
+                method = isinstance(above, cst.Attribute) and above.attr is part
+                call = self._tree.parent(above) if above is not None and method else None
+                if not (isinstance(call, cst.Call) and call.func is above):
+                    yield part.value
+
+    def _starts_at_zero(self, call: cst.Call) -> bool:
+        return len(call.args) == 2 and self._module.value(call.args[0].value).constant == 0
+
+    def is_once(self, node: cst.CSTNode) -> bool:
+        """Whether only constructors, the top level of a file or a function that sets up something run a loop.
+
+        Not a function that a step calls, whatever its name is.
+        """
+        function = self._module.function_of(node)
+        if function is None:
+            return not self._module.fact(Loops).around(node)
+        if self._module.fact(Purposes).is_for_constructors(function):
+            return True
+        sets_up = ONCE.search(function.name.value) is not None
+        return sets_up and self._module.fact(StepPlaces).per_batch(node) is None

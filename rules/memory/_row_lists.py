@@ -1,0 +1,134 @@
+"""Rows that are computed one by one into a list, which ``torch.stack`` or ``torch.cat`` joins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.syntax.climbing import nearest
+from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.scopes import unpacked
+
+from ._row_iterations import RowIterations
+from ._row_values import Level, Levels, RowValues
+
+_JOINING = ("torch.stack", "torch.cat", "torch.concat", "torch.vstack", "torch.hstack")
+_VIEWS = frozenset({"unsqueeze", "squeeze", "view", "reshape", "transpose", "permute", "t", "flatten"})
+_COUNTING = ("builtins.range", "builtins.enumerate", "builtins.zip")
+
+
+@dataclass(frozen=True, eq=False)
+class RowList:
+    """A list of rows that one operation on whole tensors can replace."""
+
+    node: cst.CSTNode  #: the comprehension, or what the loop that appends iterates over
+    calls: tuple[cst.Call, ...]  #: what joins the rows
+
+
+class RowLists:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+        self._values = module.fact(RowValues)
+
+    def all(self) -> Iterator[RowList]:
+        """The lists in the file, in order of the calls that join them; the lists of one loop are one."""
+        found: dict[cst.CSTNode, list[cst.Call]] = {}
+        for call in self._module.own_calls(*_JOINING):
+            given = call.node.args[0] if call.node.args else None
+            if given is None or given.star or self._module.fact(RowIterations).is_once(call.node):
+                continue
+            made: cst.CSTNode | None = None
+            if isinstance(given.value, (cst.ListComp, cst.GeneratorExp)):
+                made = given.value if self._is_of_rows(given.value) else None
+            elif isinstance(given.value, cst.Name):
+                loop = self._loop_of(given.value)
+                made = loop.iter if loop is not None else None
+            if made is not None:
+                found.setdefault(made, []).append(call.node)
+        return (RowList(node, tuple(calls)) for node, calls in found.items())
+
+    def _is_of_rows(self, made: cst.ListComp | cst.GeneratorExp) -> bool:
+        """``[x[i] / sizes[i] for i in range(n)]``."""
+        source = made.for_in
+        if source.inner_for_in is not None or source.ifs or not self._repeats(source.target, source.iter):
+            return False
+        return self._is_computed(made.elt, self._values.variables(source.target, source.iter))
+
+    def _is_computed(self, row: cst.BaseExpression, names: Levels) -> bool:
+        """Whether a row needs kernels of its own; ``x[i]`` and ``x[i].unsqueeze(0)`` are only views."""
+        level = self._values.level(row, names)
+        if level is Level.NUMBER:
+            return isinstance(row, cst.BinaryOperation)  # `start + i * step`, of tensors because they are joined
+        return level is Level.ROW and any(self._launches(part, names) for part in self._tree.nodes_in(row))
+
+    def _launches(self, part: cst.CSTNode, names: Levels) -> bool:
+        if isinstance(part, cst.Subscript):
+            indices = (item.slice for item in part.slice)
+            return any(self._values.index_level(index, names) is Level.ROW for index in indices)
+        if isinstance(part, cst.Call):
+            return called_name(part) not in _VIEWS
+        return isinstance(part, (cst.BinaryOperation, cst.Comparison))
+
+    def _repeats(self, target: cst.BaseExpression, over: cst.BaseExpression) -> bool:
+        """Whether a loop may have many iterations, over numbers or the elements of tensors."""
+        is_counting = isinstance(over, cst.Call) and self._module.name_of(over.func) in _COUNTING
+        if not is_counting and (isinstance(over, cst.Call) or not self._values.is_tensor(over)):
+            return False
+        return self._module.fact(RowIterations).is_long(target, over)
+
+    def _loop_of(self, name: cst.Name) -> cst.For | None:
+        """The loop that appends each element of a list: its body does nothing else."""
+        reached = self._module.values.reaching.of(name)
+        is_assigned = len(reached) == 1 and reached[0].kind == "assign"
+        made = unpacked(reached[0].value, reached[0].path) if is_assigned else None
+        home = self._module.names.home_of(name)
+        if not isinstance(made, cst.List) or made.elements or home is None:
+            return None
+        appends = [
+            call for use in self._module.names.uses_in(home, name.value) if (call := self._appending(use)) is not None
+        ]
+        loop = nearest(self._tree, appends[0], cst.For) if len(appends) == 1 else None
+        if not isinstance(loop, cst.For) or loop.orelse is not None or not self._repeats(loop.target, loop.iter):
+            return None
+        return loop if self._appends_rows(loop) else None
+
+    def _appending(self, use: cst.Name) -> cst.Call | None:
+        """The call ``found.append(x)`` in which ``found`` is used."""
+        method = self._tree.parent(use)
+        call = self._tree.parent(method) if method is not None else None
+        if not isinstance(method, cst.Attribute) or not isinstance(call, cst.Call) or call.func is not method:
+            return None
+        return call if method.attr.value == "append" and len(call.args) == 1 else None
+
+    def _appends_rows(self, loop: cst.For) -> bool:
+        """Whether all statements of a loop append a row to a list, or name a value of a row."""
+        statements = [item for row in loop.body.body if isinstance(row, cst.SimpleStatementLine) for item in row.body]
+        assigned = [item for item in statements if isinstance(item, cst.Assign)]
+        targets = [item.targets[0].target for item in assigned]
+        names: dict[str, Level | None] = dict.fromkeys(item.value for item in targets if isinstance(item, cst.Name))
+        names.update(self._values.variables(loop.target, loop.iter))
+        if len(statements) < len(loop.body.body) or len(names) < len(targets):
+            return False
+        for item in statements:
+            if isinstance(item, cst.Assign):
+                target = item.targets[0].target
+                if not isinstance(target, cst.Name) or len(item.targets) != 1:
+                    return False
+                names[target.value] = self._values.level(item.value, names)
+                if names[target.value] is None:
+                    return False
+            elif not isinstance(item, cst.Expr) or not self._appends_row(item.value, names):
+                return False
+        return True
+
+    def _appends_row(self, call: cst.BaseExpression, names: dict[str, Level | None]) -> bool:
+        if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+            return False
+        is_append = call.func.attr.value == "append" and len(call.args) == 1
+        return is_append and self._is_computed(call.args[0].value, names)

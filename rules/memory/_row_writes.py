@@ -1,0 +1,173 @@
+"""Loops whose body only writes items of tensors, each row by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.syntax.dotted import dotted_name
+
+from ._row_fills import is_full
+from ._row_values import Level, RowValues, counter, flattened
+
+
+@dataclass(frozen=True, eq=False)
+class _Body:
+    """What the body of a loop is checked with."""
+
+    counter: str | None  #: ``i`` of ``for i in range(n)``
+    variables: frozenset[str]  #: of the loop
+    names: dict[str, Level | None]  #: of these and of the names that the body binds
+
+
+class RowWrites:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+        self._values = module.fact(RowValues)
+
+    def target(self, loop: cst.For) -> cst.BaseExpression | None:
+        """The first tensor that a loop writes row by row, if it does nothing else.
+
+        The body may give names to values of a row, and ask conditions of a row.
+        """
+        writes = [*_writes(loop.body)]
+        variables = self._values.variables(loop.target, loop.iter)
+        if not writes or not self._are_independent(loop, writes):
+            return None
+        body = _Body(
+            counter(self._module, loop.target, loop.iter),
+            frozenset(variables),
+            {**dict.fromkeys(_named(loop.body)), **variables},
+        )
+        return flattened(_target_of(writes[0]))[0] if self._is_of_rows(loop.body, body) else None
+
+    def _are_independent(self, loop: cst.For, writes: list[cst.Assign | cst.AugAssign]) -> bool:
+        """Whether no iteration reads what another one writes: of the tensors written, only the items written."""
+        targets = [_target_of(item) for item in writes]
+        bases = {flattened(target)[0] for target in targets}
+        written = {dotted_name(base) for base in bases}
+        items = {self._module.code(target) for target in targets}
+        return None not in written and all(
+            part in bases or self._is_in_item(part, items)
+            for part in self._tree.nodes_in(loop.body)
+            if isinstance(part, (cst.Name, cst.Attribute)) and dotted_name(part) in written
+        )
+
+    def _is_in_item(self, part: cst.CSTNode, items: set[str]) -> bool:
+        """Whether ``part`` is what one of ``items``, given by their source, is an item of."""
+        above = self._tree.parent(part)
+        while isinstance(above, cst.Subscript) and above.value is part:
+            if self._module.code(above) in items:
+                return True
+            part, above = above, self._tree.parent(above)
+        return False
+
+    def _is_of_rows(self, block: cst.BaseSuite, body: _Body) -> bool:
+        return all(self._is_of_row(item, body) for item in _statements(block))
+
+    def _is_of_row(self, item: cst.CSTNode, body: _Body) -> bool:
+        """Whether a statement writes a row, or names a value of a row; also statements under a condition of a row."""
+        if isinstance(item, cst.If):
+            if self._values.level(item.test, body.names) is None or isinstance(item.orelse, cst.If):
+                return False
+            return self._is_of_rows(item.body, body) and (
+                item.orelse is None or self._is_of_rows(item.orelse.body, body)
+            )
+        if isinstance(item, (cst.Continue, cst.Pass)):
+            return True
+        if not isinstance(item, cst.AugAssign) and not (isinstance(item, cst.Assign) and len(item.targets) == 1):
+            return False
+        target = _target_of(item)
+        if isinstance(target, cst.Subscript):
+            return self._writes_row(item, target, body)
+        if not isinstance(target, cst.Name) or isinstance(item, cst.AugAssign) or target.value in body.variables:
+            return False
+        body.names[target.value] = self._values.level(item.value, body.names)
+        return body.names[target.value] is not None
+
+    def _writes_row(self, statement: cst.Assign | cst.AugAssign, target: cst.Subscript, body: _Body) -> bool:
+        """Whether a statement writes a row, or a part of it, that the loop counts.
+
+        ``out[i] = f(x[i])``, ``out[i, labels[i]] = 1``, ``mask[i, : lengths[i]] = value``, ``out[i] = row``.
+        """
+        base, indices = flattened(target)
+        levels = [self._values.index_level(part, body.names) for part in indices]
+        varying = [place for place, level in enumerate(levels) if level is not Level.FIXED]
+        if None in levels or not varying or not self._values.is_tensor(base):
+            return False
+        row, others, before = indices[varying[0]], varying[1:], indices[: varying[0]]
+        if (
+            not isinstance(row, cst.Index)
+            or not isinstance(row.value, cst.Name)
+            or row.value.value not in body.variables
+        ):
+            return False
+        if any(isinstance(part, cst.Slice) for part in before) or row.value.value != body.counter:
+            return not others and self._selects(statement, target, body.variables)
+        value = self._values.level(statement.value, body.names)
+        if any(isinstance(indices[place], cst.Slice) for place in others):  # each row up to a length of its own
+            return len(others) == 1 and (value is Level.FIXED or self._copies_part(statement.value, target))
+        if any(levels[place] is not Level.ROW for place in others):
+            return False
+        return value is Level.ROW or (value is Level.FIXED and isinstance(statement, cst.Assign))
+
+    def _selects(self, statement: cst.Assign | cst.AugAssign, target: cst.Subscript, variables: frozenset[str]) -> bool:
+        """``rows[:, :, i] = others[:, :, j]``, both of them variables of the loop."""
+        value = statement.value
+        if not isinstance(value, cst.Subscript) or isinstance(statement, cst.AugAssign):
+            return False
+        pairs = [(mine.slice, its.slice) for mine, its in zip(target.slice, value.slice, strict=False)]
+        named = [pair for pair in pairs if not all(map(is_full, pair))]
+        indices = {self._module.code(part) for pair in named for part in pair if not is_full(part)}
+        return (
+            len(target.slice) == len(value.slice)
+            and len(named) == 1
+            and len(indices) == 2
+            and indices <= variables
+            and self._values.is_tensor(value.value)
+        )
+
+    def _copies_part(self, value: cst.BaseExpression, target: cst.Subscript) -> bool:
+        """``others[i, :length]`` for ``rows[i, :length]``."""
+        if not isinstance(value, cst.Subscript) or not self._values.is_tensor(value.value):
+            return False
+        places = [[self._module.code(item) for item in node.slice] for node in (target, value)]
+        return places[0] == places[1]
+
+
+def _target_of(statement: cst.Assign | cst.AugAssign) -> cst.BaseExpression:
+    return statement.target if isinstance(statement, cst.AugAssign) else statement.targets[0].target
+
+
+def _statements(block: cst.BaseSuite) -> Iterator[cst.CSTNode]:
+    for row in block.body:
+        if isinstance(row, cst.SimpleStatementLine):
+            yield from row.body
+        else:
+            yield row
+
+
+def _assigned(block: cst.BaseSuite) -> Iterator[cst.Assign | cst.AugAssign]:
+    """The assignments in a block, also under conditions."""
+    for item in _statements(block):
+        if isinstance(item, (cst.Assign, cst.AugAssign)):
+            yield item
+        elif isinstance(item, cst.If):
+            yield from _assigned(item.body)
+            if isinstance(item.orelse, cst.Else):
+                yield from _assigned(item.orelse.body)
+
+
+def _writes(block: cst.BaseSuite) -> Iterator[cst.Assign | cst.AugAssign]:
+    return (item for item in _assigned(block) if isinstance(_target_of(item), cst.Subscript))
+
+
+def _named(block: cst.BaseSuite) -> Iterator[str]:
+    targets = map(_target_of, _assigned(block))
+    return (target.value for target in targets if isinstance(target, cst.Name))
