@@ -22,6 +22,7 @@ from torchlint.model.training.networks import Networks
 from ._sample_sizes import SampleSizes
 from ._sample_words import ONE_BY_ONE, runs_on_images, runs_on_texts
 from ._singles import Singles
+from ._windows import Windows
 
 #: Methods that keep something for later iterations.
 _KEEPING = frozenset("append extend insert update add copy_ put push appendleft".split())
@@ -61,6 +62,7 @@ class Samples(ForestFact):
         self._tree = module.tree
         self._sizes = module.fact(SampleSizes)
         self._singles = Singles(module)
+        self._windows = Windows(module)
         self._has_images, self._has_texts = runs_on_images(module.text), runs_on_texts(module.text)
         self._callers: dict[cst.CSTNode, list[tuple[cst.Call, cst.For]]] = {}
 
@@ -80,7 +82,7 @@ class Samples(ForestFact):
         around = next((item.node for item in self._module.fact(Loops).around(call)), None)
         if around is not None:
             found = self._runs(call, given, around.body) if isinstance(around, cst.For) else None
-            if found is None or not isinstance(around, cst.For):
+            if found is None or not found.reason or not isinstance(around, cst.For):
                 return None
             fed = [item.value for item in call.args]
             if not self._is_free(call, found.given, around, fed):
@@ -116,15 +118,16 @@ class Samples(ForestFact):
     ) -> SampleLoop | None:
         """The loop around a call of the function that runs the network on ``fed``, the arguments of the call.
 
-        The function creates the batch of size 1, as ``found`` says, or its caller does.
+        The function creates the batch of size 1, as ``found`` says, or its caller does. Either defines the size.
         """
-        if found is not None:
+        if found is not None and found.reason:
             if not any(self._is_free(caller, item, loop, fed) for item in fed):
                 return None
             return SampleLoop(caller, loop, found.single, found.reason, found.evidence)
         for given in fed:
-            single = self._singles.single(given, loop.body)
-            evidence = self._same_size(single, given, loop.body) if single is not None else None
+            single = self._singles.single(given, loop.body) if found is None else found.single
+            sample = single if found is None else given
+            evidence = self._same_size(sample, given, loop.body) if single is not None else None
             if evidence is not None and self._is_free(caller, given, loop, fed):
                 return SampleLoop(caller, loop, single, *evidence)
         return None
@@ -154,7 +157,7 @@ class Samples(ForestFact):
         return [item for item in passed if item is not None]
 
     def _runs(self, call: cst.Call, given: cst.BaseExpression, body: cst.CSTNode) -> _Run | None:
-        """Whether ``call`` runs a network on one sample of a known size that the statements of ``body`` create."""
+        """Whether ``call`` runs a network on one sample that the statements of ``body`` create."""
         if self._has_texts and self._is_pipeline(call):
             one = given if self._is_one(given, body) else None
             return _Run(one, None, "the pipeline accepts a list of inputs and `batch_size=`", None) if one else None
@@ -169,12 +172,15 @@ class Samples(ForestFact):
             return _Run(text, None, "the tokenizer can pad several texts to one length", None) if text else None
         if not self._has_images:
             return None
-        for item in call.args:
-            single = self._singles.single(item.value, body)
-            evidence = self._same_size(single, item.value, body) if single is not None else None
-            if evidence is not None:
-                return _Run(item.value, single, *evidence) if self._runs_inference(call) else None
-        return None
+        singles = ((item.value, self._singles.single(item.value, body)) for item in call.args)
+        found = [
+            _Run(given, single, *(self._same_size(single, given, body) or ("", None)))
+            for given, single in singles
+            if single is not None
+        ]
+        if not found or not self._runs_inference(call):
+            return None
+        return next((run for run in found if run.reason), found[0])
 
     def _runs_inference(self, call: cst.Call) -> bool:
         if not self._module.fact(Networks).runs_network(call):
@@ -296,12 +302,19 @@ class Samples(ForestFact):
         return any(ONE_BY_ONE.match(name) for name in names)
 
     def _same_size(
-        self, single: cst.CSTNode, given: cst.CSTNode, body: cst.CSTNode
+        self, single: cst.CSTNode | None, given: cst.CSTNode, body: cst.CSTNode
     ) -> tuple[str, cst.CSTNode | None] | None:
         """Why all samples have the same size, and the place that shows it; None if that is not certain."""
-        for source in self._sources(given, body):
+        sources = self._sources(given, body)
+        for source in sources:
             for call in self._tree.calls_in(source):
                 for resize in self._sizes.fixed_by(call, body):
                     return "all samples get the same size", resize
         rows = self._singles.rows(single)
-        return None if rows is None else ("the samples are rows of a tensor or array", rows)
+        if rows is not None:
+            return "the samples are rows of a tensor or array", rows
+        window = self._windows.among(sources, body)
+        if window is not None:
+            return "the samples are windows of one size", window
+        loader = self._sizes.batched_by(sources, body)
+        return None if loader is None else ("a loader makes batches of the same dataset", loader)
