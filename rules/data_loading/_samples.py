@@ -29,6 +29,7 @@ _KEEPING = frozenset("append extend insert update add copy_ put push appendleft"
 #: Methods that pass one text, or one conversation, to a tokenizer.
 _ENCODING = frozenset({"encode", "encode_plus", "apply_chat_template"})
 _BATCH = re.compile(r"batch|chunk|group|loader", re.IGNORECASE)
+_HANDFUL = 10
 #: The maximum number of expressions that a sample is followed through.
 _LIMIT = 60
 
@@ -180,7 +181,10 @@ class Samples(ForestFact):
         ]
         if not found or not self._runs_inference(call):
             return None
-        return next((run for run in found if run.reason), found[0])
+        known = next((run for run in found if run.reason), None)
+        if known is None and self._windows.are_cut(self._sources(found[0].given, body)):
+            return None  # the size that the caller gives is not that of the sample
+        return known or found[0]
 
     def _runs_inference(self, call: cst.Call) -> bool:
         if not self._module.fact(Networks).runs_network(call):
@@ -282,19 +286,23 @@ class Samples(ForestFact):
         return bool(bindings) and all(self._tree.within(binding.node, body) for binding in bindings)
 
     def _is_handful(self, loop: cst.For) -> bool:
-        """Whether the file itself lists the samples, or the names in the loop show that the items are batches."""
+        """Whether the file lists the samples, or there are a few, or the names show that the items are batches."""
         value = self._module.value(loop.iter)
         if value.elements or any(_BATCH.search(name) for name in (*self._targets(loop), dotted_name(loop.iter) or "")):
             return True
-        return any(isinstance(item.value, cst.Integer) for item in self._counts(loop.iter)[1:3])
+        counts = self._counts(loop.iter)
+        if len(counts) == 1:
+            number = self._module.value(counts[0].value).constant
+            return isinstance(number, int) and number <= _HANDFUL
+        return len(counts) == 3 and any(isinstance(item.value, cst.Integer) for item in counts[1:])
 
     def _counts(self, node: cst.BaseExpression) -> list[cst.Arg]:
-        """The arguments of ``range(0, n, size)``, if there is a step."""
+        """The arguments of ``range(0, n, size)``, also where it is given to another function: ``tqdm(range(n))``."""
         if not isinstance(node, cst.Call):
             return []
         if self._module.name_of(node.func) != "builtins.range":
             return self._counts(node.args[0].value) if node.args else []
-        return list(node.args) if len(node.args) == 3 else []
+        return list(node.args)
 
     def _is_one_by_one(self, body: cst.CSTNode) -> bool:
         """Whether samples arrive one by one, or single samples are measured or shown."""

@@ -29,6 +29,16 @@ class Windows:
         windows = (node for node in parts if isinstance(node, cst.Subscript))
         return next((node for node in windows if self._is_of_one_size(node, padded, body)), None)
 
+    def are_cut(self, sources: Iterable[cst.CSTNode]) -> bool:
+        """Whether an index in ``sources`` takes a part by bounds, which may be others each time."""
+        return any(
+            isinstance(item.slice, cst.Slice) and (item.slice.lower is not None or item.slice.upper is not None)
+            for source in sources
+            for node in self._tree.nodes_in(source)
+            if isinstance(node, cst.Subscript)
+            for item in node.slice
+        )
+
     def _is_of_one_size(self, node: cst.Subscript, padded: set[str], body: cst.CSTNode) -> bool:
         """Whether all slices with bounds have a fixed length; ``padded`` are the arguments of functions that pad."""
         parts = [item.slice for item in node.slice if isinstance(item.slice, cst.Slice)]
