@@ -44,10 +44,10 @@ class Windows:
         parts = [item.slice for item in node.slice if isinstance(item.slice, cst.Slice)]
         bounded = [part for part in parts if part.lower is not None or part.upper is not None]
         return bool(bounded) and all(
-            any(self._is_fixed(length, body) for length in self._lengths(part, padded)) for part in bounded
+            any(self._is_fixed(length, body) for length in self._lengths(part, node.value, padded)) for part in bounded
         )
 
-    def _lengths(self, part: cst.Slice, padded: set[str]) -> Iterator[cst.BaseExpression]:
+    def _lengths(self, part: cst.Slice, whole: cst.BaseExpression, padded: set[str]) -> Iterator[cst.BaseExpression]:
         """The length of ``a : a + n``; also where a name is bound to ``a + n``, or ``a`` to the end less ``n``."""
         if part.lower is None or part.upper is None or part.step is not None:
             return
@@ -55,7 +55,7 @@ class Windows:
         for upper in (part.upper, self._bound(part.upper)):
             inner = upper.args[0].value if isinstance(upper, cst.Call) and last_name(upper.func) == "min" else upper
             length = self._operand(inner, cst.Add, begin)
-            if length is not None and not self._may_be_cut(part.lower):
+            if length is not None and (not self._may_be_cut(part.lower) or self._is_padded(whole)):
                 base = length.value if isinstance(length, cst.Subscript) else length
                 if inner is upper or self._module.code(base) in padded:
                     yield length
@@ -85,6 +85,14 @@ class Windows:
             and len(binding.value.args) > 2
             and not isinstance(binding.value.args[1].value, cst.BinaryOperation)
             for binding in bindings
+        )
+
+    def _is_padded(self, whole: cst.BaseExpression) -> bool:
+        """Whether windows are taken of something that was padded, so that none is shorter."""
+        reached = self._module.values.reaching.of(whole) if isinstance(whole, cst.Name) else []
+        return any(
+            isinstance(binding.value, cst.Call) and "pad" in last_name(binding.value.func).lower()
+            for binding in reached
         )
 
     def _is_fixed(self, length: cst.BaseExpression, body: cst.CSTNode) -> bool:
