@@ -49,8 +49,8 @@ _ROW = re.compile(
 )
 #: A slice from one name to another, `image[top:bottom`, or to a sum that begins with the same name.
 _SLICE = re.compile(r"\[(?:[^\[\]\n]{0,60}[ ,])?(\w{1,40}) ?: ?(?:\(?\1 ?\+|(\w{1,40}) ?[,\]])")
-#: A bound of a slice that is computed from the other bound: `= top + `, `= min(top + `, `= bottom - `.
-_BOUND = re.compile(r"= ?(?:[\w.]{0,20}min\()?(\w{1,40}) ?[+-]")
+#: A bound of a slice that is computed from the other bound: `= top + `, `= min(top + `, `= max(bottom - `.
+_BOUND = re.compile(r"= ?(?:[\w.]{0,20}(?:min|max|int)\(){0,2}(\w{1,40}) ?[+-]")
 #: Functions that read an image, which may be passed to a function of another file.
 _READING = ("Image.open(", "imread(")
 #: `pipeline` of transformers; a pattern that begins with a literal is quick.

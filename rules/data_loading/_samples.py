@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -71,36 +72,37 @@ class Samples(ForestFact):
     def loops(self) -> list[SampleLoop]:
         """The loops that run a network, or a pipeline, on one sample at a time; each loop once."""
         found: dict[cst.CSTNode, SampleLoop] = {}
-        for item in filter(None, map(self._loop_of, self._tree.calls)):
-            found.setdefault(item.loop, item)
+        for call in self._tree.calls:
+            for item in self._loops_of(call):
+                found.setdefault(item.loop, item)
         return list(found.values())
 
-    def _loop_of(self, call: cst.Call) -> SampleLoop | None:
-        """The loop around ``call``, or around the calls of the function that contains it."""
+    def _loops_of(self, call: cst.Call) -> Iterator[SampleLoop]:
+        """The loop around ``call``, or those around the calls of the function that contains it."""
         given = next((item.value for item in call.args if item.star != "*"), None)
         if given is None or self._module.fact(Networks).is_of_library(call):
-            return None
+            return
         around = next((item.node for item in self._module.fact(Loops).around(call)), None)
         if around is not None:
             found = self._runs(call, given, around.body) if isinstance(around, cst.For) else None
             if found is None or not found.reason or not isinstance(around, cst.For):
-                return None
+                return
             fed = [item.value for item in call.args]
             if not self._is_free(call, found.given, around, fed):
-                return None
-            return SampleLoop(call, around, found.single, found.reason, found.evidence)
+                return
+            yield SampleLoop(call, around, found.single, found.reason, found.evidence)
+            return
         function = self._module.function_of(call)
         callers = self._looping_callers(function) if function is not None else []
         if function is None or not callers or self._is_one_by_one(function.body):
-            return None
+            return
         found = self._runs(call, given, function.body)
         if found is None and not self._is_passed_on(call, given):
-            return None
+            return
         for caller, loop in callers:
             item = self._loop_of_caller(caller, loop, found, self._fed(caller, function, given))
             if item is not None:
-                return item
-        return None
+                yield item
 
     def _looping_callers(self, function: cst.FunctionDef) -> list[tuple[cst.Call, cst.For]]:
         """The calls of a function that are directly in a `for` loop, with that loop."""

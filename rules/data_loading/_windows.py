@@ -48,20 +48,26 @@ class Windows:
         )
 
     def _lengths(self, part: cst.Slice, whole: cst.BaseExpression, padded: set[str]) -> Iterator[cst.BaseExpression]:
-        """The length of ``a : a + n``; also where a name is bound to ``a + n``, or ``a`` to the end less ``n``."""
+        """The length of ``a : a + n``; also where a name is bound to ``a + n``, or ``a`` to ``end - n``."""
         if part.lower is None or part.upper is None or part.step is not None:
             return
         begin, end = self._module.code(part.lower), self._module.code(part.upper)
         for upper in (part.upper, self._bound(part.upper)):
-            inner = upper.args[0].value if isinstance(upper, cst.Call) and last_name(upper.func) == "min" else upper
+            inner = self._first_argument(upper, "min")
             length = self._operand(inner, cst.Add, begin)
             if length is not None and (not self._may_be_cut(part.lower) or self._is_padded(whole)):
                 base = length.value if isinstance(length, cst.Subscript) else length
                 if inner is upper or self._module.code(base) in padded:
                     yield length
-        length = self._operand(self._bound(part.lower), cst.Subtract, end)
+        lower = self._first_argument(self._first_argument(self._bound(part.lower), "max"), "int")
+        length = self._operand(lower, cst.Subtract, end)
         if length is not None:
             yield length
+
+    def _first_argument(self, node: cst.BaseExpression | None, function: str) -> cst.BaseExpression | None:
+        """``x`` of ``max(x, 0)`` or ``int(x)``, if that is the function; else the expression itself."""
+        is_call = isinstance(node, cst.Call) and bool(node.args) and last_name(node.func) == function
+        return node.args[0].value if is_call and isinstance(node, cst.Call) else node
 
     def _operand(
         self, node: cst.BaseExpression | None, operator: type[cst.BaseBinaryOp], left: str
