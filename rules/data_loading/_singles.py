@@ -78,7 +78,7 @@ class Singles:
             return False
         first = self._module.value(call.args[0].value).constant
         if call.func.attr.value in ("view", "reshape"):
-            return len(call.args) > 1 and first == 1
+            return len(call.args) > 2 and first == 1  # `x.view(1, -1)` is often one row of a batch that is too short
         return call.func.attr.value in ("unsqueeze", "unsqueeze_") and first == 0
 
     def _changed(self, call: cst.Call) -> cst.BaseExpression | None:
