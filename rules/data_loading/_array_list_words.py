@@ -21,7 +21,7 @@ _MADE = re.compile(
 #: What observations of an environment are called, and what is kept with them.
 OBSERVATION = re.compile(
     r"(?:(?:batch|b|next|new|cur|curr|current|last|prev|old|non_final|final|replay|mb)_)*"
-    r"(?:state|observation|obs|ob|ns|s)(?:e?s)?(?:_?(?:batch|b|t|t1|tp1|next|1|2))*_?"
+    r"(?:state|observation|obs|ob|ns|s)(?:e?s)?(?:_?(?:batch|b|t|t1|tp1|next|prime|1|2))*_?"
 )
 OUTCOME = re.compile(r"(?:(?:batch|b|mb)_)*(?:action|act|reward|rew|rwd|a|r)s?(?:_?(?:batch|b|t))*")
 #: A list of them: `tensor([t.state for`, `tensor([s]`, `tensor(batch.state,`.
@@ -50,7 +50,7 @@ def _is_array(text: str, start: int) -> bool:
     if element is not None and _ARRAY.search(element[0]) is not None:
         return True
     name = _NAME.match(text, start)
-    return name is not None and _is_made(text, name[1])
+    return name is not None and (OBSERVATION.fullmatch(name[1]) is not None or _is_made(text, name[1]))
 
 
 @lru_cache(maxsize=256)  # many lists may begin with the same name

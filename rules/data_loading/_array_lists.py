@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -80,7 +80,9 @@ class ArrayLists:
         if isinstance(data, cst.List):
             given = data.elements[0].value if len(data.elements) == 1 else None
             return given if isinstance(given, cst.Name) and observations.is_image(given) else None
-        return data if observations.is_list(data) else None
+        if observations.is_list(data):
+            return data
+        return self._filled(data, observations.is_appended) if isinstance(data, cst.Name) else None
 
     def _array_in(self, data: cst.BaseExpression) -> cst.CSTNode | None:
         """An array of a list that contains nothing else; None if it may contain something else."""
@@ -96,6 +98,10 @@ class ArrayLists:
 
     def _array_in_name(self, name: cst.Name) -> cst.CSTNode | None:
         """An array of a list that is built in the same function, by a display or by ``append``."""
+        return self._filled(name, self._is_array)
+
+    def _filled(self, name: cst.Name, is_array: Callable[[cst.CSTNode], bool]) -> cst.CSTNode | None:
+        """An item of a list that is built in the same function, if all of them are arrays."""
         scope = self._module.names.home_of(name)
         reached = self._module.values.reaching.of(name)
         if scope is None or scope is not self._tree.scope_of(name) or len(reached) != 1:
@@ -105,7 +111,7 @@ class ArrayLists:
             return None
         uses = [use for use in self._module.values.reaching.uses_of(reached[0], scope) if use is not name]
         if self._is_empty(value):
-            return self._appended(uses)
+            return self._appended(uses, is_array)
         if isinstance(value, (cst.ListComp, cst.List)) and not any(map(self._is_changed, uses)):
             return self._array_in(value)
         return None
@@ -116,7 +122,7 @@ class ArrayLists:
             return not value.args and self._module.name_of(value.func) == "builtins.list"
         return isinstance(value, cst.List) and not value.elements
 
-    def _appended(self, uses: list[cst.Name]) -> cst.CSTNode | None:
+    def _appended(self, uses: list[cst.Name], is_array: Callable[[cst.CSTNode], bool]) -> cst.CSTNode | None:
         """What is appended to an empty list, if that is all that happens to it."""
         appended: list[cst.BaseExpression] = []
         for use in uses:
@@ -126,7 +132,7 @@ class ArrayLists:
                 appended += [argument.value for argument in call.args]
             elif self._is_changed(use):
                 return None
-        return appended[0] if appended and all(map(self._is_array, appended)) else None
+        return appended[0] if appended and all(map(is_array, appended)) else None
 
     def _is_changed(self, use: cst.Name) -> bool:
         """Whether a use of a list may change it: anything but `len(x)`, an iteration or an item."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.parameters import owner_of
@@ -15,6 +17,13 @@ from torchlint.model.syntax.scopes import COMPREHENSIONS, Binding
 from ._array_list_words import OBSERVATION, OUTCOME
 
 _CONVOLUTION = "torch.nn.Conv2d"
+_MAKERS = ("gym.make", "gymnasium.make")
+#: Environments whose observations are arrays.
+_WITH_SHAPE = re.compile(
+    r"(?:CartPole|Pendulum|MountainCar|MountainCarContinuous|Acrobot|LunarLander|LunarLanderContinuous|CarRacing"
+    r"|BipedalWalker|BipedalWalkerHardcore|Ant|HalfCheetah|Hopper|Humanoid|HumanoidStandup|Walker2d|Swimmer|Reacher"
+    r"|Pusher|InvertedPendulum|InvertedDoublePendulum|ALE/\w+|\w+NoFrameskip)-v\d"
+)
 #: How many names and calls an observation is followed through.
 _DEPTH = 8
 
@@ -30,7 +39,12 @@ class Observations:
     def are_arrays(self) -> bool:
         """Whether the program uses environments of gym whose observations have a shape, and none that give numbers."""
         read = {node.attr.value for node in self._spaces}
-        return "shape" in read and "n" not in read
+        return "n" not in read and ("shape" in read or any(map(self._has_shape, self._module.calls(*_MAKERS))))
+
+    def _has_shape(self, call: Call) -> bool:
+        """``gym.make("CartPole-v1")``."""
+        name = self._module.value(call.node.args[0].value).constant if call.node.args else None
+        return isinstance(name, str) and _WITH_SHAPE.fullmatch(name) is not None
 
     @cached_property
     def _spaces(self) -> list[cst.Attribute]:
@@ -41,7 +55,7 @@ class Observations:
     @cached_property
     def _are_images(self) -> bool:
         """Whether the program has convolutions, and takes no length of a vector: ``env.observation_space.shape[0]``."""
-        convolutions = [call.node for call in self._module.calls(_CONVOLUTION)]
+        convolutions = [call.node for call in self._module.calls(_CONVOLUTION)] if self._spaces else []
         lengths = [above for node in self._spaces if isinstance(above := self._tree.parent(node), cst.Subscript)]
         return bool(convolutions) and all(
             any(self._tree.within(length, call) for call in convolutions) for length in lengths
@@ -85,6 +99,15 @@ class Observations:
     def is_image(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is what an environment gave, in a program that runs convolutions on it."""
         return self._are_images and self._is_observed(node, _DEPTH, set())
+
+    def is_appended(self, node: cst.CSTNode) -> bool:
+        """Whether ``node``, which is appended to a list, is an observation.
+
+        ``s`` of ``s, action, reward, _ = transition``, or what an environment gave.
+        """
+        if isinstance(node, cst.Name) and self._names(node):
+            return True
+        return self._is_observed(node, _DEPTH, set())
 
     # -- names
 

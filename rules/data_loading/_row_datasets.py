@@ -78,7 +78,10 @@ class RowLoaders:
 
     def _cost(self, loader: Call) -> RowCost | None:
         rows = self._rows(loader)
-        if rows is None or rows < _SMALL:
+        if rows is None:  # few programs that keep their data on the GPU have batches of a few rows
+            is_set = not loader.argument("batch_size").absent
+            return RowCost.ON_GPU if is_set and self._is_on_gpu(loader) else None
+        if rows < _SMALL:
             return None
         if rows >= _LARGE:
             return RowCost.MANY
@@ -101,7 +104,8 @@ class RowLoaders:
         if isinstance(constant, int):
             return constant
         found = self._module.fact(Configuration).sources(given)
-        numbers = [self._module.value(item).constant for item in found.values] if found is not None else []
+        values = [self._module.value(item) for item in found.values] if found is not None else []
+        numbers = [value.constant for value in values if value.kind is not Kind.NONE]  # None is replaced later
         known = [number for number in numbers if isinstance(number, int)]
         return min(known) if known and len(known) == len(numbers) else None
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 import libcst as cst
 
+from torchlint.model.data.loaders import Loaders
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.configuration import Configuration
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.syntax.parameters import parameters_of
 
@@ -83,6 +89,41 @@ class SampleSizes(ForestFact):
             for part in self._tree.nodes_in(node)
             if isinstance(part, cst.Name) and part.value != "self" and self._module.name_of(part) is None
         }
+
+    # -- datasets
+
+    def batched_by(self, sources: Iterable[cst.CSTNode], body: cst.CSTNode) -> cst.CSTNode | None:
+        """What makes batches of the dataset that the samples are items of, which must then be of one size."""
+        loop = self._tree.parent(body)
+        indexed = [
+            node.value
+            for source in sources
+            for node in self._tree.nodes_in(source)
+            if isinstance(node, cst.Subscript) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index)
+        ]
+        looped = loop.iter if isinstance(loop, cst.For) else None
+        while isinstance(looped, cst.Call) and looped.args and self._module.value(looped).kind is not Kind.DATASET:
+            looped = looped.args[0].value  # enumerate(tqdm(dataset))
+        for node in (*indexed, *([looped] if looped is not None else [])):
+            value = self._module.value(node)
+            if value.kind is Kind.DATASET:
+                found = next((loader for origin in value.origins for loader in self._batched.get(origin, ())), None)
+                if found is not None:
+                    return found.node
+        return None
+
+    @cached_property
+    def _batched(self) -> dict[cst.CSTNode, list[Call]]:
+        """The loaders that stack several items, by the calls that make their datasets."""
+        found: dict[cst.CSTNode, list[Call]] = defaultdict(list)
+        for loader in self._module.fact(Loaders).calls:
+            size = loader.argument("batch_size").value
+            if size is None or loader.opaque or self._module.fact(Configuration).written_as(size, "1") is not None:
+                continue
+            if all(loader.argument(name).absent for name in ("collate_fn", "batch_sampler")):
+                for origin in self._module.value(loader.argument("dataset").value).origins:
+                    found[origin].append(loader)
+        return found
 
     # -- functions of the project: ``resize_image(image, (640, 640))``
 

@@ -11,6 +11,7 @@ from torchlint.rule.sketch import Sketch, called_name, root_of
 from ._sample_words import ONE_BY_ONE
 
 _INSERTING = frozenset({"unsqueeze", "unsqueeze_", "expand_dims"})
+_SHAPING = frozenset({"view", "reshape"})
 _STACKING = frozenset({"stack", "array", "asarray", "tensor", "FloatTensor"})
 #: Methods and functions that return the same sample, on another device or in another form.
 _SAME = frozenset(
@@ -106,6 +107,9 @@ def _makes_single(sketch: Sketch, call: ast.Call) -> bool:
         return not all(
             isinstance(item, ast.UnaryOp) or (isinstance(item, ast.Constant) and item.value != 0) for item in given
         )
+    if sketch.may_be(call.func, _SHAPING):
+        first = call.args[0] if len(call.args) > 1 else None
+        return first is not None and (not isinstance(first, ast.Constant) or first.value == 1)
     data = call.args[0] if call.args and sketch.may_be(call.func, _STACKING) else None
     return isinstance(data, (ast.List, ast.Tuple)) and len(data.elts) == 1
 

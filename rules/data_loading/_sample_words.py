@@ -18,9 +18,11 @@ _INSERTED = (
     "torch.unsqueeze(",
     "newaxis",
     "expand_dims(",
+    ".view(1,",
+    ".reshape(1,",
 )
 _SINGLE = re.compile(r"\[(?:None\b|(\w{1,40}) ?: ?\(?\1 ?\+ ?1\b|(?:(?<=stack\(\[)|(?<=array\(\[))\w{1,40}\])")
-#: Inference, and functions that give samples the same size.
+#: Inference, and what gives samples the same size.
 _INFERENCE = ("no_grad", "inference_mode", ".eval(")
 _SIZES = (
     "esize(",
@@ -29,6 +31,7 @@ _SIZES = (
     "etterbox(",
     "Image.new(",
     "DataLoader",
+    "ataset",
     "warpAffine(",
     "warpPerspective(",
     "clip",
@@ -44,6 +47,10 @@ _ROW = re.compile(
     r"\[(?:(?<=\w\[)(?!(?:None|int|str|bool|float|torch|dict|list|tuple)\b)[a-z]\w{0,39}, ?[\w:]"
     r"|(\w{1,40}) ?: ?\(?\1 ?\+ ?1\b)"
 )
+#: A slice from one name to another, `image[top:bottom`, or to a sum that begins with the same name.
+_SLICE = re.compile(r"\[(?:[^\[\]\n]{0,60}[ ,])?(\w{1,40}) ?: ?(?:\(?\1 ?\+|(\w{1,40}) ?[,\]])")
+#: A bound of a slice that is computed from the other bound: `= top + `, `= min(top + `, `= max(bottom - `.
+_BOUND = re.compile(r"= ?(?:[\w.]{0,20}(?:min|max|int)\(){0,2}(\w{1,40}) ?[+-]")
 #: Functions that read an image, which may be passed to a function of another file.
 _READING = ("Image.open(", "imread(")
 #: `pipeline` of transformers; a pattern that begins with a literal is quick.
@@ -63,9 +70,33 @@ def runs_on_images(text: str) -> bool:
     """Whether a text may run a network on one image, and give all images the same size."""
     return (
         any(word in text for word in _INFERENCE)
-        and (any(word in text for word in _INSERTED) or _SINGLE.search(text) is not None)
-        and (any(word in text for word in _SIZES) or ("torch.stack(" in text and ".eval(" in text) or _takes_rows(text))
+        and _makes_single(text)
+        and (
+            any(word in text for word in _SIZES)
+            or ("torch.stack(" in text and ".eval(" in text)
+            or _takes_rows(text)
+            or _takes_windows(text)
+        )
     )
+
+
+def runs_on_windows(text: str) -> bool:
+    """Whether a text may run a network on windows of an image, for inference if its caller says so."""
+    return _makes_single(text) and _takes_windows(text)
+
+
+def _makes_single(text: str) -> bool:
+    """Whether a text makes a batch of size 1."""
+    return any(word in text for word in _INSERTED) or _SINGLE.search(text) is not None
+
+
+def _takes_windows(text: str) -> bool:
+    """Whether a text takes parts of one size of an image, by the bounds of slices."""
+    slices = list(_SLICE.finditer(text))
+    if any(found[2] is None for found in slices):
+        return True
+    bounds = {found[1] for found in _BOUND.finditer(text)} if slices else set()
+    return any(found[1] in bounds or found[2] in bounds for found in slices)
 
 
 def _takes_rows(text: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,12 +23,14 @@ from torchlint.model.training.networks import Networks
 from ._sample_sizes import SampleSizes
 from ._sample_words import ONE_BY_ONE, runs_on_images, runs_on_texts
 from ._singles import Singles
+from ._windows import Windows
 
 #: Methods that keep something for later iterations.
 _KEEPING = frozenset("append extend insert update add copy_ put push appendleft".split())
 #: Methods that pass one text, or one conversation, to a tokenizer.
 _ENCODING = frozenset({"encode", "encode_plus", "apply_chat_template"})
 _BATCH = re.compile(r"batch|chunk|group|loader", re.IGNORECASE)
+_HANDFUL = 10
 #: The maximum number of expressions that a sample is followed through.
 _LIMIT = 60
 
@@ -61,6 +64,7 @@ class Samples(ForestFact):
         self._tree = module.tree
         self._sizes = module.fact(SampleSizes)
         self._singles = Singles(module)
+        self._windows = Windows(module)
         self._has_images, self._has_texts = runs_on_images(module.text), runs_on_texts(module.text)
         self._callers: dict[cst.CSTNode, list[tuple[cst.Call, cst.For]]] = {}
 
@@ -68,36 +72,37 @@ class Samples(ForestFact):
     def loops(self) -> list[SampleLoop]:
         """The loops that run a network, or a pipeline, on one sample at a time; each loop once."""
         found: dict[cst.CSTNode, SampleLoop] = {}
-        for item in filter(None, map(self._loop_of, self._tree.calls)):
-            found.setdefault(item.loop, item)
+        for call in self._tree.calls:
+            for item in self._loops_of(call):
+                found.setdefault(item.loop, item)
         return list(found.values())
 
-    def _loop_of(self, call: cst.Call) -> SampleLoop | None:
-        """The loop around ``call``, or around the calls of the function that contains it."""
+    def _loops_of(self, call: cst.Call) -> Iterator[SampleLoop]:
+        """The loop around ``call``, or those around the calls of the function that contains it."""
         given = next((item.value for item in call.args if item.star != "*"), None)
         if given is None or self._module.fact(Networks).is_of_library(call):
-            return None
+            return
         around = next((item.node for item in self._module.fact(Loops).around(call)), None)
         if around is not None:
             found = self._runs(call, given, around.body) if isinstance(around, cst.For) else None
-            if found is None or not isinstance(around, cst.For):
-                return None
+            if found is None or not found.reason or not isinstance(around, cst.For):
+                return
             fed = [item.value for item in call.args]
             if not self._is_free(call, found.given, around, fed):
-                return None
-            return SampleLoop(call, around, found.single, found.reason, found.evidence)
+                return
+            yield SampleLoop(call, around, found.single, found.reason, found.evidence)
+            return
         function = self._module.function_of(call)
         callers = self._looping_callers(function) if function is not None else []
         if function is None or not callers or self._is_one_by_one(function.body):
-            return None
+            return
         found = self._runs(call, given, function.body)
         if found is None and not self._is_passed_on(call, given):
-            return None
+            return
         for caller, loop in callers:
             item = self._loop_of_caller(caller, loop, found, self._fed(caller, function, given))
             if item is not None:
-                return item
-        return None
+                yield item
 
     def _looping_callers(self, function: cst.FunctionDef) -> list[tuple[cst.Call, cst.For]]:
         """The calls of a function that are directly in a `for` loop, with that loop."""
@@ -116,15 +121,16 @@ class Samples(ForestFact):
     ) -> SampleLoop | None:
         """The loop around a call of the function that runs the network on ``fed``, the arguments of the call.
 
-        The function creates the batch of size 1, as ``found`` says, or its caller does.
+        The function creates the batch of size 1, as ``found`` says, or its caller does. Either defines the size.
         """
-        if found is not None:
+        if found is not None and found.reason:
             if not any(self._is_free(caller, item, loop, fed) for item in fed):
                 return None
             return SampleLoop(caller, loop, found.single, found.reason, found.evidence)
         for given in fed:
-            single = self._singles.single(given, loop.body)
-            evidence = self._same_size(single, given, loop.body) if single is not None else None
+            single = self._singles.single(given, loop.body) if found is None else found.single
+            sample = single if found is None else given
+            evidence = self._same_size(sample, given, loop.body) if single is not None else None
             if evidence is not None and self._is_free(caller, given, loop, fed):
                 return SampleLoop(caller, loop, single, *evidence)
         return None
@@ -154,7 +160,7 @@ class Samples(ForestFact):
         return [item for item in passed if item is not None]
 
     def _runs(self, call: cst.Call, given: cst.BaseExpression, body: cst.CSTNode) -> _Run | None:
-        """Whether ``call`` runs a network on one sample of a known size that the statements of ``body`` create."""
+        """Whether ``call`` runs a network on one sample that the statements of ``body`` create."""
         if self._has_texts and self._is_pipeline(call):
             one = given if self._is_one(given, body) else None
             return _Run(one, None, "the pipeline accepts a list of inputs and `batch_size=`", None) if one else None
@@ -169,12 +175,18 @@ class Samples(ForestFact):
             return _Run(text, None, "the tokenizer can pad several texts to one length", None) if text else None
         if not self._has_images:
             return None
-        for item in call.args:
-            single = self._singles.single(item.value, body)
-            evidence = self._same_size(single, item.value, body) if single is not None else None
-            if evidence is not None:
-                return _Run(item.value, single, *evidence) if self._runs_inference(call) else None
-        return None
+        singles = ((item.value, self._singles.single(item.value, body)) for item in call.args)
+        found = [
+            _Run(given, single, *(self._same_size(single, given, body) or ("", None)))
+            for given, single in singles
+            if single is not None
+        ]
+        if not found or not self._runs_inference(call):
+            return None
+        known = next((run for run in found if run.reason), None)
+        if known is None and self._windows.are_cut(self._sources(found[0].given, body)):
+            return None  # the size that the caller gives is not that of the sample
+        return known or found[0]
 
     def _runs_inference(self, call: cst.Call) -> bool:
         if not self._module.fact(Networks).runs_network(call):
@@ -276,19 +288,23 @@ class Samples(ForestFact):
         return bool(bindings) and all(self._tree.within(binding.node, body) for binding in bindings)
 
     def _is_handful(self, loop: cst.For) -> bool:
-        """Whether the file itself lists the samples, or the names in the loop show that the items are batches."""
+        """Whether the file lists the samples, or there are a few, or the names show that the items are batches."""
         value = self._module.value(loop.iter)
         if value.elements or any(_BATCH.search(name) for name in (*self._targets(loop), dotted_name(loop.iter) or "")):
             return True
-        return any(isinstance(item.value, cst.Integer) for item in self._counts(loop.iter)[1:3])
+        counts = self._counts(loop.iter)
+        if len(counts) == 1:
+            number = self._module.value(counts[0].value).constant
+            return isinstance(number, int) and number <= _HANDFUL
+        return len(counts) == 3 and any(isinstance(item.value, cst.Integer) for item in counts[1:])
 
     def _counts(self, node: cst.BaseExpression) -> list[cst.Arg]:
-        """The arguments of ``range(0, n, size)``, if there is a step."""
+        """The arguments of ``range(0, n, size)``, also where it is given to another function: ``tqdm(range(n))``."""
         if not isinstance(node, cst.Call):
             return []
         if self._module.name_of(node.func) != "builtins.range":
             return self._counts(node.args[0].value) if node.args else []
-        return list(node.args) if len(node.args) == 3 else []
+        return list(node.args)
 
     def _is_one_by_one(self, body: cst.CSTNode) -> bool:
         """Whether samples arrive one by one, or single samples are measured or shown."""
@@ -296,12 +312,19 @@ class Samples(ForestFact):
         return any(ONE_BY_ONE.match(name) for name in names)
 
     def _same_size(
-        self, single: cst.CSTNode, given: cst.CSTNode, body: cst.CSTNode
+        self, single: cst.CSTNode | None, given: cst.CSTNode, body: cst.CSTNode
     ) -> tuple[str, cst.CSTNode | None] | None:
         """Why all samples have the same size, and the place that shows it; None if that is not certain."""
-        for source in self._sources(given, body):
+        sources = self._sources(given, body)
+        for source in sources:
             for call in self._tree.calls_in(source):
                 for resize in self._sizes.fixed_by(call, body):
                     return "all samples get the same size", resize
         rows = self._singles.rows(single)
-        return None if rows is None else ("the samples are rows of a tensor or array", rows)
+        if rows is not None:
+            return "the samples are rows of a tensor or array", rows
+        window = self._windows.among(sources, body)
+        if window is not None:
+            return "the samples are windows of one size", window
+        loader = self._sizes.batched_by(sources, body)
+        return None if loader is None else ("a loader makes batches of the same dataset", loader)

@@ -68,14 +68,18 @@ class Singles:
         return node if self._makes_single(node) else self.single(self._changed(node), body, depth - 1)
 
     def _makes_single(self, call: cst.Call) -> bool:
-        """``torch.unsqueeze(x, 0)``, ``np.stack([x])``, ``x.unsqueeze(0)``."""
+        """``torch.unsqueeze(x, 0)``, ``np.stack([x])``, ``x.unsqueeze(0)``, ``x.view(1, 3, 64, 64)``."""
         name = self._module.name_of(call.func)
         if name in _INSERTING:
             return len(call.args) > 1 and self._module.value(call.args[1].value).constant == 0
         if name in _STACKING:
             return bool(call.args) and self._only_element(call.args[0].value) is not None
-        inserts = isinstance(call.func, cst.Attribute) and call.func.attr.value in ("unsqueeze", "unsqueeze_")
-        return inserts and name is None and bool(call.args) and self._module.value(call.args[0].value).constant == 0
+        if not isinstance(call.func, cst.Attribute) or name is not None or not call.args:
+            return False
+        first = self._module.value(call.args[0].value).constant
+        if call.func.attr.value in ("view", "reshape"):
+            return len(call.args) > 2 and first == 1  # `x.view(1, -1)` is often one row of a batch that is too short
+        return call.func.attr.value in ("unsqueeze", "unsqueeze_") and first == 0
 
     def _changed(self, call: cst.Call) -> cst.BaseExpression | None:
         """What ``call`` returns on another device or in another form."""
@@ -128,10 +132,8 @@ class Singles:
         )
 
     def _takes_row(self, node: cst.Subscript) -> bool:
-        """``xs[i]``, ``xs[i : i + 1]``, a window ``xs[top:bottom, left:right]``; not ``xs[:n]``, ``xs[:, :height]``."""
-        parts = [item.slice for item in node.slice]
-        begins = [part.lower is not None for part in parts if isinstance(part, cst.Slice)]
-        return self._takes_one(node) or len(begins) < len(parts) or (len(parts) > 1 and any(begins))
+        """``xs[i]``, ``xs[i, :]``, ``xs[i : i + 1]``; not ``xs[:n]``, ``xs[:, :height]``."""
+        return self._takes_one(node) or any(isinstance(item.slice, cst.Index) for item in node.slice)
 
     def _only_element(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         if isinstance(node, (cst.List, cst.Tuple)) and len(node.elements) == 1:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from torchlint.rule import Default, Diagnostic, Note, Rule
 
 from ._sample_sketch import may_run_samples
-from ._sample_words import LOOP, reads_images, runs_on_images, runs_on_texts, runs_repeatedly
+from ._sample_words import LOOP, reads_images, runs_on_images, runs_on_texts, runs_on_windows, runs_repeatedly
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
@@ -18,10 +18,16 @@ class PerSampleInference(Rule):
 
     ## What it does
     Flags a `for` loop that runs a network without gradients on a batch of size 1 (`x.unsqueeze(0)`, `x[None]`,
-    `xs[i : i + 1]`, `np.stack([x])`). All samples must have the same size, because they are resized or are rows of one
-    tensor or array, also of one that `np.load` reads, and no iteration may need the result of an earlier one. The
-    network may run in a function that the loop calls, in this file or in another one. Also flags loops that call a
-    `transformers` pipeline, or a tokenizer and `model.generate()`, once per text.
+    `xs[i : i + 1]`, `np.stack([x])`, `x.view(1, ...)`). No iteration may need the result of an earlier one, and all
+    samples must have the same size, because they are
+
+    - resized;
+    - rows of one tensor or array, also of one that `np.load` reads;
+    - windows of one size (`image[top : top + 512]`), or padded to one;
+    - items of a dataset of which a `DataLoader` stacks several.
+
+    The network may run in a function that the loop calls, in this file or in another one. Also flags loops that call
+    a `transformers` pipeline, or a tokenizer and `model.generate()`, once per text.
 
     ## Why it is slow
     A batch of size 1 leaves most of a GPU idle. Every layer is launched for a single sample, and reads its weights from
@@ -66,8 +72,9 @@ class PerSampleInference(Rule):
     @classmethod
     def may_concern(cls, text: str) -> bool:
         """Whether a file may contain a loop over samples, or a function that takes one."""
-        runs = super().may_concern(text) and (runs_on_images(text) or runs_on_texts(text) or reads_images(text))
-        return runs and LOOP.search(text) is not None
+        if not super().may_concern(text) or LOOP.search(text) is None:
+            return False
+        return runs_on_images(text) or runs_on_texts(text) or reads_images(text) or runs_on_windows(text)
 
     @classmethod
     def may_apply(cls, text: str) -> bool:

@@ -22,11 +22,12 @@ class RowByRowTensorDataset(Rule):
     collation, if the rows are likely to cost more than the rest of a step:
 
     - a batch has at least 128 rows;
-    - the tensors are on the GPU, where each row is a kernel launch;
+    - the tensors are on the GPU, where each row is a kernel launch, and a batch has at least 16 rows, or a number of
+      rows that is a setting of unknown value;
     - the network is seen to be tiny.
 
     Not reported are other datasets, such as a `Subset`; loaders with a sampler, a `collate_fn` or workers; tensors that
-    are called like images or sounds, whose rows are large; and batch sizes that are unknown or below 16.
+    are called like images or sounds, whose rows are large; and batch sizes below 16.
 
     ## Why it is slow
     For a batch of 256 rows of two tensors, the loader calls `__getitem__` 256 times, makes 512 tensors and copies them

@@ -25,10 +25,10 @@ class TensorFromArrayList(Rule):
     `x.cpu().numpy()`, `distribution.sample().numpy()` and functions of the program that return such an array, alone or
     in a tuple; also if it is built by `append` in the same function; or the indices `[coo.row, coo.col]` of a sparse
     matrix of SciPy.
-    Observations of gym environments are arrays as well, if the program reads the shape of `observation_space`: those of
-    a batch by their names, next to actions or rewards (`states, actions, rewards = zip(*batch)`,
-    `[t.state for t in batch]`), and a single one (`[state]`) in a program with convolutions, if it comes from
-    `env.reset()` or `env.step()`.
+    Observations of gym environments are arrays as well, if the program reads the shape of `observation_space`, or makes
+    an environment like `CartPole-v1`: those of a batch by their names, next to actions or rewards
+    (`states, actions, rewards = zip(*batch)`, `[t.state for t in batch]`, `states.append(state)`), and a single one
+    (`[state]`) in a program with convolutions, if it comes from `env.reset()` or `env.step()`.
 
     Not reported: lists of numbers, tensors or values of unknown origin, and results of NumPy that are single numbers,
     such as `np.mean(x)`.
@@ -63,7 +63,7 @@ class TensorFromArrayList(Rule):
 
     code = "TL108"
     name = "tensor-from-array-list"
-    words = (("torch", "import *"), ("tensor(", "Tensor("), ("numpy", "import *"))
+    words = (("torch", "import *"), ("tensor(", "Tensor("), ("numpy", "import *", "gym"))
     demo = ("CPU",)
 
     @classmethod
