@@ -9,8 +9,15 @@ _CHOOSING_WORDS = "add_param_group param_groups.append functional_call vmap".spl
 _CHOOSES = re.compile(r"add_param_group|param_groups\.append|functional_call|\bvmap\b")
 _FREEZING_WORDS = ("requires_grad", "autograd.grad", "freeze", "frozen", "toggle_grad")
 #: A keyword of a call that makes a tensor, ``Variable(images, requires_grad=False)``, freezes no parameter.
-_FREEZES = re.compile(r"requires_grad(?!\s*=\s*(?:True|False)\s*[,)])|autograd\.grad\b|fr(?:ee|o)ze|toggle_grad")
+_FREEZES = re.compile(
+    r"requires_grad(?!\s*=\s*(?:True|False)\s*[,)])|autograd\.grad\b|fr(?:ee|o)ze(?!n=True)|toggle_grad"
+)
 _PARAMETER = re.compile(r"\bParameter\(")
+
+
+def mentions_freezing(text: str) -> bool:
+    """Whether a text has one of the words that the other functions look for, be it in a comment."""
+    return any(word in text for word in (*_FREEZING_WORDS, *_CHOOSING_WORDS))
 
 
 def chooses_parameters(code: str) -> bool:

@@ -10,7 +10,6 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.training.grad_mode import GradModes
@@ -23,7 +22,7 @@ from torchlint.model.training.steps import Steps
 from torchlint.source.lexemes import code_of
 
 from ._escapes import Escapes
-from ._freezing_words import chooses_parameters, freezes_parameters
+from ._freezing_words import chooses_parameters, freezes_parameters, mentions_freezing
 
 #: Libraries whose networks consist of a large body and a head.
 _LIBRARIES = ("torchvision.models.", "timm.create_model", "timm.models.", "transformers.")
@@ -32,6 +31,12 @@ _HEADS = frozenset({"fc", "classifier", "head", "heads", "last_linear", "linear"
 _STOPS = re.compile(r"no_grad|inference_mode|set_grad_enabled|\.data\b|stop_grad")
 #: ... outside of the methods that set the first weights: `self.head.weight.data.mul_(0.1)`.
 _INITIAL = re.compile(r"init|reset")
+#: Layers of torch.nn with many parameters, or which contain layers.
+_WITH_PARAMETERS = tuple(
+    "Linear Bilinear Conv Lazy LSTM GRU RNN Embedding Multihead Transformer Sequential ModuleList ModuleDict".split()
+)
+#: How many classes deep layers are looked for.
+_DEPTH = 4
 #: How many functions and classes that a network uses are looked at.
 _MAX_DEFINITIONS = 40
 
@@ -59,13 +64,14 @@ class Untrained:
     @property
     def networks(self) -> Iterator[UntrainedNetwork]:
         """The networks whose gradients are computed and never used."""
-        texts = [code_of(self._module.file_of_root[root].text) for root in self._module.related]
-        if any(map(chooses_parameters, texts)):
+        texts = [self._module.file_of_root[root].text for root in self._module.related]
+        codes = [code_of(text) for text in texts if mentions_freezing(text)]
+        if any(map(chooses_parameters, codes)):
             return
-        freezing = list(filter(freezes_parameters, texts))
+        freezing = list(filter(freezes_parameters, codes))
         if not freezing:
             yield from self._parts()
-        if not any("getattr(self" in text for text in freezing):  # `for name in names: getattr(self, name)`
+        if not any("getattr(self" in code for code in freezing):  # `for name in names: getattr(self, name)`
             yield from self._others()
 
     @cached_property
@@ -117,11 +123,30 @@ class Untrained:
         }
         return trained.attr.value in layers and len(layers) > 1
 
-    def _has_parameters(self, made: cst.BaseExpression | None) -> bool:
+    def _has_parameters(self, made: cst.BaseExpression | None, depth: int = _DEPTH) -> bool:
+        """Whether an expression builds a layer with parameters, or a network of such layers."""
         value = self._module.value(made)
         if value.kind is not Kind.MODULE:
             return made is not None and self._has_part_of_library(made)
-        return not last_part(value.name).startswith((*knowledge.PARAMETERLESS, "Softmax", "LayerNorm"))
+        if isinstance(value.definition, cst.ClassDef):
+            parts = self._parts_of(value.definition) if depth > 0 else ()
+            return any(self._has_parameters(part, depth - 1) for part in parts)
+        last = last_part(value.name)
+        if last in ("Sequential", "ModuleList", "ModuleDict") and isinstance(made, cst.Call):
+            inside = [call for call in self._tree.calls_in(made) if call is not made]
+            starred = any(item.star for item in made.args)
+            return not inside or starred or any(self._has_parameters(call, depth) for call in inside)
+        return not value.name.startswith("torch.nn.") or last.startswith(_WITH_PARAMETERS)
+
+    def _parts_of(self, definition: cst.ClassDef) -> list[cst.BaseExpression]:
+        """What the objects of a class are made of: the values of their attributes."""
+        return [
+            item.value
+            for part in self._module.definitions.lineage(definition)
+            for bindings in self._tree.scopes[part].attributes.values()
+            for item in bindings
+            if item.value is not None
+        ]
 
     def _computes_gradients(self, definition: cst.ClassDef) -> bool:
         """Whether a class of the program is a network without ways of its own to stop gradients."""
@@ -229,13 +254,7 @@ class Untrained:
 
     def _builds_layers(self, definition: cst.ClassDef) -> bool:
         """Whether a network has layers with parameters, and none that its constructor is given."""
-        parts = [
-            item.value
-            for part in self._module.definitions.lineage(definition)
-            for bindings in self._tree.scopes[part].attributes.values()
-            for item in bindings
-            if item.value is not None
-        ]
+        parts = self._parts_of(definition)
         return any(map(self._has_parameters, parts)) and not any(map(self._takes_network, parts))
 
     def _takes_network(self, part: cst.BaseExpression) -> bool:
