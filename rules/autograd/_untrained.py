@@ -10,25 +10,35 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
+from torchlint.model.training.input_gradients import InputGradients
+from torchlint.model.training.loops import Loops, is_backward
 from torchlint.model.training.networks import Networks
-from torchlint.model.training.steps import Steps, TrainingLoop
+from torchlint.model.training.purpose import Purposes
+from torchlint.model.training.steps import Steps
 from torchlint.source.lexemes import code_of
 
 from ._escapes import Escapes
-from ._freezing_words import freezes_parameters
+from ._freezing_words import chooses_parameters, freezes_parameters, mentions_freezing
 
 #: Libraries whose networks consist of a large body and a head.
-_LIBRARIES = ("torchvision.models.", "timm.create_model", "timm.models.")
+_LIBRARIES = ("torchvision.models.", "timm.create_model", "timm.models.", "transformers.")
 _HEADS = frozenset({"fc", "classifier", "head", "heads", "last_linear", "linear", "conv_seg"})
 #: Words of networks that do so themselves ...
-_DETACHES = re.compile(r"no_grad|inference_mode|set_grad_enabled|detach|\.data\b|stop_grad")
+_STOPS = re.compile(r"no_grad|inference_mode|set_grad_enabled|\.data\b|stop_grad")
 #: ... outside of the methods that set the first weights: `self.head.weight.data.mul_(0.1)`.
 _INITIAL = re.compile(r"init|reset")
+#: Layers of torch.nn with many parameters, or which contain layers.
+_WITH_PARAMETERS = tuple(
+    "Linear Bilinear Conv Lazy LSTM GRU RNN Embedding Multihead Transformer Sequential ModuleList ModuleDict".split()
+)
+#: How many classes deep layers are looked for.
+_DEPTH = 4
+#: How many functions and classes that a network uses are looked at.
+_MAX_DEFINITIONS = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,18 +58,21 @@ class Untrained:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._tree = module.tree
+        self._around: dict[cst.CSTNode, list[cst.BaseExpression]] = {}
+        self._computing: dict[cst.ClassDef, bool] = {}
 
     @property
     def networks(self) -> Iterator[UntrainedNetwork]:
         """The networks whose gradients are computed and never used."""
-        if not self._freezes:
+        texts = [self._module.file_of_root[root].text for root in self._module.related]
+        codes = [code_of(text) for text in texts if mentions_freezing(text)]
+        if any(map(chooses_parameters, codes)):
+            return
+        freezing = list(filter(freezes_parameters, codes))
+        if not freezing:
             yield from self._parts()
+        if not any("getattr(self" in code for code in freezing):  # `for name in names: getattr(self, name)`
             yield from self._others()
-
-    @cached_property
-    def _freezes(self) -> bool:
-        texts = (self._module.file_of_root[root].text for root in self._module.related)
-        return any(freezes_parameters(code_of(text)) for text in texts)
 
     @cached_property
     def _optimizers(self) -> list[cst.Call]:
@@ -100,7 +113,7 @@ class Untrained:
             return False
         if not isinstance(value.definition, cst.ClassDef):
             return value.name.startswith(_LIBRARIES) and trained.attr.value in _HEADS
-        if not self._computes_gradients(value.definition):
+        if not self._computes_gradients(value.definition) or "detach" in self._code_after_setup(value.definition):
             return False
         layers = {
             name
@@ -110,23 +123,82 @@ class Untrained:
         }
         return trained.attr.value in layers and len(layers) > 1
 
-    def _has_parameters(self, made: cst.BaseExpression | None) -> bool:
+    def _has_parameters(self, made: cst.BaseExpression | None, depth: int = _DEPTH) -> bool:
+        """Whether an expression builds a layer with parameters, or a network of such layers."""
         value = self._module.value(made)
         if value.kind is not Kind.MODULE:
-            return False
-        return not last_part(value.name).startswith((*knowledge.PARAMETERLESS, "Softmax", "LayerNorm"))
+            return made is not None and self._has_part_of_library(made)
+        if isinstance(value.definition, cst.ClassDef):
+            parts = self._parts_of(value.definition) if depth > 0 else ()
+            return any(self._has_parameters(part, depth - 1) for part in parts)
+        last = last_part(value.name)
+        if last in ("Sequential", "ModuleList", "ModuleDict") and isinstance(made, cst.Call):
+            inside = [call for call in self._tree.calls_in(made) if call is not made]
+            starred = any(item.star for item in made.args)
+            return not inside or starred or any(self._has_parameters(call, depth) for call in inside)
+        return not value.name.startswith("torch.nn.") or last.startswith(_WITH_PARAMETERS)
+
+    def _parts_of(self, definition: cst.ClassDef) -> list[cst.BaseExpression]:
+        """What the objects of a class are made of: the values of their attributes."""
+        return [
+            item.value
+            for part in self._module.definitions.lineage(definition)
+            for bindings in self._tree.scopes[part].attributes.values()
+            for item in bindings
+            if item.value is not None
+        ]
 
     def _computes_gradients(self, definition: cst.ClassDef) -> bool:
         """Whether a class of the program is a network without ways of its own to stop gradients."""
+        if definition not in self._computing:
+            self._computing[definition] = self._find_computes_gradients(definition)
+        return self._computing[definition]
+
+    def _find_computes_gradients(self, definition: cst.ClassDef) -> bool:
         names = list(self._module.definitions.base_names(definition))
         plain = all(name in ("torch.nn.Module", "torch.nn.Sequential") for name in names)
-        classes = self._module.definitions.lineage(definition)
-        return plain and not any(_DETACHES.search(self._code_after_setup(item)) for item in classes)
+        used = self._used_by(definition)
+        if not plain or len(used) >= _MAX_DEFINITIONS or any(map(self._freezes, used)):
+            return False
+        codes = [self._code_after_setup(item) for item in used]
+        if any(map(_STOPS.search, codes)):
+            return False
+        # only a part of the result may be detached, as the features of the target of a loss
+        return not any("detach" in code for code in codes) or self._returns_gradient(definition)
 
-    def _code_after_setup(self, definition: cst.ClassDef) -> str:
-        """The code of a class without the methods that set the first weights."""
+    def _freezes(self, definition: cst.FunctionDef | cst.ClassDef) -> bool:
+        return freezes_parameters(code_of(self._module.code(definition)))
+
+    def _returns_gradient(self, definition: cst.ClassDef) -> bool:
+        """Whether the gradient of what a network returns passes through one of its layers."""
+        forward = self._module.definitions.method(definition, "forward")
+        if not isinstance(forward, cst.FunctionDef):
+            return False
+        returned = [item for item in self._module.definitions.returns(forward) if item is not None]
+        return self._module.fact(Gradients).take_gradient(
+            returned, lambda part: isinstance(part, cst.Call) and self._has_parameters(part.func)
+        )
+
+    def _used_by(self, definition: cst.ClassDef) -> set[cst.FunctionDef | cst.ClassDef]:
+        """A class, and the functions and classes of the program that its code runs."""
+        waiting: list[cst.FunctionDef | cst.ClassDef] = [definition]
+        found: set[cst.FunctionDef | cst.ClassDef] = set()
+        while waiting and len(found) < _MAX_DEFINITIONS:
+            current = waiting.pop()
+            if current in found:
+                continue
+            found.add(current)
+            if isinstance(current, cst.ClassDef):
+                waiting += self._module.definitions.lineage(current)
+            for call in self._tree.calls_in(current):
+                waiting += self._module.definitions.called(call, self._module.values)
+        return found
+
+    def _code_after_setup(self, definition: cst.FunctionDef | cst.ClassDef) -> str:
+        """The code of a definition without the functions that set the first weights."""
         code = self._module.code(definition)
-        for statement in definition.body.body:
+        inner = definition.body.body if isinstance(definition, cst.ClassDef) else (definition,)
+        for statement in inner:
             if isinstance(statement, cst.FunctionDef) and _INITIAL.search(statement.name.value):
                 code = code.replace(self._module.code(statement), "")
         return code
@@ -134,50 +206,87 @@ class Untrained:
     # -- a network that no optimizer knows
 
     def _others(self) -> Iterator[UntrainedNetwork]:
-        module, seen = self._module, set()
-        for step in module.fact(Steps).loops:
-            for call in self._tree.calls_in(step.body):
-                made = self._made_by(call)
-                if made is None or made in seen or not module.is_own(made):
-                    continue
-                seen.add(made)
-                if self._is_trained(call, step) and not module.fact(Escapes).may_be_trained(made):
+        module, tree = self._module, self._tree
+        steps, seen = list(self._steps()), set()
+        for call in tree.calls if steps and self._optimizers else ():
+            if not self._carries_gradient(call):
+                continue
+            made = self._made_by(call)
+            if made is None or made in seen or not module.is_own(made):
+                continue
+            for _, backward, trained in sorted(steps, key=lambda step: not tree.within(call, step[0])):
+                if self._trains_another(call, trained):
+                    seen.add(made)
                     network = module.fact(Escapes).bound_to(made)
-                    if network is not None and self._optimizers:
-                        yield UntrainedNetwork(made, network, None, call, step.backward)
+                    if network is not None and not module.fact(Escapes).may_be_trained(made):
+                        yield UntrainedNetwork(made, network, None, call, backward)
+                    break
+
+    def _carries_gradient(self, call: cst.Call) -> bool:
+        """Whether a backward pass of the program computes gradients of what ``call`` returns."""
+        module = self._module
+        if not module.fact(Gradients).carries_gradient(call) or self._tree.root_of(call) not in module.related:
+            return False
+        return not module.fact(GradModes).of(call).is_off and not module.fact(Purposes).is_test(call)
+
+    def _steps(self) -> Iterator[tuple[cst.CSTNode, cst.Call, list[cst.BaseExpression] | None]]:
+        """The code of each step, its backward pass and the networks that it trains; None if it trains a tensor."""
+        module = self._module
+        for step in module.fact(Steps).loops:
+            yield step.body, step.backward, module.fact(Steps).networks(step)
+        if module.fact(InputGradients).are_optimized:  # an image, a style
+            for backward in filter(is_backward, module.fact(Gradients).backwards):
+                for loop in module.fact(Loops).repeating(backward)[:1]:
+                    yield loop.node, backward, None
 
     def _made_by(self, call: cst.Call) -> cst.Call | None:
         """What builds the network that ``call`` runs, if it has parameters whose gradients are computed."""
-        if not self._module.fact(Networks).runs_network(call):
+        if not self._module.fact(Networks).is_forward(call) and not self._module.fact(Networks).runs_network(call):
             return None
         value = self._module.value(self._module.fact(Networks).network_of(call))
         made = next(iter(value.origins)) if len(value.origins) == 1 else None
-        if not isinstance(made, cst.Call) or not value.sure:
+        if not isinstance(made, cst.Call):
             return None
         if isinstance(value.definition, cst.ClassDef):
-            names = self._tree.scopes[value.definition].attributes.values()
-            has_parameters = any(self._has_parameters(item.value) for bindings in names for item in bindings)
-            return made if has_parameters and self._computes_gradients(value.definition) else None
-        return made if value.name.startswith(_LIBRARIES) else None
+            built = self._builds_layers(value.definition) and self._computes_gradients(value.definition)
+            return made if built else None
+        return made if value.name.startswith(_LIBRARIES) or self._has_part_of_library(made) else None
 
-    def _is_trained(self, call: cst.Call, step: TrainingLoop) -> bool:
-        """Whether a backward pass computes gradients of ``call``, in a step that also trains another network."""
+    def _builds_layers(self, definition: cst.ClassDef) -> bool:
+        """Whether a network has layers with parameters, and none that its constructor is given."""
+        parts = self._parts_of(definition)
+        return any(map(self._has_parameters, parts)) and not any(map(self._takes_network, parts))
+
+    def _takes_network(self, part: cst.BaseExpression) -> bool:
+        """Whether an expression contains a parameter that is a network."""
+        return any(
+            isinstance(node, cst.Name)
+            and any(item.kind == "param" for item in self._module.names.bindings(node))
+            and self._module.value(node).kind is Kind.MODULE
+            for node in self._tree.nodes_in(part)
+        )
+
+    def _has_part_of_library(self, made: cst.BaseExpression) -> bool:
+        """Whether an expression builds a network of a library, to take parts of it: `vgg16().features[:16]`."""
+        return any(self._module.value(call).name.startswith(_LIBRARIES) for call in self._tree.calls_in(made))
+
+    def _trains_another(self, call: cst.Call, trained: list[cst.BaseExpression] | None) -> bool:
+        """Whether a step that trains these networks trains something other than the network that ``call`` runs."""
+        if trained is None:
+            return True
         module = self._module
-        if not module.fact(Gradients).carries_gradient(call) or module.fact(GradModes).of(call).is_off:
-            return False
         own = module.value(module.fact(Networks).network_of(call)).origins
-        others = (*module.fact(Steps).networks(step), *self._networks_around(call))
+        others = (*trained, *self._networks_around(call))
         return any(not own & module.value(item).origins for item in others)
 
     def _networks_around(self, call: cst.Call) -> list[cst.BaseExpression]:
         """The networks that the function around ``call`` runs for a backward pass, be it in another loop."""
         networks, gradients = self._module.fact(Networks), self._module.fact(Gradients)
-        around = self._tree.calls_in(self._module.function_of(call) or self._module.root)
-        return [
-            networks.network_of(item)
-            for item in around
-            if gradients.carries_gradient(item) and networks.runs_network(item)
-        ]
+        around = self._module.function_of(call) or self._tree.root_of(call)
+        if around not in self._around:
+            calls = [item for item in self._tree.calls_in(around) if gradients.carries_gradient(item)]
+            self._around[around] = [networks.network_of(item) for item in calls if networks.runs_network(item)]
+        return self._around[around]
 
 
 def _parameters(optimizer: cst.Call) -> cst.BaseExpression | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
-from ._freezing_words import freezes_parameters
+from ._freezing_words import chooses_parameters
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
@@ -26,12 +26,14 @@ class UntrainedParameterGradients(Rule):
 
     - the only optimizer of a program, if it is given the parameters of one layer (`model.fc.parameters()`), and the
       training step runs the whole network;
-    - a network that takes part in the loss of a training step, if the program passes its parameters to no optimizer: a
-      teacher, a target network whose weights follow those of another one, a perceptual loss, a frozen backbone.
+    - a network that takes part in the loss of a training step, or in that of an image or style that the optimizer
+      changes, if the program passes its parameters to no optimizer: a teacher, a target network whose weights follow
+      those of another one, a perceptual loss, a frozen backbone.
 
-    Not reported: programs that set `requires_grad` of parameters anywhere; networks that run under `torch.no_grad()`
-    or whose output is detached; networks with a class that is not in the program, except those of torchvision and timm;
-    and networks that are passed to code that is not in the program.
+    Not reported: networks that are frozen by the program or in their class (for the first kind, programs that set
+    `requires_grad` of parameters anywhere); networks that run under `torch.no_grad()` or whose output is detached;
+    networks with a class that is not in the program, except those of torchvision, timm and transformers; networks that
+    are built from others; and networks that are passed to code that is not in the program.
 
     ## Why it is slow
     For each layer that has parameters with `requires_grad=True`, the backward pass computes the gradient of the
@@ -85,8 +87,8 @@ class UntrainedParameterGradients(Rule):
 
     @classmethod
     def may_concern(cls, code: str) -> bool:
-        """Whether a network may be built or trained there; code that freezes parameters is not reported."""
-        return super().may_concern(code) and not freezes_parameters(code)
+        """Whether a network may be built or trained there, and nothing chooses parameters out of sight."""
+        return super().may_concern(code) and not chooses_parameters(code)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._untrained import Untrained
@@ -108,7 +110,7 @@ class UntrainedParameterGradients(Rule):
                 notes=(
                     Note.at(module, found.forward, "the forward pass"),
                     Note.at(module, found.backward, "the backward pass"),
-                    Note("nothing in this program sets `requires_grad` of parameters"),
+                    Note("nothing in this program freezes them"),
                 ),
                 fix=_fix(module, found),
             )

@@ -12,7 +12,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.stores import Stores
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.training.loops import Loop, Loops, is_batch
 from torchlint.model.training.purpose import Purposes
@@ -25,6 +25,8 @@ _CATS = tuple(f"torch.{name}" for name in CATS)
 _EMPTY = frozenset({"torch.tensor", "torch.empty", "torch.zeros", "torch.Tensor", "torch.FloatTensor"}) | frozenset(
     {"torch.LongTensor", "torch.IntTensor", "torch.BoolTensor", "torch.DoubleTensor"}
 )
+#: Methods that only move a tensor or change its number format.
+_MOVES = frozenset({"to", "cuda", "cpu", "float", "half", "long"})
 #: What there are many of.
 _STEPS = re.compile(r"step|length|\blen\(|sample|time|iter|max_|\bn\b|\bT\b|horizon|seq", re.IGNORECASE)
 _MANY = 16  #: iterations below which the copies do not count
@@ -73,11 +75,11 @@ class Growing:
         first = self._first(statement, name, loop)
         if not self._is_collected(statement, name, loop, first) or self._is_rare(statement, loop, first):
             return None
-        start = self._start(statement, name, loop)
-        begins = first is not None or choice is not None or self._is_empty(start)
+        starts = self._starts(statement, name, loop)
+        begins = first is not None or choice is not None or self._begins_empty(starts, name)
         if not self._is_long(loop) or not (begins or is_batch(loop.over) or self._counts_steps(loop)):
             return None
-        return Growth(call, statement, name, item, loop, start, first)
+        return Growth(call, statement, name, item, loop, starts[-1] if starts else None, first)
 
     def _added(self, call: cst.Call, name: str | None) -> cst.BaseExpression | None:
         """What a ``cat`` of two tensors puts behind the first, if that is ``name``."""
@@ -122,6 +124,8 @@ class Growing:
         """Whether the loop counts up to a number of steps, samples or positions."""
         node = loop.node.iter if isinstance(loop.node, cst.For) else None
         while isinstance(node, cst.Call) and node.args and self._module.name_of(node.func) != "builtins.range":
+            if last_name(node.func) == "trange":
+                break
             node = node.args[0].value  # `tqdm(range(steps))`
         return isinstance(node, cst.Call) and _STEPS.search(self._module.code(node)) is not None
 
@@ -189,8 +193,8 @@ class Growing:
                 continue
             if first is None or not self._tree.within(binding.node, first):
                 return False
-        last = name.rpartition(".")[2]
-        if "." in name and last in self._module.fact(Stores).containers:
+        containers = self._module.fact(Stores).containers.get(name.rpartition(".")[2], ()) if "." in name else ()
+        if any(isinstance(container, cst.Attribute) for container, _, _ in containers):
             return False
         later = False
         function = self._tree.function_of(statement)
@@ -221,15 +225,23 @@ class Growing:
             return True
         return first is not None and self._tree.within(use, first.test)
 
-    def _start(self, statement: cst.Assign, name: str, loop: Loop) -> cst.BaseExpression | None:
-        """The one value that the variable is given outside of the loop."""
-        outside = [
+    def _starts(self, statement: cst.Assign, name: str, loop: Loop) -> list[cst.BaseExpression | None]:
+        """The values that the variable is given before the loop, in order; None for a part of one."""
+        before = [
             item
             for item in self._bindings(name, statement) or ()
-            if not self._tree.within(item.node, loop.node) and item.kind == "assign"
+            if item.kind == "assign" and self._tree.index(item.node) < self._tree.index(loop.node)
         ]
-        before = [item for item in outside if self._tree.index(item.node) < self._tree.index(loop.node)]
-        return before[-1].value if before and not before[-1].path else None
+        return [None if item.path else item.value for item in before]
+
+    def _begins_empty(self, starts: list[cst.BaseExpression | None], name: str) -> bool:
+        """Whether the last value before the loop is empty, perhaps moved: ``x = x.cuda()``."""
+        for start in reversed(starts):
+            if not (isinstance(start, cst.Call) and isinstance(start.func, cst.Attribute)):
+                return self._is_empty(start)
+            if dotted_name(start.func.value) != name or start.func.attr.value not in _MOVES:
+                return self._is_empty(start)
+        return False
 
     def _is_empty(self, start: cst.BaseExpression | None) -> bool:
         """Whether the loop starts with nothing: ``None``, ``[]``, ``torch.tensor([])``, ``torch.empty(0, 3)``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -27,10 +28,10 @@ _IMPORTED = ("amp", "autocast", "GradScaler", "custom_fwd", "custom_bwd", "autoc
 
 @dataclass(frozen=True, eq=False)
 class Use:
-    """One call of a deprecated name, or a decorator without a call."""
+    """One call of a deprecated name, a decorator without a call, or an assignment that gives it another name."""
 
-    node: cst.Call | cst.Decorator
-    target: cst.BaseExpression  #: the dotted expression that is called
+    node: cst.Call | cst.Decorator | cst.BaseExpression
+    target: cst.BaseExpression  #: the dotted expression that is called or assigned
     name: str
 
     @property
@@ -48,7 +49,17 @@ def uses(module: Module) -> list[Use]:
     """The uses of the deprecated names, including those in branches for older versions."""
     found = [Use(call.node, call.node.func, call.name) for call in module.own_calls(*_DEPRECATED, *_WRAPPERS)]
     found += [Use(node, node.decorator, name) for node, name in module.decorators(*_WRAPPERS)]
-    return found
+    return found + list(_aliases(module))
+
+
+def _aliases(module: Module) -> Iterator[Use]:
+    """The assignments of a deprecated name, as in ``amp_autocast = torch.cuda.amp.autocast``; not attempts."""
+    tree = module.tree
+    for node in (*tree.names.get("autocast", ()), *tree.attributes_named("autocast")):
+        above = tree.parent(node)
+        name = module.name_of(node) if isinstance(above, cst.Assign) and above.value is node else None
+        if name in _DEPRECATED and module.is_own(node) and nearest(tree, node, cst.Try) is None:
+            yield Use(node, node, name)
 
 
 def is_current(module: Module, use: Use) -> bool:
@@ -148,6 +159,8 @@ def _arguments(module: Module, use: Use) -> Edits | None:
     if isinstance(use.node, cst.Decorator):
         end = module.span(use.target)[1]
         return (Edit(end, end, f'(device_type="{use.device}")'),)
+    if not isinstance(use.node, cst.Call):
+        return None
     arguments = use.node.args
     if module.is_parenthesized(use.target) or any(
         a.keyword is not None and a.keyword.value in ("device", "device_type") for a in arguments

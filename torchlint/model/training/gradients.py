@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import cached_property
 
 import libcst as cst
@@ -99,6 +100,13 @@ class Gradients(ForestFact):
     def carries_gradient(self, node: cst.CSTNode) -> bool:
         """Whether a backward pass may go through ``node``: not if its value is detached on every way to a loss."""
         return node in self._carrying
+
+    def take_gradient(self, nodes: Iterable[cst.CSTNode], is_source: Callable[[cst.CSTNode], bool]) -> bool:
+        """Whether one of ``nodes`` is computed from a source on a way on which nothing detaches it."""
+        return any(map(self._flow.search(is_source, self._detaches).finds, nodes))
+
+    def _detaches(self, part: cst.CSTNode) -> bool:
+        return self._has_none(part) or (isinstance(part, cst.Call) and called_name(part) in _DETACHING)
 
     @cached_property
     def _reached(self) -> set[cst.CSTNode]:
