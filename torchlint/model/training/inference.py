@@ -239,12 +239,12 @@ class Inference:
             return None
         if evaluated is not None:
             return InferenceSite(call, model, function, (self._quoted(evaluated), evaluated))
-        if self._trials.makes_network(function, model):
-            return None
         reason = self._reason_by_name(call, function)
-        if not reason and self._uses.only_leaves_graph(call, function):
-            reason = "the output is only read after it is detached"
-        return InferenceSite(call, model, function, (reason, None)) if reason else None
+        if self._trials.makes_network(function, model) or not (reason or self._uses.only_leaves_graph(call, function)):
+            return None
+        may_train = says_training(words_of(function.name.value))  # by other forwards, out of sight
+        node = module.tree.statement_of(call) if may_train else function
+        return InferenceSite(call, model, node, (reason or "the output is only read after it is detached", None))
 
     def _reason_by_name(self, call: cst.Call, function: cst.FunctionDef) -> str:
         """Why ``function`` is inference by its name and what it does with the output; empty if it may train."""
