@@ -33,10 +33,12 @@ _DETACHED = (
 )
 #: Code that trains, in which outputs may be used without their graph.
 _TRAINED = ".backward("
+#: A function that computes a loss, maybe from detached outputs, for another file that trains.
+_LOSS = re.compile(r"def \w{0,40}loss")
 RECORDING_WORDS = (
     ("torch", ".cuda()", ".to(device", ".to(self.device", ".eval()", *_DETACHED),
     (*_SIGNS, *_NAMES, ".data.", ".data[", ".data)", ").data", ".detach()", "argmax(", ".sample()", ")[1]", _GIVEN),
-    (*_SIGNS, *_SCRIPTS, *_DETACHED, *_OWNED, ".detach(),", _GIVEN, _TRAINED),
+    (*_SIGNS, *_SCRIPTS, *_DETACHED, *_OWNED, ".detach(),", _GIVEN, _TRAINED, _LOSS),
 )
 #: Code that disables gradients counts as well.
 GRADIENTLESS_WORDS = ("torch", (*_SIGNS, *_NAMES, "no_grad", "inference_mode"), (*_SIGNS, *_SCRIPTS))

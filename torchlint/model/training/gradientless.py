@@ -16,6 +16,12 @@ _PLAIN = frozenset(
 ) | {f"torch.{name}_like" for name in ("zeros", "ones", "empty", "full", "rand", "randn", "randint")}
 #: Methods that return integers or booleans.
 _INTEGERS = frozenset({"argmax", "argmin", "argsort", "multinomial", "long", "int", "bool", "byte"})
+#: Methods that convert to a type that they are given, and the types of integers and booleans.
+_CONVERTING = frozenset({"to", "type"})
+_INTEGER_TYPES = frozenset(
+    f"torch.{name}"
+    for name in "bool uint8 int8 int16 short int32 int int64 long ByteTensor IntTensor LongTensor".split()
+)
 _DISTRIBUTIONS = "torch.distributions."
 
 
@@ -41,6 +47,8 @@ class Gradientless(ForestFact):
             return False
         if part.func.attr.value == "sample":
             return self._is_distribution(part.func.value)
+        if part.func.attr.value in _CONVERTING:
+            return any(self._module.name_of(argument.value) in _INTEGER_TYPES for argument in part.args)
         return part.func.attr.value in _INTEGERS
 
     def _is_distribution(self, node: cst.BaseExpression) -> bool:

@@ -239,20 +239,26 @@ class Inference:
             return None
         if evaluated is not None:
             return InferenceSite(call, model, function, (self._quoted(evaluated), evaluated))
-        words = words_of(function.name.value)
-        if says_training(words) or self._trials.makes_network(function, model):
+        reason = self._reason_by_name(call, function)
+        if self._trials.makes_network(function, model) or not (reason or self._uses.only_leaves_graph(call, function)):
             return None
-        loop = self._batch_loop(call)
-        if words & EVALUATING and (loop is not None or self._uses.reads(function)):
-            return InferenceSite(call, model, function, (f"`{function.name.value}` is an evaluation function", None))
+        may_train = says_training(words_of(function.name.value))  # by other forwards, out of sight
+        node = module.tree.statement_of(call) if may_train else function
+        return InferenceSite(call, model, node, (reason or "the output is only read after it is detached", None))
+
+    def _reason_by_name(self, call: cst.Call, function: cst.FunctionDef) -> str:
+        """Why ``function`` is inference by its name and what it does with the output; empty if it may train."""
+        words = words_of(name := function.name.value)
+        if says_training(words):
+            return ""
+        if words & EVALUATING and (self._batch_loop(call) is not None or self._uses.reads(function)):
+            return f"`{name}` is an evaluation function"
         acts = bool(words & ACTING) and not self._may_be_called_by_base(function)
         if acts and (self._uses.only_chooses(call, function) or self._uses.is_only_read(call, function)):
-            return InferenceSite(call, model, function, (f"`{function.name.value}` only chooses an action", None))
+            return f"`{name}` only chooses an action"
         if words & USING and self._uses.leaves_graph(call, function):
-            return InferenceSite(call, model, function, (f"`{function.name.value}` only reads the outputs", None))
-        if self._uses.only_leaves_graph(call, function):
-            return InferenceSite(call, model, function, ("the output is only read after it is detached", None))
-        return None
+            return f"`{name}` only reads the outputs"
+        return ""
 
     def _may_be_called_by_base(self, function: cst.FunctionDef) -> bool:
         """Whether a base class out of sight may call a method, under a grad mode that is not seen."""

@@ -104,8 +104,7 @@ class OutputUses:
             returned = (*module.definitions.returns(within), *module.definitions.yields(within))
             yield from ((item, None) for item in returned if item is not None)
         for call in module.tree.calls_in(within):
-            library = (module.name_of(call.func) or "").partition(".")[0]
-            if library in _READING_LIBRARIES or self._continues_graph(call):
+            if self._is_of_library(call) or self._continues_graph(call):
                 continue
             if module.fact(Computations).only_computes(call):
                 continue
@@ -113,6 +112,13 @@ class OutputUses:
                 continue
             if not module.fact(Outputs).ends_in_helper(call, DETACHING) and not module.fact(GradModes).of(call).is_off:
                 yield from ((argument.value, call) for argument in call.args)
+
+    def _is_of_library(self, call: cst.Call) -> bool:
+        """Whether a call is of a library that keeps nothing: ``torch.exp(x)``, ``nn.Softmax(dim=1)(x)``."""
+        name = self._module.name_of(call.func)
+        if name is not None:
+            return name.partition(".")[0] in _READING_LIBRARIES
+        return self._module.value(call.func).name.startswith("torch.nn.")
 
     def _continues_graph(self, call: cst.Call) -> bool:
         """Whether a network records what it does with its inputs, so that its outputs show what becomes of them."""
@@ -130,9 +136,8 @@ class OutputUses:
         """What functions out of sight are given, with their calls."""
         module = self._module
         for call in module.tree.calls_in(within):
-            library = (module.name_of(call.func) or "").partition(".")[0]
             if (
-                library not in _READING_LIBRARIES
+                not self._is_of_library(call)
                 and not module.fact(Networks).runs_network(call)
                 and not module.definitions.called(call, module.values)
             ):
