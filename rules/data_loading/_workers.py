@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from enum import Enum
 
@@ -13,7 +14,7 @@ from torchlint.model.semantics.config_files import ConfigFiles
 from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import Call
-from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.dotted import called_name, last_name
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.main_guard import is_main_guard
 
@@ -25,6 +26,8 @@ _HANDLES = frozenset({"builtins.open", "h5py.File", "lmdb.open", "sqlite3.connec
 _COUNTS = frozenset(
     f"{module}.cpu_count" for module in ("os", "multiprocessing", "torch.multiprocessing", "psutil", "joblib")
 )
+#: Names of the number of GPUs or processes.
+_DEVICES = re.compile("gpus|ngpu|n(um)?_gpu|gpu_(num|count)|world_size|device_count|n(um)?_devices")
 #: Libraries and classes whose datasets are map-style.
 _INDEXED = ("torchvision.", "torchaudio.", "torch.utils.data.")
 
@@ -85,9 +88,11 @@ def count(module: Module, node: cst.BaseExpression | None, depth: int = _DEPTH) 
     divided = _divided_up(module, node)
     if divided is not None:
         return count(module, divided, depth - 1)
-    if isinstance(node, cst.BinaryOperation):  # `os.cpu_count() // 2`
-        sides = {count(module, side, depth - 1) for side in (node.left, node.right)}
-        return Workers.BY_DEFAULT if Workers.UNKNOWN not in sides else Workers.UNKNOWN
+    if isinstance(node, cst.BinaryOperation):  # `os.cpu_count() // 2`; `args.workers * torch.cuda.device_count()`
+        is_product = isinstance(node.operator, cst.Multiply)
+        factors = [item for item in (node.left, node.right) if not (is_product and _counts_devices(item))]
+        sides = {count(module, item, depth - 1) for item in factors}
+        return Workers.BY_DEFAULT if sides and Workers.UNKNOWN not in sides else Workers.UNKNOWN
     if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
         return _held(module, node, depth)
     return Workers.UNKNOWN
@@ -118,6 +123,12 @@ def _counted(module: Module, node: cst.Call, depth: int) -> Workers:
     if name in ("builtins.min", "builtins.max") and found and Workers.UNKNOWN not in found:
         return Workers.SOME if set(found) == {Workers.SOME} else Workers.BY_DEFAULT
     return Workers.UNKNOWN
+
+
+def _counts_devices(node: cst.BaseExpression) -> bool:
+    """Whether ``node`` is the number of GPUs or processes, each with workers of its own: ``args.num_gpus``."""
+    name = called_name(node) if isinstance(node, cst.Call) else last_name(node)
+    return _DEVICES.search(name.lower()) is not None
 
 
 def _divided_up(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:
