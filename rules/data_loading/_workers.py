@@ -17,6 +17,7 @@ from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import called_name, last_name
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.main_guard import is_main_guard
+from torchlint.model.training.inference_scripts import InferenceScripts
 
 #: The maximum number of callers and of values that are followed.
 _DEPTH = 8
@@ -189,13 +190,20 @@ def _is_unusual(module: Module, value: cst.BaseExpression) -> bool:
         return True  # `default=-1`: a loader raises an error
     if is_none(value):
         return True
-    return _is_on_a_condition(module, value) or _is_in_self_test(module, value)
+    return any(is_so(module, value) for is_so in (_is_on_a_condition, _is_in_self_test, _is_for_inference))
 
 
 def _is_in_self_test(module: Module, value: cst.BaseExpression) -> bool:
     """Whether the main guard of a file that another file imports passes ``value``."""
     is_guarded = module.tree.function_of(value) is None and module.under_main_guard(value)
     return is_guarded and module.links.is_imported(module.tree.root_of(value))
+
+
+def _is_for_inference(module: Module, value: cst.BaseExpression) -> bool:
+    """Whether another script, which only infers, assigns ``value``: ``opt.workers = 0`` in ``test.py``."""
+    root = module.tree.root_of(value)
+    is_assigned = isinstance(module.tree.parent(value), (cst.Assign, cst.AnnAssign))
+    return is_assigned and root is not module.root and module.fact(InferenceScripts).only_infers(root)
 
 
 def _is_on_a_condition(module: Module, value: cst.BaseExpression) -> bool:
