@@ -137,3 +137,96 @@ def test_the_device_is_an_option_of_an_object_of_any_name(
 ) -> None:
     files = {"evaluation": EVALUATION, "main": PARSING.replace("{device}", device).replace("{made}", made)}
     assert rows_of(tmp_path, files, "evaluation", "TL102") == expected
+
+
+SHARED = """\
+from torch.utils.data import DataLoader
+from photos import Photos
+
+
+def get_loader():
+    return DataLoader(Photos(), batch_size=64, num_workers=4)
+"""
+SCRIPT = """\
+from nets import make_net
+from shared import get_loader
+
+if __name__ == "__main__":
+    net = make_net().cuda()
+    loader = get_loader()
+    for epoch in range(90):
+        for images in loader:
+            net(images.cuda()).mean().backward()
+"""
+
+
+@pytest.mark.parametrize(("count", "expected"), [(30, [6]), (60, [])])
+def test_many_programs_share_a_module_with_loaders(tmp_path: Path, count: int, expected: list[int]) -> None:
+    files = {"shared": SHARED, **{f"train{number}": SCRIPT for number in range(count)}}
+    assert rows_of(tmp_path, files, "shared", "TL103") == expected
+
+
+WRAPPED = """\
+from torch.utils.data import DataLoader
+from photos import Photos
+
+
+class Batches:
+    def __init__(self, options):
+        self.loader = DataLoader(Photos(), batch_size=64, num_workers=int(options.workers))
+
+    def __iter__(self):
+        yield from self.loader
+"""
+OPTIONS = """\
+import argparse
+
+
+def parse():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--workers", type=int, default=4)
+    return parser.parse_args()
+"""
+TRAINING = """\
+from nets import make_net
+from options import parse
+from wrapped import Batches
+
+if __name__ == "__main__":
+    options = parse()
+    net = make_net().cuda()
+    batches = Batches(options)
+    for epoch in range(90):
+        for images in batches:
+            net(images).mean().backward()
+"""
+USING = """\
+from nets import load_net
+from options import parse
+from wrapped import Batches
+
+if __name__ == "__main__":
+    options = parse()
+    options.workers = 0
+    net = load_net()
+    for images in Batches(options):
+        print(net(images))
+"""
+SETTING = TRAINING.replace("    net =", "    options.workers = 0\n    net =")
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"train": TRAINING, "test": USING}, [7]),
+        ({"train": TRAINING, "generate_masks": USING}, [7]),
+        ({"train": TRAINING, "distill": USING}, []),
+        ({"train": TRAINING, "test": SETTING}, []),
+        ({"train": SETTING}, []),
+        ({"test": USING}, []),
+    ],
+)
+def test_only_a_script_for_inference_sets_the_number_of_workers_to_0(
+    tmp_path: Path, files: dict[str, str], expected: list[int]
+) -> None:
+    assert rows_of(tmp_path, {"wrapped": WRAPPED, "options": OPTIONS, **files}, "wrapped", "TL103") == expected

@@ -1,4 +1,4 @@
-"""Epochs: which loaders are iterated over repeatedly, and what changes their datasets between two epochs."""
+"""Epochs: which loaders are iterated over repeatedly."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from torchlint.model.data.loaders import Loaders
 from torchlint.model.data.loading import Loading
 from torchlint.model.module import Module
 from torchlint.model.semantics.configuration import Configuration
+from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.options import Options
 from torchlint.model.semantics.value import Value, iterated
@@ -33,11 +34,6 @@ _ONE_PASS = frozenset("train training eval evaluate evaluation valid validate va
 _NAMES_PASS = re.compile("train|eval|valid|test|epoch|val")
 #: ... unless they create something from it.
 _MAKING = frozenset("get build make create prepare wrap setup init".split())
-#: Methods that only return information about a dataset.
-GETTERS = re.compile(
-    r"^(get|is|has|num|print|show|plot|draw|save|write|dump|export|log|info|describe|summary|report|close"
-    r"|(run_)?eval(uate)?|compute)(_|$)|^__len__$"
-)
 
 
 class Epochs:
@@ -58,40 +54,19 @@ class Epochs:
             return trained
         for place in self._passes(loader):
             found = self._repeated(place, loader, _DEPTH)
-            if found is not None and self._iterates_over(found, loader):
+            if found is not None and self._iterates_over(found, loader) and not self._are_several(loader, found, place):
                 return None  # a pass within a pass: persistent workers serve only one at a time
             if found is not None:
                 return found
         return None
 
-    def change(self, loader: Call, epochs: cst.CSTNode) -> cst.CSTNode | None:
-        """A place that changes the dataset once the workers run; persistent workers would not see the change.
-
-        ``epochs`` is what iterates over ``loader`` repeatedly.
-        """
-        found = (self._change(call, epochs) for call in self._module.fact(Loaders).creating_calls(loader))
-        return next((node for node in found if node is not None), None)
-
-    def _change(self, loader: Call, epochs: cst.CSTNode) -> cst.CSTNode | None:
-        for target, _, statement in self._tree.stores:
-            owner = target.value if isinstance(target, (cst.Attribute, cst.Subscript)) else None
-            if owner is None or self._comes_before(statement, epochs):
-                continue
-            if self._is_dataset(owner, loader) and self._comes_after(statement, loader):
-                return statement
-        for call in self._tree.calls:
-            if not isinstance(self._tree.parent(call), cst.Expr) or self._comes_before(call, epochs):
-                continue
-            if not self._comes_after(call, loader):
-                continue
-            changed = [item.value.value for item in call.args if isinstance(item.value, cst.Attribute)]
-            if not (self._module.name_of(call.func) or "").endswith("shuffle"):  # random.shuffle(dataset.items)
-                changed = []
-            if isinstance(call.func, cst.Attribute) and not GETTERS.search(call.func.attr.value):
-                changed.append(call.func.value)
-            if any(self._is_dataset(owner, loader) for owner in changed):
-                return call
-        return None
+    def _are_several(self, loader: Call, outer: cst.CSTNode, inner: cst.CSTNode) -> bool:
+        """Whether two passes are over different objects that one call makes, in a function that several calls run."""
+        function = self._module.function_of(loader.node)
+        if function is None or len(self._module.callers(function).calls) < 2:
+            return False
+        over = [self._module.code(node.iter) for node in (outer, inner) if isinstance(node, cst.For)]
+        return len(set(over)) == len(over)
 
     # -- one pass
 
@@ -186,7 +161,7 @@ class Epochs:
         """The loop around ``place``, there or in a caller, that iterates over ``loader`` at every iteration."""
         for loop in self._module.fact(Loops).around(place):
             is_inside = self._tree.within(loader.node, loop.node) and not self._is_made_once(loader.node, loop.node)
-            if is_inside or self._builds(loop.node, loader):
+            if is_inside or self._builds(loop.node, place, loader):
                 return None
             if not self._runs_once(loop.node) and not self._chooses(loop.node, place, loader):
                 return loop.node
@@ -259,12 +234,17 @@ class Epochs:
             return []
         return [origin for origin in value.origins if isinstance(origin, cst.Call)]
 
-    def _builds(self, loop: cst.For | cst.While, loader: Call) -> bool:
-        """Whether an iteration of ``loop`` calls the function, or creates the object, that builds the loader."""
+    def _builds(self, loop: cst.For | cst.While, place: cst.CSTNode, loader: Call) -> bool:
+        """Whether an iteration of ``loop`` calls the function, or creates the object, that builds the loader.
+
+        If ``place`` iterates over an object that is created before the loop, others that it creates do not matter.
+        """
         home = self._module.function_of(loader.node)
         if home is None:
             return False
         owner = self._tree.class_of(home) if home.name.value == "__init__" else None
+        if owner is not None and isinstance(place, cst.For) and self._is_made_before(place.iter, owner, loop):
+            return False
         waiting, depth = [loop.body], 2
         while waiting and depth > 0:
             called = [
@@ -277,6 +257,16 @@ class Epochs:
                 return True
             waiting, depth = [item.body for item in called if isinstance(item, cst.FunctionDef)], depth - 1
         return False
+
+    def _is_made_before(self, node: cst.BaseExpression, owner: cst.ClassDef, loop: cst.For | cst.While) -> bool:
+        """Whether a loop over ``node`` takes the items of objects of a class that ``loop`` does not create."""
+        made = [
+            origin
+            for over, _ in iterables(self._module.names, node, ())
+            if self._module.value(over).definition is owner
+            for origin in self._made(over)
+        ]
+        return bool(made) and not any(self._tree.within(origin, loop) for origin in made)
 
     def _runs_once(self, loop: cst.For | cst.While) -> bool:
         """``for _ in range(1)``."""
@@ -322,67 +312,6 @@ class Epochs:
     def _gives_batches(self, node: cst.BaseExpression, loader: Call) -> bool:
         """Whether ``node`` is the loader, or numbers its batches: ``enumerate(loader)``."""
         return self._is_loader(node, loader) or _binds_batch(iterated(self._module.value(node)), loader)
-
-    # -- the dataset
-
-    def _is_dataset(self, node: cst.CSTNode, loader: Call) -> bool:
-        """Whether ``node`` is the dataset of ``loader``, or a part of it: ``loader.dataset``, ``data.transform``."""
-        given = loader.argument("dataset").value
-        text, own = dotted_name(node), dotted_name(given)
-        is_alike = own is not None and own != "self" and (text == own or (text or "").startswith(own + "."))
-        if is_alike and self._is_same_name(node, given, loader):
-            # a list of the same name in another function is another variable
-            same = self._module.function_of(node) is self._module.function_of(loader.node)
-            if same or self._module.value(node).kind is not Kind.SEQUENCE:
-                return True
-        while isinstance(node, (cst.Attribute, cst.Subscript)):
-            if isinstance(node, cst.Attribute) and node.attr.value == "dataset":
-                value = self._module.value(node.value)
-                if value.kind is Kind.LOADER:
-                    return not value.origins or loader.node in value.origins
-            node = node.value
-        value = self._module.value(node)
-        return value.kind is Kind.DATASET and bool(value.origins & self._module.value(given).origins)
-
-    def _is_same_name(self, node: cst.CSTNode, given: cst.BaseExpression | None, loader: Call) -> bool:
-        """Whether two equal dotted names begin with the same variable: another script has its own names."""
-        if self._tree.root_of(node) is self._tree.root_of(loader.node):
-            return True
-        first, second = _head(node), _head(given)
-        if first is None or second is None:
-            return False
-        bound = [{binding.node for binding in self._module.names.bindings(head)} for head in (first, second)]
-        return not bound[0].isdisjoint(bound[1])
-
-    def _comes_before(self, node: cst.CSTNode, epochs: cst.CSTNode) -> bool:
-        """Whether ``node`` runs once in the function around ``epochs``, before that."""
-        if self._module.function_of(node) is not self._module.function_of(epochs) or self._tree.within(node, epochs):
-            return False
-        return self._tree.index(node) < self._tree.index(epochs) and not self._module.fact(Loops).around(node)
-
-    def _comes_after(self, node: cst.CSTNode, loader: Call) -> bool:
-        function = self._module.function_of(node)
-        if function is self._module.function_of(loader.node):
-            return self._tree.index(node) > self._tree.index(loader.node)
-        return function is None or not (self._constructs_dataset(function) or self._makes_dataset(function, loader))
-
-    def _constructs_dataset(self, function: cst.FunctionDef) -> bool:
-        """Whether a function is the constructor of a dataset, which changes the dataset that it wraps."""
-        owner = self._tree.class_of(function) if function.name.value == "__init__" else None
-        return owner is not None and self._module.values.instance(owner).kind is Kind.DATASET
-
-    def _makes_dataset(self, function: cst.FunctionDef, loader: Call) -> bool:
-        """Whether a function creates the dataset of ``loader`` and returns it: what it changes, it changes before."""
-        made = self._module.value(loader.argument("dataset").value).origins
-        returned = (self._module.value(item).origins for item in self._module.definitions.returns(function) if item)
-        return any(self._tree.within(origin, function) for origins in returned for origin in origins & made)
-
-
-def _head(node: cst.CSTNode | None) -> cst.Name | None:
-    """``data`` of ``data.train.items``."""
-    while isinstance(node, cst.Attribute):
-        node = node.value
-    return node if isinstance(node, cst.Name) else None
 
 
 def _binds_batch(value: Value, loader: Call) -> bool:

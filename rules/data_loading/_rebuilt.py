@@ -21,7 +21,7 @@ from torchlint.model.syntax.exits import ends_with
 from torchlint.model.training.loops import Loop, LoopKind, Loops
 from torchlint.model.training.purpose import Purposes
 
-from ._epochs import GETTERS
+from ._dataset_changes import GETTERS
 from ._workers import Workers, passed
 
 #: Loops over whole experiments: each iteration has its own data or model.

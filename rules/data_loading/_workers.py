@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from enum import Enum
 
@@ -13,9 +14,10 @@ from torchlint.model.semantics.config_files import ConfigFiles
 from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import Call
-from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.dotted import called_name, last_name
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.main_guard import is_main_guard
+from torchlint.model.training.inference_scripts import InferenceScripts
 
 #: The maximum number of callers and of values that are followed.
 _DEPTH = 8
@@ -25,6 +27,8 @@ _HANDLES = frozenset({"builtins.open", "h5py.File", "lmdb.open", "sqlite3.connec
 _COUNTS = frozenset(
     f"{module}.cpu_count" for module in ("os", "multiprocessing", "torch.multiprocessing", "psutil", "joblib")
 )
+#: Names of the number of GPUs or processes.
+_DEVICES = re.compile("gpus|ngpu|n(um)?_gpu|gpu_(num|count)|world_size|device_count|n(um)?_devices")
 #: Libraries and classes whose datasets are map-style.
 _INDEXED = ("torchvision.", "torchaudio.", "torch.utils.data.")
 
@@ -85,9 +89,11 @@ def count(module: Module, node: cst.BaseExpression | None, depth: int = _DEPTH) 
     divided = _divided_up(module, node)
     if divided is not None:
         return count(module, divided, depth - 1)
-    if isinstance(node, cst.BinaryOperation):  # `os.cpu_count() // 2`
-        sides = {count(module, side, depth - 1) for side in (node.left, node.right)}
-        return Workers.BY_DEFAULT if Workers.UNKNOWN not in sides else Workers.UNKNOWN
+    if isinstance(node, cst.BinaryOperation):  # `os.cpu_count() // 2`; `args.workers * torch.cuda.device_count()`
+        is_product = isinstance(node.operator, cst.Multiply)
+        factors = [item for item in (node.left, node.right) if not (is_product and _counts_devices(item))]
+        sides = {count(module, item, depth - 1) for item in factors}
+        return Workers.BY_DEFAULT if sides and Workers.UNKNOWN not in sides else Workers.UNKNOWN
     if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
         return _held(module, node, depth)
     return Workers.UNKNOWN
@@ -118,6 +124,12 @@ def _counted(module: Module, node: cst.Call, depth: int) -> Workers:
     if name in ("builtins.min", "builtins.max") and found and Workers.UNKNOWN not in found:
         return Workers.SOME if set(found) == {Workers.SOME} else Workers.BY_DEFAULT
     return Workers.UNKNOWN
+
+
+def _counts_devices(node: cst.BaseExpression) -> bool:
+    """Whether ``node`` is the number of GPUs or processes, each with workers of its own: ``args.num_gpus``."""
+    name = called_name(node) if isinstance(node, cst.Call) else last_name(node)
+    return _DEVICES.search(name.lower()) is not None
 
 
 def _divided_up(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:
@@ -178,13 +190,20 @@ def _is_unusual(module: Module, value: cst.BaseExpression) -> bool:
         return True  # `default=-1`: a loader raises an error
     if is_none(value):
         return True
-    return _is_on_a_condition(module, value) or _is_in_self_test(module, value)
+    return any(is_so(module, value) for is_so in (_is_on_a_condition, _is_in_self_test, _is_for_inference))
 
 
 def _is_in_self_test(module: Module, value: cst.BaseExpression) -> bool:
     """Whether the main guard of a file that another file imports passes ``value``."""
     is_guarded = module.tree.function_of(value) is None and module.under_main_guard(value)
     return is_guarded and module.links.is_imported(module.tree.root_of(value))
+
+
+def _is_for_inference(module: Module, value: cst.BaseExpression) -> bool:
+    """Whether another script, which only infers, assigns ``value``: ``opt.workers = 0`` in ``test.py``."""
+    root = module.tree.root_of(value)
+    is_assigned = isinstance(module.tree.parent(value), (cst.Assign, cst.AnnAssign))
+    return is_assigned and root is not module.root and module.fact(InferenceScripts).only_infers(root)
 
 
 def _is_on_a_condition(module: Module, value: cst.BaseExpression) -> bool:

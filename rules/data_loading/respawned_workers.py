@@ -29,10 +29,11 @@ class RespawnedWorkers(Rule):
 
     `num_workers` must be known to be at least 1. The default of an option or of a parameter is enough, and so is an
     attribute of a configuration object or an entry of `**options`, also if only some paths set it
-    (`{"num_workers": 4} if use_cuda else {}`). A condition that sets it to 0 (`if args.debug: args.workers = 0`) is
-    ignored. If the program reads the number by a key (`config["num_workers"]`, `cfg.data.workers`,
-    `**config["loader"]`, also of a parameter: `Data(**config["data"])`), torchlint looks the key up in the YAML and
-    JSON files of the project. At least nine of ten values of that key must be 1 or more.
+    (`{"num_workers": 4} if use_cuda else {}`), and such a number times the number of GPUs. A condition that sets it to
+    0 (`if args.debug: args.workers = 0`) is ignored, and so is another script, for inference, that does. If the program
+    reads the number by a key (`config["num_workers"]`, `cfg.data.workers`, `**config["loader"]`, also of a parameter:
+    `Data(**config["data"])`), torchlint looks the key up in the YAML and JSON files of the project. At least nine of
+    ten values of that key must be 1 or more.
 
     ## Why it is slow
     At the end of an iteration over the loader, its worker processes exit. The next iteration starts new ones, sends
@@ -83,6 +84,7 @@ class RespawnedWorkers(Rule):
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.data.loaders import Loaders
 
+        from ._dataset_changes import DatasetChanges
         from ._epochs import Epochs
         from ._workers import Workers, passed
 
@@ -95,7 +97,7 @@ class RespawnedWorkers(Rule):
             if not module.fact(Loaders).restarts_workers(call):
                 continue
             again = module.fact(Epochs).repetition(call)
-            if again is None or module.fact(Epochs).change(call, again) is not None:
+            if again is None or module.fact(DatasetChanges).between(call, again) is not None:
                 continue
             deliberate = persistent.node is not None and module.comment_on(persistent.node)
             origin = "" if known is Workers.SOME else self._origin(module, call)

@@ -27,6 +27,8 @@ _PREPARATIONS = (
     "torch.cuda.device_count",
     "torch.cuda.empty_cache",
 )
+#: Calls that give the device that they are given.
+_SAME_DEVICE = ("torch.device", "copy.copy", "copy.deepcopy")
 #: How many names a device is followed through.
 _DEPTH = 4
 #: What has an attribute `device` that tells where it is.
@@ -85,15 +87,17 @@ class Devices(ForestFact):
         An option of the command line is not: its default is known.
         """
         if isinstance(node, cst.Call):
-            is_device = self._module.name_of(node.func) == "torch.device" and bool(node.args)
+            is_device = self._module.name_of(node.func) in _SAME_DEVICE and bool(node.args)
             return is_device and self._is_set_elsewhere(node.args[0].value, depth)
         value = self._module.value(node)
         if value.device is not None:
             return value.device is Device.CUDA
-        if value.kind not in (Kind.UNKNOWN, Kind.NONE, Kind.OTHER, Kind.DEVICE):
+        if value.kind not in (Kind.UNKNOWN, Kind.NONE, Kind.OTHER, Kind.DEVICE, Kind.SEQUENCE):
             return False
         if not isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
             return False
+        if isinstance(node, cst.Subscript) and isinstance(_index(node), cst.Integer):
+            return self._is_set_elsewhere(node.value, depth)  # the first of several: ``config["device"][0]``
         written = self._module.fact(Configuration).step(node) if depth else None
         if written is not None:
             values = [item for item in written.values if item is not node]
@@ -174,8 +178,13 @@ def _is_nested(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Subscript) and isinstance(node.value, cst.Subscript)
 
 
+def _index(node: cst.Subscript) -> cst.BaseExpression | None:
+    """``0`` of ``devices[0]``; None for slices."""
+    first = node.slice[0].slice if len(node.slice) == 1 else None
+    return first.value if isinstance(first, cst.Index) else None
+
+
 def _key(node: cst.Subscript) -> str:
     """``device`` of ``config["device"]``; empty for other indices."""
-    first = node.slice[0].slice if len(node.slice) == 1 else None
-    key = first.value if isinstance(first, cst.Index) else None
+    key = _index(node)
     return str(key.evaluated_value) if isinstance(key, cst.SimpleString) else ""

@@ -1,0 +1,116 @@
+"""What changes the dataset of a loader between two epochs."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from torchlint.model.data.loaders import Loaders
+from torchlint.model.module import Module
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.training.loops import Loops
+
+#: Methods that only return information about a dataset.
+GETTERS = re.compile(
+    r"^(get|is|has|num|print|show|plot|draw|save|write|dump|export|log|info|describe|summary|report|close"
+    r"|(run_)?eval(uate)?|compute)(_|$)|^__len__$"
+)
+
+
+class DatasetChanges:
+    """Answers about the loaders of one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+
+    def between(self, loader: Call, epochs: cst.CSTNode) -> cst.CSTNode | None:
+        """A place that changes the dataset once the workers run; persistent workers would not see the change.
+
+        ``epochs`` is what iterates over ``loader`` repeatedly.
+        """
+        found = (self._change(call, epochs) for call in self._module.fact(Loaders).creating_calls(loader))
+        return next((node for node in found if node is not None), None)
+
+    def _change(self, loader: Call, epochs: cst.CSTNode) -> cst.CSTNode | None:
+        for target, _, statement in self._tree.stores:
+            owner = target.value if isinstance(target, (cst.Attribute, cst.Subscript)) else None
+            if owner is None or self._comes_before(statement, epochs):
+                continue
+            if self._is_dataset(owner, loader) and self._comes_after(statement, loader):
+                return statement
+        for call in self._tree.calls:
+            if not isinstance(self._tree.parent(call), cst.Expr) or self._comes_before(call, epochs):
+                continue
+            if not self._comes_after(call, loader):
+                continue
+            changed = [item.value.value for item in call.args if isinstance(item.value, cst.Attribute)]
+            if not (self._module.name_of(call.func) or "").endswith("shuffle"):  # random.shuffle(dataset.items)
+                changed = []
+            if isinstance(call.func, cst.Attribute) and not GETTERS.search(call.func.attr.value):
+                changed.append(call.func.value)
+            if any(self._is_dataset(owner, loader) for owner in changed):
+                return call
+        return None
+
+    def _is_dataset(self, node: cst.CSTNode, loader: Call) -> bool:
+        """Whether ``node`` is the dataset of ``loader``, or a part of it: ``loader.dataset``, ``data.transform``."""
+        given = loader.argument("dataset").value
+        text, own = dotted_name(node), dotted_name(given)
+        is_alike = own is not None and own != "self" and (text == own or (text or "").startswith(own + "."))
+        if is_alike and self._is_same_name(node, given, loader):
+            # a list of the same name in another function is another variable
+            same = self._module.function_of(node) is self._module.function_of(loader.node)
+            if same or self._module.value(node).kind is not Kind.SEQUENCE:
+                return True
+        while isinstance(node, (cst.Attribute, cst.Subscript)):
+            if isinstance(node, cst.Attribute) and node.attr.value == "dataset":
+                value = self._module.value(node.value)
+                if value.kind is Kind.LOADER:
+                    return not value.origins or loader.node in value.origins
+            node = node.value
+        value = self._module.value(node)
+        return value.kind is Kind.DATASET and bool(value.origins & self._module.value(given).origins)
+
+    def _is_same_name(self, node: cst.CSTNode, given: cst.BaseExpression | None, loader: Call) -> bool:
+        """Whether two equal dotted names begin with the same variable: another script has its own names."""
+        if self._tree.root_of(node) is self._tree.root_of(loader.node):
+            return True
+        first, second = _head(node), _head(given)
+        if first is None or second is None:
+            return False
+        bound = [{binding.node for binding in self._module.names.bindings(head)} for head in (first, second)]
+        return not bound[0].isdisjoint(bound[1])
+
+    def _comes_before(self, node: cst.CSTNode, epochs: cst.CSTNode) -> bool:
+        """Whether ``node`` runs once in the function around ``epochs``, before that."""
+        if self._module.function_of(node) is not self._module.function_of(epochs) or self._tree.within(node, epochs):
+            return False
+        return self._tree.index(node) < self._tree.index(epochs) and not self._module.fact(Loops).around(node)
+
+    def _comes_after(self, node: cst.CSTNode, loader: Call) -> bool:
+        function = self._module.function_of(node)
+        if function is self._module.function_of(loader.node):
+            return self._tree.index(node) > self._tree.index(loader.node)
+        return function is None or not (self._constructs_dataset(function) or self._makes_dataset(function, loader))
+
+    def _constructs_dataset(self, function: cst.FunctionDef) -> bool:
+        """Whether a function is the constructor of a dataset, which changes the dataset that it wraps."""
+        owner = self._tree.class_of(function) if function.name.value == "__init__" else None
+        return owner is not None and self._module.values.instance(owner).kind is Kind.DATASET
+
+    def _makes_dataset(self, function: cst.FunctionDef, loader: Call) -> bool:
+        """Whether a function creates the dataset of ``loader`` and returns it: what it changes, it changes before."""
+        made = self._module.value(loader.argument("dataset").value).origins
+        returned = (self._module.value(item).origins for item in self._module.definitions.returns(function) if item)
+        return any(self._tree.within(origin, function) for origins in returned for origin in origins & made)
+
+
+def _head(node: cst.CSTNode | None) -> cst.Name | None:
+    """``data`` of ``data.train.items``."""
+    while isinstance(node, cst.Attribute):
+        node = node.value
+    return node if isinstance(node, cst.Name) else None
