@@ -37,8 +37,8 @@ class AllocateThenMove(Rule):
 
     Also flags
 
-    - `torch.FloatTensor(rows, columns)` that the same expression fills by `.zero_()`, `.fill_(...)`, `.normal_()` or
-      similar methods;
+    - `torch.FloatTensor(rows, columns)` and `torch.FloatTensor(x.size())`, also filled by `.zero_()`, `.fill_(...)`,
+      `.normal_()` or similar methods before they are moved; of one number only if the same expression fills it;
     - tensors of NumPy arrays of sizes and numbers alone, such as `torch.from_numpy(np.eye(3).flatten())`,
       `torch.from_numpy(np.stack(np.meshgrid(np.arange(width), np.arange(height))))` or
       `torch.LongTensor(np.concatenate([np.arange(n) + i for i in range(rows)]))`, and of ranges:
@@ -48,10 +48,10 @@ class AllocateThenMove(Rule):
     - tensors that a method copies to a buffer of its network, at other times than in the constructor:
       `self.noise.copy_(torch.randn(size))`.
 
-    A cast to a CUDA type counts as a move: `.type(torch.cuda.FloatTensor)`, or
-    `.type_as(x)` and `.type(x.type())` if `x` is a tensor on a CUDA device, or any in a network. So do `.to(x)` if `x`
-    is a tensor that is not known to be on the CPU, and a call of a function of the program that returns its first
-    argument moved.
+    A cast to a CUDA type counts as a move: `.type(torch.cuda.FloatTensor)`, or `.type_as(x)` and `.type(x.type())` if
+    `x` is a tensor on a CUDA device, or any in a network. The type may be a variable, or a parameter that all callers
+    give such a type. So do `.to(x)` if `x` is a tensor that is not known to be on the CPU, and a call of a function of
+    the program that returns its first argument moved.
 
     Not flagged are
 
