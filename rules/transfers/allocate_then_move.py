@@ -141,7 +141,7 @@ class AllocateThenMove(Rule):
             if move.device is Device.CPU or is_kept(module, move.call) or purposes.is_self_test(move.call):
                 continue
             function, once = module.function_of(move.call), is_once(module, move.call)
-            if once and created.named:
+            if (once and created.named) or (created.legacy and self._only_describes(function)):
                 continue
             factory = created.by_torch or module.code(created.factory.node.func)
             fix = None if created.named or created.legacy or created.hosted else self._fix(module, move, created)
@@ -156,6 +156,12 @@ class AllocateThenMove(Rule):
                 severity=Severity.INFO if once else None,
                 cause=self._cause(module, function, fix, once),
             )
+
+    def _only_describes(self, function: cst.FunctionDef | None) -> bool:
+        """Whether a function runs a network once to describe or measure it, by its name: on an empty tensor."""
+        from torchlint.model.training.function_words import DESCRIBING, MEASURING, words_of
+
+        return function is not None and bool(words_of(function.name.value) & (DESCRIBING | MEASURING))
 
     def _places(self, module: Module, move: Move, created: NewTensor) -> tuple[cst.Call, tuple[Note, ...]]:
         """What is reported: the move; the creation if the tensor has a name before it is moved. And a note."""
