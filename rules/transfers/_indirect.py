@@ -70,7 +70,7 @@ class IndirectMoves(ForestFact):
         if func.attr.value == "type":
             typed = self._typed(given)
             if typed:
-                return all(map(self._module.fact(TensorTargets).is_on_cuda, typed))
+                return any(map(self._module.fact(TensorTargets).is_on_cuda, typed))
             value = self._module.value(given)
             return value.kind is not Kind.TENSOR and value.device is Device.CUDA
         if func.attr.value == "to":

@@ -49,9 +49,9 @@ class AllocateThenMove(Rule):
       `self.noise.copy_(torch.randn(size))`.
 
     A cast to a CUDA type counts as a move: `.type(torch.cuda.FloatTensor)`, or `.type_as(x)` and `.type(x.type())` if
-    `x` is a tensor on a CUDA device, or any in a network. The type may be a variable, or a parameter that all callers
-    give such a type. So do `.to(x)` if `x` is a tensor that is not known to be on the CPU, and a call of a function of
-    the program that returns its first argument moved.
+    `x` is a tensor on a CUDA device, or any in a network. The type may be a variable, or a parameter that the callers
+    give the types of tensors. So do `.to(x)` if `x` is a tensor that is not known to be on the CPU, and a call of a
+    function of the program that returns its first argument moved.
 
     Not flagged are
 
