@@ -14,10 +14,14 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.main_guard import is_main_guard
-from torchlint.model.syntax.parameters import first_parameter
+from torchlint.model.syntax.parameters import first_parameter, owner_of
+from torchlint.model.syntax.scopes import Binding
 from torchlint.source.lexemes import comments_in
 
 from ._tensor_targets import TensorTargets
+
+#: The maximum number of names that the type of a tensor is followed through.
+_DEPTH = 2
 
 
 class IndirectMoves(ForestFact):
@@ -64,14 +68,34 @@ class IndirectMoves(ForestFact):
     def _gives_cuda(self, call: cst.Call, func: cst.Attribute) -> bool:
         given = call.args[0].value
         if func.attr.value == "type":
-            typed = _typed(given)
-            if typed is not None:
-                return self._module.fact(TensorTargets).is_on_cuda(typed)
+            typed = self._typed(given)
+            if typed:
+                return any(map(self._module.fact(TensorTargets).is_on_cuda, typed))
             value = self._module.value(given)
             return value.kind is not Kind.TENSOR and value.device is Device.CUDA
         if func.attr.value == "to":
             return self._takes_tensor(given, func.value) and not self._module.fact(TensorTargets).is_on_host(given)
         return self._module.fact(TensorTargets).is_on_cuda(given)
+
+    def _typed(self, node: cst.BaseExpression, depth: int = _DEPTH) -> list[cst.BaseExpression]:
+        """The tensors whose type ``node`` is: ``x`` of ``x.type()``, perhaps by a name or a parameter."""
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
+            return [node.func.value] if node.func.attr.value == "type" else []
+        if not isinstance(node, cst.Name) or depth <= 0:
+            return []
+        found = [self._given(item) for item in self._module.values.reaching.of(node)]
+        typed = [[] if item is None else self._typed(item, depth - 1) for given in found for item in given or (None,)]
+        return [tensor for tensors in typed for tensor in tensors] if all(typed) else []
+
+    def _given(self, binding: Binding) -> list[cst.BaseExpression | None]:
+        """What a name is given, or what the calls of the function give its parameter."""
+        if not isinstance(binding.node, cst.Param):
+            return [binding.value if binding.kind == "assign" and not binding.path else None]
+        function = owner_of(self._module.tree, binding.node)
+        if function is None:
+            return []
+        calls = self._module.callers(function).calls
+        return [self._module.definitions.argument_of(call, function, binding.node) for call in calls]
 
     def _takes_tensor(self, given: cst.BaseExpression, moved: cst.BaseExpression) -> bool:
         """Whether ``moved.to(given)`` gives a new tensor the dtype and device of another one."""
@@ -119,10 +143,3 @@ class IndirectMoves(ForestFact):
             ):
                 return True
         return False
-
-
-def _typed(node: cst.BaseExpression) -> cst.BaseExpression | None:
-    """``x`` of ``x.type()``, which names the type and the kind of device of a tensor."""
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
-        return node.func.value if node.func.attr.value == "type" else None
-    return None

@@ -107,7 +107,7 @@ def _may_be_created(sketch: Sketch, statement: ast.stmt, moved: ast.expr, makers
                 seen.add((node.id, is_first))
         elif not isinstance(node, ast.Call):
             waiting += [(item, filled) for item in _operands(node)]
-        elif sketch.may_be(node.func, FACTORIES) or (filled and sketch.may_be(node.func, LEGACY)):
+        elif sketch.may_be(node.func, FACTORIES) or _may_be_sized(sketch, node, filled=filled):
             if not any(item.arg is None or (item.arg in _OPTIONS and _is_elsewhere(item)) for item in node.keywords):
                 return True
         elif sketch.may_be(node.func, makers) or sketch.may_be(node.func, _ARRAYS):
@@ -118,6 +118,20 @@ def _may_be_created(sketch: Sketch, statement: ast.stmt, moved: ast.expr, makers
             if isinstance(node.func, ast.Attribute):
                 waiting.append((node.func.value, filled))
     return False
+
+
+def _may_be_sized(sketch: Sketch, call: ast.Call, *, filled: bool) -> bool:
+    """Whether a call may be of a type that gets sizes: ``torch.FloatTensor(rows, columns)``."""
+    if not sketch.may_be(call.func, LEGACY):
+        return False
+    return filled or len(call.args) > 1 or any(map(_is_size_of_tensor, call.args))
+
+
+def _is_size_of_tensor(node: ast.expr) -> bool:
+    """``x.size()``, ``x.shape``, ``*sizes``."""
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Attribute) and node.func.attr == "size"
+    return isinstance(node, ast.Starred) or (isinstance(node, ast.Attribute) and node.attr == "shape")
 
 
 def _is_elsewhere(option: ast.keyword) -> bool:

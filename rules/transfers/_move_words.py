@@ -12,7 +12,7 @@ from torchlint.source.lexemes import places
 
 _FACTORY = (
     r"\b(?:zeros|ones|empty|full|eye|identity|tri|arange|linspace|logspace|rand|randn|randint|randperm|\w+_window|tri[lu]_indices|"
-    r"(?:Bool|Byte|Char|Double|Float|Half|Int|Long|Short)?Tensor|tensor\((?:list\()?range)\("
+    r"(?:Bool|Byte|Char|Double|Float|Half|Int|Long|Short)?Tensor|(?:tensor|repeat)\((?:list\()?range)\("
 )
 _MADE = re.compile(_FACTORY)
 #: Functions and methods of several tensors.
@@ -25,6 +25,7 @@ _CREATING = (
     "tri(",
     "tensor(range(",
     "tensor(list(range(",
+    "repeat(range(",
 )
 _JOINING = (*(f".{name}(" for name in _JOINED), "Variable(")
 _NAME = re.compile(r"\w+")

@@ -37,8 +37,8 @@ class AllocateThenMove(Rule):
 
     Also flags
 
-    - `torch.FloatTensor(rows, columns)` that the same expression fills by `.zero_()`, `.fill_(...)`, `.normal_()` or
-      similar methods;
+    - `torch.FloatTensor(rows, columns)` and `torch.FloatTensor(x.size())`, also filled by `.zero_()`, `.fill_(...)`,
+      `.normal_()` or similar methods before they are moved; of one number only if the same expression fills it;
     - tensors of NumPy arrays of sizes and numbers alone, such as `torch.from_numpy(np.eye(3).flatten())`,
       `torch.from_numpy(np.stack(np.meshgrid(np.arange(width), np.arange(height))))` or
       `torch.LongTensor(np.concatenate([np.arange(n) + i for i in range(rows)]))`, and of ranges:
@@ -48,10 +48,10 @@ class AllocateThenMove(Rule):
     - tensors that a method copies to a buffer of its network, at other times than in the constructor:
       `self.noise.copy_(torch.randn(size))`.
 
-    A cast to a CUDA type counts as a move: `.type(torch.cuda.FloatTensor)`, or
-    `.type_as(x)` and `.type(x.type())` if `x` is a tensor on a CUDA device, or any in a network. So do `.to(x)` if `x`
-    is a tensor that is not known to be on the CPU, and a call of a function of the program that returns its first
-    argument moved.
+    A cast to a CUDA type counts as a move: `.type(torch.cuda.FloatTensor)`, or `.type_as(x)` and `.type(x.type())` if
+    `x` is a tensor on a CUDA device, or any in a network. The type may be a variable, or a parameter that the callers
+    give the types of tensors. So do `.to(x)` if `x` is a tensor that is not known to be on the CPU, and a call of a
+    function of the program that returns its first argument moved.
 
     Not flagged are
 
@@ -141,7 +141,7 @@ class AllocateThenMove(Rule):
             if move.device is Device.CPU or is_kept(module, move.call) or purposes.is_self_test(move.call):
                 continue
             function, once = module.function_of(move.call), is_once(module, move.call)
-            if once and created.named:
+            if (once and created.named) or (created.legacy and self._only_describes(function)):
                 continue
             factory = created.by_torch or module.code(created.factory.node.func)
             fix = None if created.named or created.legacy or created.hosted else self._fix(module, move, created)
@@ -156,6 +156,12 @@ class AllocateThenMove(Rule):
                 severity=Severity.INFO if once else None,
                 cause=self._cause(module, function, fix, once),
             )
+
+    def _only_describes(self, function: cst.FunctionDef | None) -> bool:
+        """Whether a function runs a network once to describe or measure it, by its name: on an empty tensor."""
+        from torchlint.model.training.function_words import DESCRIBING, MEASURING, words_of
+
+        return function is not None and bool(words_of(function.name.value) & (DESCRIBING | MEASURING))
 
     def _places(self, module: Module, move: Move, created: NewTensor) -> tuple[cst.Call, tuple[Note, ...]]:
         """What is reported: the move; the creation if the tensor has a name before it is moved. And a note."""

@@ -33,6 +33,8 @@ _SAME_DEVICE = ("torch.device", "copy.copy", "copy.deepcopy")
 _DEPTH = 4
 #: What has an attribute `device` that tells where it is.
 _WITH_DEVICE = (Kind.MODULE, Kind.TENSOR, Kind.BATCH)
+#: Options that are the index of a GPU.
+_INDICES = re.compile(r"device|gpu|cuda", re.IGNORECASE)
 _SWITCHES = frozenset(f"torch.backends.cudnn.{name}" for name in ("benchmark", "deterministic", "enabled"))
 
 
@@ -158,12 +160,20 @@ class Devices(ForestFact):
         return any(item not in loaded for item in named)
 
     def _falls_back_to_cpu(self, node: cst.IfExp) -> bool:
-        """``args.device if torch.cuda.is_available() else "cpu"``."""
-        asks = any(
+        """``args.device if torch.cuda.is_available() else "cpu"``, ``args.gpu if args.gpu >= 0 else "cpu"``."""
+        asks = self._is_index(node.test) or any(
             self._module.name_of(call.func) == "torch.cuda.is_available"
             for call in self._module.tree.calls_in(node.test)
         )
         return asks and any(self._module.value(part).constant == "cpu" for part in (node.body, node.orelse))
+
+    def _is_index(self, test: cst.BaseExpression) -> bool:
+        """Whether a condition asks if an option is the index of a GPU: ``args.device >= 0``."""
+        if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+            return False
+        compared = test.comparisons[0]
+        is_zero = isinstance(compared.operator, cst.GreaterThanEqual) and self._module.code(compared.comparator) == "0"
+        return is_zero and bool(_INDICES.search(last_name(test.left)))
 
     @cached_property
     def uses_trainer(self) -> bool:

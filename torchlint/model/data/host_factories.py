@@ -49,10 +49,14 @@ class HostFactories(ForestFact):
         self._module = module
 
     def of(self, node: cst.Call, name: str, *, filled: bool = False) -> NewTensor | None:
-        """What a function of torch with this name creates on the host; a type only if the result is ``filled``."""
+        """What a function of torch with this name creates on the host.
+
+        A type such as ``torch.FloatTensor`` if it gets several sizes or those of a tensor; if the result is ``filled``,
+        one number is a size as well.
+        """
         call, last = self._module.call(node, name), name.removeprefix("torch.")
-        if last in LEGACY and filled:
-            return NewTensor(call, False, False, legacy=True) if self._is_sized(call) else None
+        if last in LEGACY and self._is_sized(call, filled=filled):
+            return NewTensor(call, False, False, legacy=True)
         return self._made_by(call, last) if last in FACTORIES else None
 
     def of_array(self, node: cst.Call, name: str) -> NewTensor | None:
@@ -105,7 +109,7 @@ class HostFactories(ForestFact):
             return False
         return (self._module.name_of(option.value.func) or "").removeprefix("torch.") in LEGACY
 
-    def _is_sized(self, call: Call) -> bool:
+    def _is_sized(self, call: Call, *, filled: bool) -> bool:
         """Whether a type is given sizes and no data: several arguments, a number, or the shape of a tensor."""
         arguments = call.node.args
         if any(item.keyword is not None or item.star == "**" for item in arguments):
@@ -117,7 +121,7 @@ class HostFactories(ForestFact):
             return True
         if isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute) and given.func.attr.value == "size":
             return True
-        return not arguments[0].star and self._module.fact(Numbers).is_number(given)
+        return filled and not arguments[0].star and self._module.fact(Numbers).is_number(given)
 
     def _counts(self, call: Call) -> bool:
         """Whether ``arange`` counts in whole steps from a whole number, which every device does alike."""

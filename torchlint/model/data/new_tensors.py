@@ -91,7 +91,9 @@ class NewTensors(ForestFact):
             return created
         last = name.removeprefix("torch.")
         if last in _OF_ARRAYS:
-            return self._of_array(given[0]) if len(given) == 1 and not has_device(node) else None
+            if len(given) != 1 or has_device(node):
+                return None
+            return self._of_array(given[0]) or (self._new(given[0], held=held) if last in LEGACY else None)
         if last in _PARTS:
             made = self._new(given[0], held=held)
             return None if made is None else replace(made, expanded=False)
@@ -222,7 +224,17 @@ class NewTensors(ForestFact):
         between = uses[
             bisect_right(uses, tree.index(made), key=tree.index) : bisect_left(uses, tree.index(move), key=tree.index)
         ]
-        return given.value if all(tree.within(use, made) or tree.exclusive(use, move) for use in between) else None
+        if all(tree.within(use, made) or tree.exclusive(use, move) or self._fills(use) for use in between):
+            return given.value
+        return None
+
+    def _fills(self, use: cst.CSTNode) -> bool:
+        """Whether a statement only gives all elements of a tensor a value: ``labels.fill_(1)``."""
+        method = self._module.tree.parent(use)
+        call = self._module.tree.parent(method) if isinstance(method, cst.Attribute) else None
+        if not isinstance(call, cst.Call) or not isinstance(method, cst.Attribute) or call.func is not method:
+            return False
+        return method.attr.value in FILLING and isinstance(self._module.tree.parent(call), cst.Expr)
 
     def _only_use_of(self, node: cst.Name, given: Binding) -> cst.BaseExpression | None:
         """What a name was given that is used at ``node`` alone: of ``zeros = torch.zeros(n)``.

@@ -69,6 +69,8 @@ _WEIGHTS = re.compile(r"param|weight|theta|vars", re.IGNORECASE)
 
 #: Of smaller layers, the time goes into launching kernels: 1024 x 1024.
 _LARGE = 1 << 20
+#: How the names of classes end that are one linear layer.
+_LINEAR = ("inear", "LogisticRegression")
 _HALVES = frozenset({"torch.float16", "torch.half", "torch.bfloat16"})
 
 
@@ -125,7 +127,7 @@ class Precision:
         if step.forward not in runs:
             return False
         made = [origin for call in runs for origin in module.value(call.func).origins or {call}]
-        is_linear = all(isinstance(call, cst.Call) and last_name(call.func).endswith("inear") for call in made)
+        is_linear = all(isinstance(call, cst.Call) and last_name(call.func).endswith(_LINEAR) for call in made)
         return is_linear and all(module.fact(Sizes).largest(call.func) is None for call in runs)
 
     def _runs_on_host(self, step: TrainingLoop) -> bool:

@@ -21,10 +21,11 @@ _WORDS = re.compile(
     r"|(?:^|\.|\W)half(?:\W|$)|autocast|grad_?scaler|native_?scaler|loss_?scal|mixed_?prec|(?:matmul|fp32)_precision"
     r"|fp16|bf16|bfloat16|half_?tensor|deepspeed|fsdp|parallelize"
 )
-#: "amp" is also short for amplitude; and gradients may be compressed on their way between processes only.
+#: "amp" is also short for amplitude; gradients may be compressed on their way between processes only; and the inverse
+#: of a covariance is a precision matrix.
 _OTHERS = re.compile(
     r"amp_to_|_to_amp(_|$)|to_amp_|(?:fact|rand|max|min|mean|peak|noise|signal|wave?)_amp(?:_|$)"
-    r"|(?:fp16|bf16)_(?:allreduce|compress)"
+    r"|(?:fp16|bf16)_(?:allreduce|compress)|precision_matri(?:x|ces)"
 )
 #: What sets the precision of a program; other words of other files may be about something else.
 _SETTING = re.compile(
@@ -32,7 +33,7 @@ _SETTING = re.compile(
     r"|(?:use|enable|with)_?amp(?:$|_)|^[\"']?amp[\"']?$|amp_(?:level|enabled|dtype|opt)|apex\.(?:amp|fp16)|(?:^|[^a-z0-9])bf16$"
 )
 #: Options for automatic mixed precision, which do nothing without one of the others.
-_OPTION = re.compile(r"(?:use|enable|with)_?amp(?:$|_)|amp[_-](?:opt[_-])?(?:level|enabled|dtype|opt)")
+_OPTION = re.compile(r"(?:use|enable|with)_?amp(?:$|_)|amp[_-](?:opt[_-])?(?:level|enabled|dtype|opt|run)")
 #: "precision" is also what a classifier is measured by.
 _METRICS = re.compile(r"recall|f1|metric|average_precision|precision_score|ndcg|precision_at")
 #: Words that may as well name a number: the decimals of a figure, half of a size, an amplitude, the weight of a loss.
