@@ -107,8 +107,13 @@ def test_no_optimizer_updates_the_teacher_of_a_loop_in_another_file(tmp_path: Pa
     "changed",
     [
         {"engine": ENGINE.replace("teacher(x.cuda())", "teacher(x.cuda()).detach()")},
-        {"nets": NETS.replace("        return", "        x = x.detach()\n        return")},
-        {"nets": NETS + "\n\ndef freeze(net):\n    net.requires_grad_(False)\n"},
+        {"nets": NETS.replace("self.head(self.body(x))", "self.head(self.body(x)).detach()")},
+        {
+            "nets": NETS + "\n\ndef freeze(net):\n    net.requires_grad_(False)\n",
+            "distill": DISTILL.replace("import Classifier", "import Classifier, freeze").replace(
+                "optimizer =", "freeze(teacher)\noptimizer ="
+            ),
+        },
         {"engine": ENGINE.replace("optimizer.step()", "optimizer.step()\n        follow(teacher, model)")},
         {"distill": DISTILL.replace("model.parameters()", "[*model.parameters(), *teacher.parameters()]")},
     ],

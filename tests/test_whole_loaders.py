@@ -139,33 +139,6 @@ def test_the_device_is_an_option_of_an_object_of_any_name(
     assert rows_of(tmp_path, files, "evaluation", "TL102") == expected
 
 
-SHARED = """\
-from torch.utils.data import DataLoader
-from photos import Photos
-
-
-def get_loader():
-    return DataLoader(Photos(), batch_size=64, num_workers=4)
-"""
-SCRIPT = """\
-from nets import make_net
-from shared import get_loader
-
-if __name__ == "__main__":
-    net = make_net().cuda()
-    loader = get_loader()
-    for epoch in range(90):
-        for images in loader:
-            net(images.cuda()).mean().backward()
-"""
-
-
-@pytest.mark.parametrize(("count", "expected"), [(30, [6]), (60, [])])
-def test_many_programs_share_a_module_with_loaders(tmp_path: Path, count: int, expected: list[int]) -> None:
-    files = {"shared": SHARED, **{f"train{number}": SCRIPT for number in range(count)}}
-    assert rows_of(tmp_path, files, "shared", "TL103") == expected
-
-
 WRAPPED = """\
 from torch.utils.data import DataLoader
 from photos import Photos

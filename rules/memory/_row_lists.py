@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from ._row_values import Level, Levels, RowValues
 
 _JOINING = ("torch.stack", "torch.cat", "torch.concat", "torch.vstack", "torch.hstack")
 _VIEWS = frozenset({"unsqueeze", "squeeze", "view", "reshape", "transpose", "permute", "t", "flatten"})
+_MEMORY = re.compile(r"#.*\b(?:mem|memory|OOM)\b", re.IGNORECASE)
 _COUNTING = ("builtins.range", "builtins.enumerate", "builtins.zip")
 
 
@@ -43,6 +45,8 @@ class RowLists:
             given = call.node.args[0] if call.node.args else None
             if given is None or given.star or self._module.fact(RowIterations).is_once(call.node):
                 continue
+            if self._saves_memory(call.node):
+                continue
             made: cst.CSTNode | None = None
             if isinstance(given.value, (cst.ListComp, cst.GeneratorExp)):
                 made = given.value if self._is_of_rows(given.value) else None
@@ -52,6 +56,12 @@ class RowLists:
             if made is not None:
                 found.setdefault(made, []).append(call.node)
         return (RowList(node, tuple(calls)) for node, calls in found.items())
+
+    def _saves_memory(self, call: cst.Call) -> bool:
+        """Whether a comment says that the rows are computed one by one to use less memory."""
+        row = self._module.row(call)
+        above = self._module.line(row - 1) if row > 1 else ""
+        return any(_MEMORY.search(line) for line in (above, self._module.line(row)))
 
     def _is_of_rows(self, made: cst.ListComp | cst.GeneratorExp) -> bool:
         """``[x[i] / sizes[i] for i in range(n)]``."""

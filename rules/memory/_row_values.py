@@ -12,6 +12,7 @@ from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.tensor_forms import METHODS, TensorForms
 from torchlint.model.semantics.value import Device, Role
+from torchlint.model.syntax.dotted import called_name
 
 
 class Level(IntEnum):
@@ -37,6 +38,7 @@ _ROWWISE_METHODS = (METHODS - {"cpu", "cuda", "to", "clone"}) | (
     {"dot", "matmul", "mm", "mv", "t", "transpose", "pow", "item", "size"}
 )
 _CONVERTING = frozenset({"builtins.int", "builtins.float", "builtins.bool", "builtins.abs"})
+_SPLITTING = frozenset({"split", "chunk", "unbind", "tensor_split", "split_with_sizes"})
 #: Attributes that give another form of a tensor.
 _FORMS = frozenset({"data", "T", "mT"})
 #: Dimensions before those of space and time; the second one may be of channels.
@@ -155,15 +157,22 @@ class RowValues:
 
     def is_tensor(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is seen to be a tensor; parts of a batch must have been moved."""
+        if isinstance(node, cst.Name) and any(
+            isinstance(given.value, cst.Call) and called_name(given.value) in _SPLITTING and not given.path
+            for given in self._module.values.reaching.of(node)
+        ):
+            return False  # a tuple of parts, which may be of different lengths
         value = self._module.value(node)
         if value.kind is Kind.TENSOR and value.sure and (value.role is not Role.BATCH or value.device is Device.CUDA):
             return True
         return self._module.fact(TensorForms).is_tensor(node, self._is_used_as_tensor)
 
     def _is_used_as_tensor(self, name: cst.Name) -> bool:
-        """Whether a variable is used as only tensors are, and is no part of a batch, which may be on the CPU."""
-        is_batch = self._module.value(name).role is Role.BATCH
-        return not is_batch and self._module.fact(TensorForms).is_used_as_tensor(name)
+        """Whether a variable is used as only tensors are, and is no part of a batch, unless that is on the GPU."""
+        value = self._module.value(name)
+        if value.role is Role.BATCH and value.device is not Device.CUDA:
+            return False
+        return self._module.fact(TensorForms).is_used_as_tensor(name)
 
 
 def counter(module: Module, target: cst.BaseExpression, over: cst.BaseExpression) -> str | None:

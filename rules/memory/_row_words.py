@@ -18,7 +18,7 @@ FILLING = frozenset({"fill_", "zero_"})
 #: What there are only a few of.
 FEW = re.compile(
     r"layer|block|scale|level|head|crop|gpu|device|view|key|stage|group|branch|conv|set|split|chunk|expert|stream|"
-    r"modalit|flow|anchor|dim|channel|depth|fold|aug|kernel|task|worker|rank|class|label_values|part|pathway|axis|_c$",
+    r"modalit|flow|anchor|dim|channel|depth|fold|aug|kernel|task|worker|rank|class|cls|label_values|part|pathway|axis|_c$",
     re.IGNORECASE,
 )
 #: The names of functions that set up something, unless a step calls them.

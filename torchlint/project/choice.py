@@ -28,8 +28,6 @@ FAR = 4_000
 FAR_SCRIPT = 1_000
 #: A module that more files import is a public one: who calls it is unknown.
 MAX_IMPORTERS = 16
-#: ... but a collection of programs may share a module.
-MAX_SCRIPTS = 40
 #: A piece that only imports: it is chosen with what uses its names.
 _IMPORT = re.compile(r"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*(?:from|import)\b[^;]*\Z")
 
@@ -242,7 +240,7 @@ class Choice:
     def _add_changes(self, file: str, name: str) -> None:
         """Choose what the top levels of other files do with an object of a file: ``cfg.workers = 4``."""
         importers = self._files.importers_of_name(file, name)
-        if self._is_public(importers):
+        if len(importers) > MAX_IMPORTERS:
             return
         for importer in importers:
             if f"\n{name}." not in (self._files.text_of(importer) or ""):
@@ -292,7 +290,7 @@ class Choice:
         if file not in self._mains:
             self._add_with(file, names)
         importers = self._files.importers_of(file)
-        if self._is_public(importers):
+        if len(importers) > MAX_IMPORTERS:
             return
         for importer in importers:
             if importer == file:
@@ -307,11 +305,6 @@ class Choice:
                 takes = not members.isdisjoint(names) or (picks and not words.isdisjoint(PICKING))
                 if not words.isdisjoint(bound) or (takes and not words.isdisjoint(modules)):
                     self._add(importer, index, is_caller=True)
-
-    def _is_public(self, importers: Sequence[str]) -> bool:
-        """Whether so many files import a module that who calls it is unknown."""
-        scripts = sum(map(self._files.is_script, importers)) if len(importers) > MAX_IMPORTERS else 0
-        return len(importers) - scripts > MAX_IMPORTERS or scripts > MAX_SCRIPTS
 
     def _users(self, file: str, index: int) -> None:
         """Choose the top-level statements of a script that use what a piece assigns: ``loader = build_loader()``."""
