@@ -15,9 +15,9 @@ from torchlint.model.syntax.scopes import unpacked
 
 from ._row_iterations import RowIterations
 from ._row_values import Level, Levels, RowValues
+from ._row_words import VIEWS
 
 _JOINING = ("torch.stack", "torch.cat", "torch.concat", "torch.vstack", "torch.hstack")
-_VIEWS = frozenset({"unsqueeze", "squeeze", "view", "reshape", "transpose", "permute", "t", "flatten"})
 _MEMORY = re.compile(r"#.*\b(?:mem|memory|OOM)\b", re.IGNORECASE)
 _COUNTING = ("builtins.range", "builtins.enumerate", "builtins.zip")
 
@@ -82,7 +82,7 @@ class RowLists:
             indices = (item.slice for item in part.slice)
             return any(self._values.index_level(index, names) is Level.ROW for index in indices)
         if isinstance(part, cst.Call):
-            return called_name(part) not in _VIEWS
+            return called_name(part) not in VIEWS
         return isinstance(part, (cst.BinaryOperation, cst.Comparison))
 
     def _repeats(self, target: cst.BaseExpression, over: cst.BaseExpression) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 
 from torchlint.rule.sketch import Sketch, called_name, dotted_name
 
-from ._row_words import FEW, FILLING, SCATTERING
+from ._row_words import FEW, FILLING, SCATTERING, VIEWS
 
 _JOINING = frozenset({"stack", "cat", "concat", "vstack", "hstack"})
 
@@ -29,7 +29,14 @@ def _may_write_rows(sketch: Sketch, loop: ast.For | ast.AsyncFor) -> bool:
     bound.update(name for statement in loop.body if (name := _name_of(statement)) is not None)
     if not written or not all(target is not None and _is_of_loop(target, bound) for target in written):
         return False
+    if _iterates_over_dictionary(loop.iter) or any(map(_runs_own, loop.body)):
+        return False
     return _reads_only_items(loop.body, [target for target in written if target is not None])
+
+
+def _iterates_over_dictionary(over: ast.expr) -> bool:
+    """``weights.items()``."""
+    return isinstance(over, ast.Call) and called_name(over) in ("items", "keys", "values")
 
 
 def _reads_only_items(body: list[ast.stmt], written: list[ast.Subscript]) -> bool:
@@ -101,6 +108,10 @@ def _scatters(statement: ast.stmt) -> bool:
     return call.func.attr in SCATTERING | FILLING and isinstance(call.func.value, ast.Subscript)
 
 
+#: Functions with bare names that a row may be computed with.
+_CONVERTING = frozenset({"int", "float", "bool", "abs", "min", "max", "len", "range"})
+
+
 def may_join_rows(sketch: Sketch) -> bool:
     """Whether ``stack`` or ``cat`` may join a list of rows, made by a comprehension or by a loop that only appends."""
     for statement in sketch.containing("stack(", "cat("):
@@ -112,7 +123,8 @@ def may_join_rows(sketch: Sketch) -> bool:
                 continue
             given = call.args[0]
             if isinstance(given, (ast.ListComp, ast.GeneratorExp)):
-                if len(given.generators) == 1 and not given.generators[0].ifs and not _runs_own(given.elt):
+                is_plain = len(given.generators) == 1 and not given.generators[0].ifs
+                if is_plain and _computes(given.elt) and not _runs_own(given.elt):
                     return True
             elif isinstance(given, ast.Name) and _may_append_rows(sketch, given.id, statement):
                 return True
@@ -134,16 +146,28 @@ def _may_append_rows(sketch: Sketch, name: str, at: ast.stmt) -> bool:
 
 def _appends(statement: ast.stmt) -> bool:
     if isinstance(statement, ast.Assign):
-        return all(isinstance(target, ast.Name) for target in statement.targets)
+        return all(isinstance(target, ast.Name) for target in statement.targets) and not _runs_own(statement.value)
     call = statement.value if isinstance(statement, ast.Expr) else None
     return isinstance(call, ast.Call) and called_name(call) == "append" and not any(map(_runs_own, call.args))
 
 
-def _runs_own(node: ast.expr) -> bool:
-    """Whether an expression calls a method of ``self``."""
-    owners = (
-        part.func.value
-        for part in ast.walk(node)
-        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute)
+def _runs_own(node: ast.AST) -> bool:
+    """Whether an expression calls a method of ``self`` or of its parts, or a function by a bare name."""
+    for part in ast.walk(node):
+        if not isinstance(part, ast.Call):
+            continue
+        owner = part.func
+        while isinstance(owner, ast.Attribute):
+            owner = owner.value
+        if isinstance(owner, ast.Name) and (owner.id == "self" or (owner is part.func and owner.id not in _CONVERTING)):
+            return True
+    return False
+
+
+def _computes(row: ast.expr) -> bool:
+    """Whether an expression is more than an attribute or a view."""
+    return any(
+        isinstance(part, (ast.BinOp, ast.Compare, ast.Subscript))
+        or (isinstance(part, ast.Call) and called_name(part) not in VIEWS)
+        for part in ast.walk(row)
     )
-    return any(isinstance(owner, ast.Name) and owner.id == "self" for owner in owners)

@@ -21,6 +21,8 @@ FEW = re.compile(
     r"modalit|flow|anchor|dim|channel|depth|fold|aug|kernel|task|worker|rank|class|cls|label_values|part|pathway|axis|_c$",
     re.IGNORECASE,
 )
+#: Methods whose result shares its memory with the tensor.
+VIEWS = frozenset({"unsqueeze", "squeeze", "view", "reshape", "transpose", "permute", "t", "flatten"})
 #: The names of functions that set up something, unless a step calls them.
 ONCE = re.compile(r"init|reset|build|create_|make_|load")
 _WORD = re.compile(r"\w+")
