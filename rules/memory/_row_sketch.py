@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
-from torchlint.rule.sketch import Sketch, called_name, dotted_name
+from torchlint.rule.sketch import Sketch, called_name, dotted_name, root_of
 
 from ._row_words import FEW, FILLING, SCATTERING, VIEWS
 
@@ -153,15 +153,11 @@ def _appends(statement: ast.stmt) -> bool:
 
 def _runs_own(node: ast.AST) -> bool:
     """Whether an expression calls a method of ``self`` or of its parts, or a function by a bare name."""
-    for part in ast.walk(node):
-        if not isinstance(part, ast.Call):
-            continue
-        owner = part.func
-        while isinstance(owner, ast.Attribute):
-            owner = owner.value
-        if isinstance(owner, ast.Name) and (owner.id == "self" or (owner is part.func and owner.id not in _CONVERTING)):
-            return True
-    return False
+    return any(
+        root_of(part.func) == "self" or (isinstance(part.func, ast.Name) and part.func.id not in _CONVERTING)
+        for part in ast.walk(node)
+        if isinstance(part, ast.Call)
+    )
 
 
 def _computes(row: ast.expr) -> bool:
