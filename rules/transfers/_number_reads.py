@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import libcst as cst
 
 from torchlint.model.forest import Forest
@@ -15,13 +17,13 @@ _BETWEEN = frozenset({"numpy", "float", "double", "long", "int", "view", "reshap
 _ARRAY_FUNCTIONS = frozenset({"numpy.sum", "numpy.mean", "numpy.average"})
 
 
-def bare(node: cst.BaseExpression) -> cst.BaseExpression:
-    """``node`` without the ``detach()``, ``cpu()`` and ``data`` at its end."""
+def bare(node: cst.BaseExpression, methods: Collection[str] = _OF_THE_READ) -> cst.BaseExpression:
+    """``x`` of ``x.detach().cpu().data``: ``node`` without ``data`` and calls of ``methods`` at its end."""
     while True:
         if isinstance(node, cst.Attribute) and node.attr.value == "data":
             node = node.value
         elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
-            if node.func.attr.value not in _OF_THE_READ:
+            if node.func.attr.value not in methods:
                 return node
             node = node.func.value
         else:

@@ -19,6 +19,7 @@ from torchlint.model.training.step_places import StepPlace, StepPlaces
 from ._dictionaries import Dictionaries
 from ._host_reads import HostReads
 from ._meters import Meters
+from ._number_reads import bare
 from ._print_words import REDUCTIONS
 from ._step_tensors import StepTensors
 
@@ -146,35 +147,23 @@ class ShownTensors:
         return self._on_gpu[node, depth]
 
     def _find_on_gpu(self, node: cst.BaseExpression, depth: int) -> bool:
-        bare = self._bare(node)
-        if isinstance(bare, cst.UnaryOperation) and isinstance(bare.operator, cst.Minus):
-            return self._is_on_gpu(bare.expression, depth)
-        if isinstance(bare, cst.BinaryOperation):
-            return any(self._is_on_gpu(side, depth) for side in (bare.left, bare.right)) or self._is_cuda(bare)
-        given = self._module.fact(Meters).given(bare) if isinstance(bare, cst.Attribute) and depth > 0 else []
+        shown = bare(node, _SAME)
+        if isinstance(shown, cst.UnaryOperation) and isinstance(shown.operator, cst.Minus):
+            return self._is_on_gpu(shown.expression, depth)
+        if isinstance(shown, cst.BinaryOperation):
+            return any(self._is_on_gpu(side, depth) for side in (shown.left, shown.right)) or self._is_cuda(shown)
+        given = self._module.fact(Meters).given(shown) if isinstance(shown, cst.Attribute) and depth > 0 else []
         if given:
             return all(self._is_on_gpu(item, depth - 1) or self._is_element(item) for item in given)
         if self._is_reduction(node):
-            is_number = self._may_be_number(bare) or self._is_on_host(bare)
-            return not is_number and self._tensors.is_tensor_of_step(bare)
-        if isinstance(bare, cst.Call):
-            return self._module.name_of(bare.func) in _NORMS or self._is_returned(bare, (), depth)
-        if isinstance(bare, cst.Subscript):
-            is_loss = self._tensors.is_item_of_loss(bare) and self._tensors.is_tensor_of_step(bare)
-            return is_loss or self._is_dict_on_gpu(bare.value, depth, self._dictionaries.key_in(bare))
-        return dotted_name(bare) is not None and self._is_name_on_gpu(bare, depth)
-
-    def _bare(self, node: cst.BaseExpression) -> cst.BaseExpression:
-        """``loss`` of ``loss.detach().data``."""
-        while True:
-            if isinstance(node, cst.Attribute) and node.attr.value == "data":
-                node = node.value
-            elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
-                if node.func.attr.value not in _SAME:
-                    return node
-                node = node.func.value
-            else:
-                return node
+            is_number = self._may_be_number(shown) or self._is_on_host(shown)
+            return not is_number and self._tensors.is_tensor_of_step(shown)
+        if isinstance(shown, cst.Call):
+            return self._module.name_of(shown.func) in _NORMS or self._is_returned(shown, (), depth)
+        if isinstance(shown, cst.Subscript):
+            is_loss = self._tensors.is_item_of_loss(shown) and self._tensors.is_tensor_of_step(shown)
+            return is_loss or self._is_dict_on_gpu(shown.value, depth, self._dictionaries.key_in(shown))
+        return dotted_name(shown) is not None and self._is_name_on_gpu(shown, depth)
 
     def _is_on_host(self, node: cst.BaseExpression) -> bool:
         value = self._module.value(node)
