@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.syntax.dotted import index_of
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.scopes import unpacked
 
@@ -66,8 +67,7 @@ class Dictionaries:
 
     def key_in(self, node: cst.Subscript) -> str | None:
         """The text of the key of an item, if that is a literal."""
-        index = node.slice[0].slice if len(node.slice) == 1 else None
-        return self._key(index.value) if isinstance(index, cst.Index) else None
+        return self._key(index_of(node))
 
     def returned(self, call: cst.Call) -> list[cst.BaseExpression | None]:
         """What the functions of the program that ``call`` runs return; None for a bare ``return``."""
@@ -101,6 +101,6 @@ class Dictionaries:
                 found.setdefault(place, []).append((target, value, statement))
         return found
 
-    def _key(self, node: cst.BaseExpression) -> str | None:
+    def _key(self, node: cst.BaseExpression | None) -> str | None:
         """The text of a key that is a literal."""
         return node.raw_value if isinstance(node, cst.SimpleString) else None

@@ -14,7 +14,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import keyword, moved_to
 from torchlint.model.semantics.options import Options
 from torchlint.model.semantics.value import Device
-from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.dotted import index_of, last_name
 
 #: Libraries that move a network and its batches to the device.
 _TRAINER_LIBRARIES = ("pytorch_lightning", "lightning", "accelerate", "deepspeed", "composer", "colossalai", "ignite")
@@ -98,7 +98,7 @@ class Devices(ForestFact):
             return False
         if not isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
             return False
-        if isinstance(node, cst.Subscript) and isinstance(_index(node), cst.Integer):
+        if isinstance(node, cst.Subscript) and isinstance(index_of(node), cst.Integer):
             return self._is_set_elsewhere(node.value, depth)  # the first of several: ``config["device"][0]``
         written = self._module.fact(Configuration).step(node) if depth else None
         if written is not None:
@@ -188,13 +188,7 @@ def _is_nested(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Subscript) and isinstance(node.value, cst.Subscript)
 
 
-def _index(node: cst.Subscript) -> cst.BaseExpression | None:
-    """``0`` of ``devices[0]``; None for slices."""
-    first = node.slice[0].slice if len(node.slice) == 1 else None
-    return first.value if isinstance(first, cst.Index) else None
-
-
 def _key(node: cst.Subscript) -> str:
     """``device`` of ``config["device"]``; empty for other indices."""
-    key = _index(node)
+    key = index_of(node)
     return str(key.evaluated_value) if isinstance(key, cst.SimpleString) else ""

@@ -8,6 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.semantics.names import Names, Variable
+from torchlint.model.syntax.dotted import index_of
 from torchlint.model.syntax.tree import Tree
 
 #: An item that is stored at more places than this is unknown.
@@ -120,8 +121,8 @@ def _unrolled(node: cst.BaseExpression) -> tuple[cst.BaseExpression, _Keys]:
 
 def _key(node: cst.Subscript) -> str | None:
     """The literal that the item is stored under; None if it is anything else."""
-    index = node.slice[0].slice
-    return _literal(index.value) if len(node.slice) == 1 and isinstance(index, cst.Index) else None
+    index = index_of(node)
+    return None if index is None else _literal(index)
 
 
 def _literal(node: cst.BaseExpression) -> str | None:

@@ -16,7 +16,7 @@ from torchlint.model.semantics.object_items import ObjectItems
 from torchlint.model.semantics.values import Values
 from torchlint.model.semantics.written import Written
 from torchlint.model.syntax.calls import Entries
-from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.dotted import called_name, index_of
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.syntax.tree import Tree
@@ -150,8 +150,7 @@ class Keywords:
 
     def _key(self, node: cst.Subscript) -> object:
         """The constant that ``node`` is indexed with; None if it is unknown."""
-        index = node.slice[0].slice if len(node.slice) == 1 else None
-        return self._values.of(index.value).constant if isinstance(index, cst.Index) else None
+        return self._values.of(index_of(node)).constant
 
     def _display(self, node: cst.Dict, key: str | int, depth: int) -> Entries:
         found = _NOTHING

@@ -1,4 +1,4 @@
-"""Dotted names, and their last parts."""
+"""Parts of expressions: dotted names, the last part of one, the index of an item."""
 
 from __future__ import annotations
 
@@ -20,6 +20,12 @@ def last_name(node: cst.CSTNode | None) -> str:
     if type(head) is not cst.Name:
         return ""
     return node.attr.value if type(node) is cst.Attribute else head.value
+
+
+def index_of(node: cst.Subscript) -> cst.BaseExpression | None:
+    """``i`` of ``x[i]``; None for slices and for several indices."""
+    first = node.slice[0].slice if len(node.slice) == 1 else None
+    return first.value if isinstance(first, cst.Index) else None
 
 
 def called_name(call: cst.Call) -> str:
