@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Collection, Iterator
 
 from torchlint.rule.sketch import Sketch, called_name, dotted_name, root_of
 
 from ._row_words import FEW, FILLING, SCATTERING, VIEWS
 
+#: Functions of Python that no row is computed with.
+_OTHERS = frozenset(dir(builtins)) - {
+    "abs",
+    "bool",
+    "float",
+    "int",
+    "len",
+    "max",
+    "min",
+    "pow",
+    "range",
+    "round",
+    "sum",
+}
 _JOINING = frozenset({"stack", "cat", "concat", "vstack", "hstack"})
 
 
@@ -29,7 +44,7 @@ def _may_write_rows(sketch: Sketch, loop: ast.For | ast.AsyncFor) -> bool:
     bound.update(name for statement in loop.body if (name := _name_of(statement)) is not None)
     if not written or not all(target is not None and _is_of_loop(target, bound) for target in written):
         return False
-    if _iterates_over_dictionary(loop.iter) or any(map(_runs_own, loop.body)):
+    if _iterates_over_dictionary(loop.iter) or any(_runs_own(sketch, statement) for statement in loop.body):
         return False
     return _reads_only_items(loop.body, [target for target in written if target is not None])
 
@@ -108,10 +123,6 @@ def _scatters(statement: ast.stmt) -> bool:
     return call.func.attr in SCATTERING | FILLING and isinstance(call.func.value, ast.Subscript)
 
 
-#: Functions with bare names that a row may be computed with.
-_CONVERTING = frozenset({"int", "float", "bool", "abs", "min", "max", "len", "range"})
-
-
 def may_join_rows(sketch: Sketch) -> bool:
     """Whether ``stack`` or ``cat`` may join a list of rows, made by a comprehension or by a loop that only appends."""
     for statement in sketch.containing("stack(", "cat("):
@@ -124,7 +135,7 @@ def may_join_rows(sketch: Sketch) -> bool:
             given = call.args[0]
             if isinstance(given, (ast.ListComp, ast.GeneratorExp)):
                 is_plain = len(given.generators) == 1 and not given.generators[0].ifs
-                if is_plain and _computes(given.elt) and not _runs_own(given.elt):
+                if is_plain and _computes(given.elt) and not _runs_own(sketch, given.elt):
                     return True
             elif isinstance(given, ast.Name) and _may_append_rows(sketch, given.id, statement):
                 return True
@@ -139,25 +150,29 @@ def _may_append_rows(sketch: Sketch, name: str, at: ast.stmt) -> bool:
         return False
     for statement in sketch.containing(f"{name}.append("):
         loop = next(iter(sketch.loops_around(statement)), None)
-        if isinstance(loop, ast.For) and statement in loop.body and all(map(_appends, loop.body)):
+        if isinstance(loop, ast.For) and statement in loop.body and all(_appends(sketch, item) for item in loop.body):
             return True
     return False
 
 
-def _appends(statement: ast.stmt) -> bool:
+def _appends(sketch: Sketch, statement: ast.stmt) -> bool:
     if isinstance(statement, ast.Assign):
-        return all(isinstance(target, ast.Name) for target in statement.targets) and not _runs_own(statement.value)
+        named = all(isinstance(target, ast.Name) for target in statement.targets)
+        return named and not _runs_own(sketch, statement.value)
     call = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(call, ast.Call) and called_name(call) == "append" and not any(map(_runs_own, call.args))
+    return isinstance(call, ast.Call) and called_name(call) == "append" and not _runs_own(sketch, call)
 
 
-def _runs_own(node: ast.AST) -> bool:
-    """Whether an expression calls a method of ``self`` or of its parts, or a function by a bare name."""
-    return any(
-        root_of(part.func) == "self" or (isinstance(part.func, ast.Name) and part.func.id not in _CONVERTING)
-        for part in ast.walk(node)
-        if isinstance(part, ast.Call)
-    )
+def _runs_own(sketch: Sketch, node: ast.AST) -> bool:
+    """Whether a node calls a method of ``self`` or of its parts, or by its name what neither torch nor numbers have."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Call) and root_of(part.func) == "self":
+            return True
+        name = part.func.id if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) else ""
+        packages = sketch.packages(name)
+        if name in _OTHERS or (packages and "torch" not in packages):
+            return True
+    return False
 
 
 def _computes(row: ast.expr) -> bool:
