@@ -20,21 +20,27 @@ class Configuration(ForestFact):
         self._module = module
 
     def sources(self, node: cst.BaseExpression, depth: int = _DEPTH) -> Sources | None:
-        """The expressions, no longer names of something else, that ``node`` takes its value from; None if unknown."""
-        if not isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)) or is_constant_name(node):
-            return Sources((node,), True)
-        found = self.step(node) if depth > 0 else None
-        if found is None:
-            return None
-        values: list[cst.BaseExpression] = []
-        complete = found.complete
-        for value in found.values:
-            inner = self.sources(value, depth - 1)
-            if inner is None:
+        """The expressions, no longer names of something else, that ``node`` takes its value from; None if unknown.
+
+        What a function passes on to itself, or an object to another one of its class, adds none.
+        """
+        complete = True
+        values: dict[cst.BaseExpression, None] = {}
+        waiting = [(node, depth)]
+        seen = {node}
+        while waiting:
+            item, left = waiting.pop()
+            if not isinstance(item, (cst.Name, cst.Attribute, cst.Subscript)) or is_constant_name(item):
+                values[item] = None
+                continue
+            found = self.step(item) if left > 0 else None
+            if found is None:
                 return None
-            values += inner.values
-            complete = complete and inner.complete
-        return Sources(tuple(dict.fromkeys(values)), complete)
+            complete = complete and found.complete
+            following = [value for value in found.values if value not in seen]
+            seen.update(following)
+            waiting += [(value, left - 1) for value in reversed(following)]
+        return Sources(tuple(values), complete) if values else None
 
     def written_as(self, node: cst.BaseExpression | None, literal: str) -> cst.BaseExpression | None:
         """Where ``node`` is set to ``literal``, ``0`` or ``False``; None if anything may set it to something else."""

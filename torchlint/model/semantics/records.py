@@ -26,6 +26,8 @@ _COPYING = frozenset({"clone", "copy"})
 
 #: The call that makes an object, and the attributes that lead from it to a part of it.
 _Place = tuple[cst.CSTNode, tuple[str, ...]]
+#: None: an object passes its own part on, to another one of its class; that adds no place to the others.
+_Places = frozenset[_Place] | None
 _UNKNOWN: frozenset[_Place] = frozenset()
 
 
@@ -37,10 +39,12 @@ class Records:
         self._names = names
         self._definitions = definitions
         self._values = values
-        self._known: dict[tuple[cst.CSTNode, int], frozenset[_Place]] = {}
+        self._known: dict[tuple[cst.CSTNode, int], _Places] = {}
         #: answers that a cycle cut short, until the outermost question is answered: their number has no other bound
-        self._provisional: dict[tuple[cst.CSTNode, int], frozenset[_Place]] = {}
+        self._provisional: dict[tuple[cst.CSTNode, int], _Places] = {}
         self._is_asked = False
+        self._open: set[cst.CSTNode] = set()  #: the nodes whose places are being looked for
+        self._is_cut = False  #: whether one of them was asked for again
 
     def stored_values(self, node: cst.Attribute) -> list[cst.BaseExpression | None]:
         """What the attribute ``node`` may be set to, under any name of its object; None where it is unpacked.
@@ -56,8 +60,7 @@ class Records:
     def _stored_values(self, node: cst.BaseExpression, names: tuple[str, ...]) -> list[cst.BaseExpression | None]:
         outer, self._is_asked = self._is_asked, True
         try:
-            places = frozenset((origin, (*path, *names)) for origin, path in self._places(node, _DEPTH))
-            return self._stored_at(places, node)
+            return self._stored_at(_extended(self._places(node, _DEPTH), *names) or _UNKNOWN, node)
         finally:
             self._is_asked = outer
             if not outer:
@@ -83,9 +86,8 @@ class Records:
     def _stored_by(self, target: cst.Attribute) -> frozenset[_Place]:
         """Where an assignment to ``target`` stores a value; ``self.workers = args.workers`` stores none in ``args``."""
         if self._names.members(target):
-            return self._places(target, _DEPTH)
-        places = self._places(target.value, _DEPTH)
-        return frozenset((origin, (*path, target.attr.value)) for origin, path in places)
+            return self._places(target, _DEPTH) or _UNKNOWN
+        return _extended(self._places(target.value, _DEPTH), target.attr.value) or _UNKNOWN
 
     def alike(self, node: cst.Attribute) -> list[cst.BaseExpression]:
         """What a top level stores under the path of ``node``, two names or more: ``_C.DATA.WORKERS = 4``.
@@ -117,19 +119,28 @@ class Records:
         """The attributes that the program sets from outside, or gives to a record: ``Munch(train=loader)``."""
         return frozenset(self.stores) | given_to_records(self._tree)
 
-    def _places(self, node: cst.BaseExpression, depth: int) -> frozenset[_Place]:
+    def _places(self, node: cst.BaseExpression, depth: int) -> _Places:
         """Where the value of ``node`` may be kept; empty if unknown."""
         if depth <= 0:
             return _UNKNOWN
         key = (node, depth)
-        known = self._known.get(key, self._provisional.get(key))
-        if known is not None:
-            return known
-        found, is_final = self._values.attempt(lambda: self._found(node, depth))
-        (self._known if is_final else self._provisional)[key] = found
+        for known in (self._known, self._provisional):
+            if key in known:
+                return known[key]
+        if node in self._open:
+            self._is_cut = True
+            return None
+        outer, self._is_cut = self._is_cut, False
+        self._open.add(node)
+        try:
+            found, is_final = self._values.attempt(lambda: self._found(node, depth))
+        finally:
+            self._open.remove(node)
+        (self._known if is_final and not (self._is_cut and self._open) else self._provisional)[key] = found
+        self._is_cut = outer or self._is_cut
         return found
 
-    def _found(self, node: cst.BaseExpression, depth: int) -> frozenset[_Place]:
+    def _found(self, node: cst.BaseExpression, depth: int) -> _Places:
         if isinstance(node, cst.Name):
             return self._of_bindings(self._values.reaching.of(node), depth)
         if isinstance(node, cst.Attribute):
@@ -139,7 +150,7 @@ class Records:
             own = self._own_attribute(node)
             if own:
                 return self._of_bindings(own, depth)
-            return frozenset((origin, (*path, node.attr.value)) for origin, path in self._places(node.value, depth))
+            return _extended(self._places(node.value, depth), node.attr.value)
         return self._of_call(node, depth) if isinstance(node, cst.Call) else _UNKNOWN
 
     def _own_attribute(self, node: cst.Attribute) -> list[Binding]:
@@ -153,7 +164,7 @@ class Records:
                 return bindings
         return []
 
-    def _of_call(self, node: cst.Call, depth: int) -> frozenset[_Place]:
+    def _of_call(self, node: cst.Call, depth: int) -> _Places:
         if self._names.resolve(node.func) in knowledge.COPIES and node.args:
             return self._places(node.args[0].value, depth - 1)
         if isinstance(node.func, cst.Attribute) and node.func.attr.value in _COPYING and not node.args:
@@ -179,10 +190,10 @@ class Records:
             return [None]
         return [unpacked(item, path) if item is not None else None for item in returned]
 
-    def _of_bindings(self, bindings: list[Binding], depth: int) -> frozenset[_Place]:
+    def _of_bindings(self, bindings: list[Binding], depth: int) -> _Places:
         return _all_of(self._of_binding(item, depth) for item in bindings if item.kind != "annotation")
 
-    def _of_binding(self, binding: Binding, depth: int) -> frozenset[_Place]:
+    def _of_binding(self, binding: Binding, depth: int) -> _Places:
         if binding.kind == "assign" and binding.value is not None:
             return _all_of(
                 self._places(part, depth - 1) if part is not None else _UNKNOWN
@@ -192,7 +203,7 @@ class Records:
             return self._of_parameter(binding.node, depth)
         return _UNKNOWN
 
-    def _of_parameter(self, param: cst.Param, depth: int) -> frozenset[_Place]:
+    def _of_parameter(self, param: cst.Param, depth: int) -> _Places:
         function = owner_of(self._tree, param)
         if function is None:
             return _UNKNOWN
@@ -233,7 +244,15 @@ class Records:
                         yield value
 
 
-def _all_of(alternatives: Iterable[frozenset[_Place]]) -> frozenset[_Place]:
+def _extended(places: _Places, *names: str) -> _Places:
+    """The places that attributes lead to."""
+    return None if places is None else frozenset((origin, (*path, *names)) for origin, path in places)
+
+
+def _all_of(alternatives: Iterable[_Places]) -> _Places:
     """All places of several alternatives; none if one of them is unknown."""
-    found = list(alternatives)
+    given = list(alternatives)
+    found = [places for places in given if places is not None]
+    if not found:
+        return None if given else _UNKNOWN
     return frozenset().union(*found) if all(found) else _UNKNOWN
