@@ -120,6 +120,58 @@ PACKAGE = {
 }
 
 
+RUNNER = """\
+from torch.utils.data import DataLoader
+from photos import Photos
+
+
+class Runner:
+    def __init__(self, config, other=None):
+        self.config = config
+        self.prepare()
+
+    def prepare(self):
+        pass
+
+
+class Tester(Runner):
+    pass
+
+
+class Trainer(Runner):
+    def prepare(self):
+        self.tester = Tester({passed})
+
+    def run(self):
+        loader = DataLoader(Photos(), batch_size=8, num_workers={workers})
+        for epoch in range(9):
+            for batch in loader:
+                print(batch)
+"""
+
+
+@pytest.mark.parametrize(
+    ("passed", "workers", "given", "expected"),
+    [
+        ("self.config", "self.config.WORKERS", "_C", True),
+        ("self.config.clone()", "self.config.WORKERS", "_C", True),
+        ("self.config", "self.config.WORKERS", "read()", False),
+        ("self.config", "self.config", "_C.NONE", False),
+    ],
+    ids=["object", "copy", "of an unknown object", "without workers"],
+)
+def test_an_object_may_pass_its_configuration_on_to_another_one_of_its_class(
+    passed: str, workers: str, given: str, expected: bool, tmp_path: Path
+) -> None:
+    files = {
+        "lib/defaults": NODE + "_C.WORKERS = 4\n_C.NONE = 0\n",
+        "runner": RUNNER.format(passed=passed, workers=workers),
+        "main": f"from lib.defaults import _C\nfrom reading import read\nfrom runner import Trainer\n\n"
+        f"Trainer({given}).run()\n",
+    }
+    assert has_finding(tmp_path, files, "runner") is expected
+
+
 @pytest.mark.parametrize(
     ("given", "files", "expected"),
     [
