@@ -183,6 +183,8 @@ class Samples(ForestFact):
         ]
         if not found or not self._runs_inference(call):
             return None
+        if any(not run.reason and self._singles.is_measured(run.single, body) for run in found):
+            return None  # another input is of another size for each sample
         known = next((run for run in found if run.reason), None)
         if known is None and self._windows.are_cut(self._sources(found[0].given, body)):
             return None  # the size that the caller gives is not that of the sample

@@ -104,6 +104,20 @@ class Singles:
             return found
         return found if self._has_shape(found) else None
 
+    def is_measured(self, single: cst.CSTNode | None, body: cst.CSTNode) -> bool:
+        """Whether ``body`` asks for the size of the sample ``xs[i]`` itself, as if they differed."""
+        row = single
+        while isinstance(row, cst.Call) or (isinstance(row, cst.Subscript) and self._adds_axis(row)):
+            inner = row.func.value if isinstance(row, cst.Call) and isinstance(row.func, cst.Attribute) else None
+            row = row.value if isinstance(row, cst.Subscript) else inner
+        if not isinstance(row, cst.Subscript):
+            return False
+        code = self._module.code(row)
+        return any(
+            self._module.code(node.value) == code and self._tree.within(node, body)
+            for node in self._tree.attributes_named(*_OF_SHAPES)
+        )
+
     def _has_shape(self, rows: cst.CSTNode) -> bool:
         """Whether the function takes a shape of ``rows``, which a list does not have: ``range(xs.size(0))``."""
         code, function = self._module.code(rows), self._tree.function_of(rows)
