@@ -300,3 +300,50 @@ def test_a_script_that_turns_gradients_off_leaves_them_on_in_another_one(
     demo = f"{SHOWN.replace('torch.set_grad_enabled(False)', switch)}\n\ndef update(loss):\n    loss.backward()\n"
     files = {"layers": COMPARED, "train": train, "demo": demo}
     assert rows_of(tmp_path, files, "layers", "TL203") == expected
+
+
+SHAPES = """\
+import torch
+
+
+class Shapes:
+    def __init__(self, points):
+        self.network = Network().cuda()
+        self.points = points
+
+    def test(self):
+        self.network.eval()
+        for points in self.points:
+            self.generate_shape(points)
+
+    def generate_shape(self, points):
+        shape = self.network(points)
+        save(shape)
+
+
+class Network(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Conv2d(3, 512, 3)
+
+    def forward(self, points):
+        return self.layer(points)
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        ("import shapes as made\n\nmade = made.Shapes(read())\nwith torch.no_grad():\n    made.test()\n", []),
+        ("import shapes as made\n\nmade = made.Shapes(read())\nmade.test()\n", [15]),
+        (
+            "def main():\n    import shapes as made\n\n    made = made.Shapes(read())\n"
+            "    with torch.no_grad():\n        made.test()\n\n\nmain()\n",
+            [],
+        ),
+    ],
+    ids=["without gradients", "with gradients", "in a function"],
+)
+def test_an_object_may_have_the_name_of_its_module(tmp_path: Path, program: str, expected: list[int]) -> None:
+    files = {"shapes": SHAPES, "program": f"import torch\nfrom reading import read\n{program}"}
+    assert rows_of(tmp_path, files, "shapes", "TL402") == expected

@@ -36,10 +36,10 @@ class Names:
         self._homes: dict[cst.Name, Scope | None] = {}
         self._members: dict[cst.Attribute, list[Binding] | None] = {}
         self._resolved: dict[cst.CSTNode, str | None] = {}
-        #: What all bindings of a name in a scope but those of loops agree on, by the number of aliases before it.
+        #: What all bindings of a name in a scope agree on, by the number of aliases before it.
         self._agreed: dict[tuple[Scope, str, int], str | None] = {}
         self._uses: dict[str, dict[Scope, list[cst.Name]]] = {}
-        self._first_loops: dict[tuple[Scope, str], Binding | None] = {}
+        self._bound_again: dict[Variable, bool] = {}  #: whether an imported name is bound otherwise as well
 
     def scope_with(self, name: str, scope: Scope) -> Scope | None:
         """The scope whose binding of ``name`` is seen from ``scope``, by Python's rules."""
@@ -111,7 +111,7 @@ class Names:
         for name in self._items_of(head) if type(head) is cst.Subscript else (head,):
             if type(name) is not cst.Name:
                 return []
-            bound = self.bindings(name)
+            bound = self._bound_before(name)
             if not bound or bound[0].kind != "import":
                 return []
             if any(item.kind != "import" or item.imported != bound[0].imported for item in bound):
@@ -228,20 +228,17 @@ class Names:
         scope = self.home_of(node)
         if scope is None:
             return self._unbound(node, self._tree.scopes[self._tree.root_of(node)])
-        loop = self._first_loop(scope, node.value)
-        if loop is not None and not self._comes_later(loop, node, scope):
-            return None
+        if self._is_bound_again(scope, node.value):
+            return self._agreement(self._bound_before(node), depth)
         key = (scope, node.value, depth)
         if key not in self._agreed:
             self._agreed[key] = self._agreement(scope.bindings[node.value], depth)
         return self._agreed[key]
 
     def _agreement(self, bindings: list[Binding], depth: int) -> str | None:
-        """The dotted name that all ``bindings`` give, those of loops left out; None if there is no such name."""
+        """The dotted name that all ``bindings`` give; None if there is no such name."""
         found: str | None = None
         for binding in bindings:
-            if binding.kind == "for":
-                continue
             if binding.kind == "import":
                 name: str | None = _canonical(binding.imported)
             elif binding.kind == "assign" and binding.value is not None and not binding.path:
@@ -255,18 +252,29 @@ class Names:
             found = name
         return found
 
-    def _first_loop(self, scope: Scope, name: str) -> Binding | None:
-        """The first loop that binds ``name`` in ``scope``: the others come later than a node if this one does."""
+    def _is_bound_again(self, scope: Scope, name: str) -> bool:
+        """Whether ``scope`` imports ``name`` and binds it in another way: ``data = data.load()``, ``for data in``."""
         key = (scope, name)
-        if key not in self._first_loops:
-            loops = (binding for binding in scope.bindings[name] if binding.kind == "for")
-            self._first_loops[key] = min(loops, key=lambda binding: binding.order, default=None)
-        return self._first_loops[key]
+        if key not in self._bound_again:
+            kinds = {binding.kind == "import" for binding in scope.bindings[name]}
+            self._bound_again[key] = len(kinds) > 1
+        return self._bound_again[key]
+
+    def _bound_before(self, node: cst.Name) -> list[Binding]:
+        """What may bind an imported name, without the other bindings that come later than ``node``."""
+        scope = self.home_of(node)
+        bound = scope.bindings[node.value] if scope is not None else []
+        if scope is None or not self._is_bound_again(scope, node.value):
+            return bound
+        return [item for item in bound if item.kind == "import" or not self._comes_later(item, node, scope)]
 
     def _comes_later(self, binding: Binding, node: cst.Name, scope: Scope) -> bool:
-        """Whether ``node`` runs before the loop ``binding`` re-uses its name: ``data.DataLoader``, ``for data in``."""
+        """Whether ``node`` runs before ``binding`` uses its name again: ``data = data.load()``, ``for data in``."""
         tree = self._tree
-        if tree.scope_of(node) is not scope or binding.order < tree.index(node):
+        is_before = binding.order >= tree.index(node) or (
+            binding.value is not None and tree.within(node, binding.value)
+        )
+        if tree.scope_of(node) is not scope or not is_before:
             return False
         return not any(
             isinstance(above, (cst.For, cst.While)) and tree.within(binding.node, above)
