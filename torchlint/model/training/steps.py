@@ -199,6 +199,8 @@ class Steps(ForestFact):
         inside = self._module.tree.calls_in(function.body)
         if not any(self._steps_optimizer(call) for call in inside):
             return False
+        if any(self._module.value(call).kind is Kind.OPTIMIZER for call in inside):
+            return False  # it trains from the beginning, as with `optimizer.step(closure)` of L-BFGS
         return any(is_backward(call) for call in inside) or self._is_within_step(function, {function})
 
     def _is_within_step(self, function: cst.FunctionDef, seen: set[cst.FunctionDef]) -> bool:
