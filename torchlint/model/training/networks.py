@@ -106,7 +106,7 @@ class Networks(ForestFact):
         return isinstance(node, cst.Name) and any(item.kind == "param" for item in self._module.names.bindings(node))
 
     def runs_without_gradients(self, function: cst.FunctionDef, call: cst.Call) -> bool:
-        """Whether ``function``, run by ``call``, disables gradients itself, by a decorator or wherever it runs a network.
+        """Whether ``function``, which ``call`` runs, disables gradients by a decorator or wherever it runs a network.
 
         Or it returns, perhaps under a condition, what a decorated function gives: ``return self.inference(x)``.
         """
