@@ -275,6 +275,8 @@ class HostReads:
         return False
 
     def _is_of_step(self, call: cst.Call, tensor: cst.BaseExpression) -> bool:
+        if self._tensors.is_named_loss(tensor):
+            return True
         value = self._module.value(tensor)
         if isinstance(call.func, cst.Attribute):  # a number has no `item()`, an array has
             return self._tensors.is_term(tensor) or (

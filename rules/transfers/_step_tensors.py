@@ -141,6 +141,24 @@ class StepTensors(ForestFact):
         """Whether a backward pass of the function around ``node`` starts from the name ``node``."""
         return (dotted_name(node), self._module.function_of(node)) in self._losses
 
+    def is_named_loss(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` is ``getattr(self, "loss_" + name)``, and losses of the program have such names."""
+        if (
+            not isinstance(node, cst.Call)
+            or self._module.name_of(node.func) != "builtins.getattr"
+            or len(node.args) < 2
+        ):
+            return False
+        name = node.args[1].value
+        first: cst.CSTNode | None = name.left if isinstance(name, cst.BinaryOperation) else None
+        if isinstance(name, cst.FormattedString) and name.parts:
+            first = name.parts[0]
+        prefix = first.raw_value if isinstance(first, cst.SimpleString) else ""
+        if isinstance(first, cst.FormattedStringText):
+            prefix = first.value
+        begin = f"{dotted_name(node.args[0].value)}.{prefix}"
+        return bool(prefix) and any(text is not None and text.startswith(begin) for text, _ in self._terms)
+
     def is_item_of_loss(self, node: cst.Subscript) -> bool:
         """Whether a backward pass of the function around ``node`` starts from ``losses["total"]``, or a name for it."""
         return (self._module.code(node), self._module.function_of(node)) in self._items
