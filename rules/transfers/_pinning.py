@@ -67,9 +67,7 @@ class Pinning:
                 plain = all(self._collates_by_itself(loader) for loader in loaders) and (
                     is_tensor_by_use(move.source) or all(yields_only_tensors(self._module, item) for item in loaders)
                 )
-                is_shared = bool(self._module.fact(BatchParts).given(move.source)) and not self._module.value(
-                    move.source
-                )
+                is_shared = bool(self._module.fact(BatchParts).given(move.source))
                 yield BlockingCopy(move, loaders, plain, host_write(self._module, move), is_shared)
 
     def _is_passed_elsewhere(self, node: cst.CSTNode, move: Move) -> bool:

@@ -58,12 +58,14 @@ class BatchParts(ForestFact):
         return self._is_part(node, (), _DEPTH, all_paths=False)
 
     def given(self, node: cst.BaseExpression) -> frozenset[cst.CSTNode]:
-        """The loaders whose batches, not yet moved, a parameter gets from some callers; others may pass a network."""
+        """The loaders whose batches, not yet moved, a parameter gets from some callers, while others pass a network."""
         bound = self._module.values.reaching.only(node) if isinstance(node, cst.Name) else None
-        if bound is None or bound.kind != "param" or not isinstance(bound.node, cst.Param):
+        if bound is None or not isinstance(bound.node, cst.Param) or not isinstance(node, cst.Name):
             return frozenset()
-        values = map(self._module.value, self._passed_for(bound.node))
-        return frozenset().union(*(batch_origins(value) for value in values if value.device is None))
+        kinds = self._module.values.parameter_values.kinds_at(node)
+        values = [] if self._module.value(node) else map(self._module.value, self._passed_for(bound.node))
+        possible = [value for value in values if value.device is None and (kinds is None or value.kind in kinds)]
+        return frozenset().union(*map(batch_origins, possible))
 
     def is_of_labels(self, move: cst.Call) -> bool:
         """Whether ``move`` moves labels: ``targets.cuda()``, ``Variable(labels.long()).cuda()``."""

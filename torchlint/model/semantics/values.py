@@ -79,7 +79,7 @@ class Values:
         self.engines = Engines(tree, names, definitions, self)
         self.branches = Branches(tree, definitions, self.reaching)
         self.handed_back = HandedBack(names, definitions, self.reaching)
-        self._parameter_values = ParameterValues(tree, names, definitions, self)
+        self.parameter_values = ParameterValues(tree, names, definitions, self)
         self.records = Records(tree, names, definitions, self)
         self._library = LibraryCalls(names, self)
 
@@ -117,7 +117,7 @@ class Values:
             function = owner_of(self._tree, binding.node)
             if function is None or function.params.star_arg is not binding.node:
                 return UNKNOWN
-            return self._once(binding, lambda: self._parameter_values.extra(function))
+            return self._once(binding, lambda: self.parameter_values.extra(function))
         if binding.kind == "annotation" and isinstance(binding.node, cst.AnnAssign):
             return self.annotated(binding.node.annotation)
         if binding.kind == "function" and isinstance(binding.node, cst.FunctionDef):
@@ -160,7 +160,7 @@ class Values:
                     return Value(Kind.CLASS, definition=owner, sure=not self._definitions.derived(owner))
                 if first_parameter(function) is param:
                     return self._instance_of(None, None, owner)
-            given = self._parameter_values.alternatives(function, param)
+            given = self.parameter_values.alternatives(function, param)
             if function.params.params[:1] == (param,) and self._definitions.is_spawned(function):
                 given.append(NUMBER)
             given += [iterated(self.of(data)) for data in self.engines.data_for(function, param)]
@@ -203,7 +203,7 @@ class Values:
         else:
             found = self._contents.filled(self._bound(node.value, reached), scope, node.value)
         param = reached[0].node if len(reached) == 1 and reached[0].kind == "param" else None
-        return self._parameter_values.narrowed(node, param, found) if isinstance(param, cst.Param) else found
+        return self.parameter_values.narrowed(node, param, found) if isinstance(param, cst.Param) else found
 
     def _bound(self, name: str, reached: list[Binding]) -> Value:
         """The value of a name that may be bound by any of ``reached``."""
@@ -327,10 +327,7 @@ class Values:
         return self._passed_through(node)
 
     def _passed_through(self, node: cst.Call) -> Value:
-        """An unknown call on a loader most often wraps it: ``log_every(loader, 10)``, ``Prefetcher(loader)``.
-
-        So it does with what ``enumerate(loader)`` gives.
-        """
+        """An unknown call most often wraps a loader, or ``enumerate(loader)``: ``log_every(loader, 10)``."""
         for argument in node.args[:2]:
             value = self.of(argument.value)
             if argument.star == "" and (value.kind is Kind.LOADER or numbers_batches(value)):
