@@ -16,7 +16,7 @@ _CLASS = "torch.nn.DataParallel"
 #: The class, the function, or a class of the program that is named after it.
 _NAMED = re.compile(r"[. ]DataParallel|data_parallel\(|(?<!Distributed)(?<!Sharded)DataParallel\(")
 #: An optimizer, but not the mere import of ``torch.optim``.
-_OPTIMIZER = re.compile(r"(?<!import torch\.)optim")
+_OPTIMIZER = re.compile(r"(?<!import torch\.)optim(?![\s,])")
 _FUNCTION = "torch.nn.parallel.data_parallel"
 _SUCCESSORS = ("torch.nn.parallel.DistributedDataParallel", "apex.parallel.DistributedDataParallel")
 
@@ -143,7 +143,8 @@ def _only_loads(module: Module, call: cst.Call) -> bool:
     if _is_trained_elsewhere(module, call, name):
         return False
     return _OPTIMIZER.search(module.own_text) is None and not any(
-        map(module.is_own, module.methods("backward", "train"))
+        module.is_own(item) and not (item.args and module.value(item.args[0].value).constant is False)
+        for item in module.methods("backward", "train")
     )
 
 

@@ -14,6 +14,7 @@ from torchlint.model.semantics.value import Role
 from torchlint.model.syntax.dotted import called_name, last_part
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.training.networks import Networks
+from torchlint.model.training.purpose import Purposes
 
 #: The builtin functions that read all elements of their argument.
 NAMES = ("sum", "max", "min", "sorted", "any", "all")
@@ -47,8 +48,13 @@ class BuiltinCalls:
             given = call.node.args
             if len(given) != 1 or given[0].keyword is not None or given[0].star:
                 continue
-            if self._is_tensor(given[0].value):
+            if self._is_tensor(given[0].value) and not self._is_of_constructor(call.node):
                 yield BuiltinCall(call.node, last_part(call.name), given[0].value)
+
+    def _is_of_constructor(self, call: cst.Call) -> bool:
+        """Whether ``call`` runs once for an object, as in the constructor of a dataset."""
+        function = self._module.function_of(call)
+        return function is not None and self._module.fact(Purposes).is_for_constructors(function)
 
     def _is_tensor(self, node: cst.BaseExpression) -> bool:
         if self._may_be_several(node) or self._is_short(node):

@@ -12,6 +12,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.stores import Stores, trailing_name
 from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.climbing import climb
@@ -63,7 +64,7 @@ class ElementReads:
             if element is None:
                 continue
             found = self._repeated(call, element)
-            if found is None or self._is_once(found.loop) or self._is_tested(call, found.loop):
+            if found is None or self._is_once(found.loop) or self._is_tested(call, found.loop) or self._is_set(found):
                 continue
             if not self._is_tensor(found.tensor) and not self._is_row_of_step(found, call):
                 continue
@@ -76,6 +77,12 @@ class ElementReads:
         if function is None:
             return not self._module.fact(Loops).around(loop)
         return self._module.fact(Purposes).is_for_constructors(function)
+
+    def _is_set(self, read: ElementRead) -> bool:
+        """Whether an iteration sets elements of the tensor, so that they cannot be read before: ``best[i] = x``."""
+        text = self._module.code(read.tensor)
+        stores = self._module.fact(Stores).containers.get(trailing_name(read.tensor), ())
+        return any(self._tree.within(at, read.loop) and self._module.code(to) == text for to, _, at in stores)
 
     def _is_on_host(self, tensor: cst.BaseExpression) -> bool:
         """Whether reads do not wait, so that the rest of an iteration takes longer."""

@@ -17,7 +17,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of
 from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.semantics.value import Device, Role
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.dotted import called_name, dotted_name
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import is_backward
@@ -177,10 +177,22 @@ class HostReads:
             name = module.name_of(node) or ""
             if name.startswith("torch.cuda.") and name not in _NO_EVIDENCE:
                 return True
+        if any(map(self._needs_host, self._tree.calls_named("numpy"))):
+            return False
         return any(move.device is not Device.CPU for move in module.fact(Placement).moves) or any(
             module.fact(Placement).is_device(item.value) and device_of(item.value, module.values) is not Device.CPU
             for item in self._tree.keywords.get("device", ())
         )
+
+    def _needs_host(self, call: cst.Call) -> bool:
+        """Whether ``call`` is ``outputs.detach().numpy()`` of the file, which fails on a GPU."""
+        detached = call.func.value if isinstance(call.func, cst.Attribute) and self._module.is_own(call) else None
+        if isinstance(detached, cst.Call):
+            is_detached = called_name(detached) == "detach"
+            detached = detached.func.value if is_detached and isinstance(detached.func, cst.Attribute) else None
+        elif isinstance(detached, cst.Attribute):
+            detached = detached.value if detached.attr.value == "data" else None
+        return isinstance(detached, cst.Name) and self._tensors.is_tensor_of_step(detached)
 
     def _measures(self, path: str) -> bool:
         """Whether the purpose of a file is timing, so that it synchronizes deliberately."""
@@ -263,6 +275,8 @@ class HostReads:
         return False
 
     def _is_of_step(self, call: cst.Call, tensor: cst.BaseExpression) -> bool:
+        if self._tensors.is_named_loss(tensor):
+            return True
         value = self._module.value(tensor)
         if isinstance(call.func, cst.Attribute):  # a number has no `item()`, an array has
             return self._tensors.is_term(tensor) or (

@@ -20,6 +20,7 @@ from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import Loops
+from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlaces
 
 from ._host_tensors import HostTensors
@@ -53,7 +54,7 @@ class InvariantMoves:
             move = replace(found, source=_whole(found.source))
             if not self._module.is_own(move.call) or dotted_name(move.source) is None:
                 continue
-            if move.device is Device.CPU:
+            if move.device is Device.CPU or self._module.fact(Purposes).is_self_test(move.call):
                 continue
             in_loop = bool(self._module.fact(Loops).around(move.call))
             invariant = (self._invariant(move) if in_loop else None) or self._of_attribute(move)
@@ -69,7 +70,7 @@ class InvariantMoves:
             return None
         value = self._module.value(move.source)
         if value.kind in (Kind.MODULE, Kind.LOSS) and (value.sure or self._is_called(move.source, loop)):
-            if not self._is_one_module(move, loop):
+            if not self._is_one_module(move, loop) or self._grows(move.source, loop):
                 return None
             return InvariantMove(move.call, loop, True, self._statement(move, loop))
         if value.kind is not Kind.TENSOR or not value.sure or value.role is Role.BATCH:
@@ -115,6 +116,22 @@ class InvariantMoves:
             if func.attr.value in _LOADING:
                 return True
         return False
+
+    def _grows(self, module: cst.BaseExpression, loop: cst.CSTNode) -> bool:
+        """Whether an iteration adds layers to a network, by a method that creates some: ``net.add_head(classes)``."""
+        text = dotted_name(module)
+        values = self._module.values
+        methods = [
+            definition
+            for call in self._tree.calls_in(loop)
+            if isinstance(call.func, cst.Attribute) and dotted_name(call.func.value) == text
+            for definition in self._module.definitions.called(call, values)
+        ]
+        return any(
+            made in self._module.value(made).origins and self._module.value(made).kind is Kind.MODULE
+            for definition in methods
+            for made in self._tree.calls_in(definition)
+        )
 
     def _is_one_module(self, move: Move, loop: cst.CSTNode) -> bool:
         """Whether the loop binds no other module to the name."""

@@ -44,6 +44,7 @@ class BlockingCopy:
     loaders: tuple[Call, ...]  #: all loaders the batch may come from
     only_tensors: bool  #: whether the batch can only be made of tensors
     written: cst.CSTNode | None = None  #: what writes to the CPU tensor afterwards
+    is_shared: bool = False  #: whether the same call moves something that may not accept ``non_blocking``
 
 
 class Pinning:
@@ -66,7 +67,8 @@ class Pinning:
                 plain = all(self._collates_by_itself(loader) for loader in loaders) and (
                     is_tensor_by_use(move.source) or all(yields_only_tensors(self._module, item) for item in loaders)
                 )
-                yield BlockingCopy(move, loaders, plain, host_write(self._module, move))
+                is_shared = bool(self._module.fact(BatchParts).given(move.source))
+                yield BlockingCopy(move, loaders, plain, host_write(self._module, move), is_shared)
 
     def _is_passed_elsewhere(self, node: cst.CSTNode, move: Move) -> bool:
         """Whether ``node`` makes a tensor that another caller passes: a sample for a test, not a batch."""
@@ -183,6 +185,7 @@ class Pinning:
         value = self._module.value(node)
         origins = batch_origins(value) if value.kind in (Kind.BATCH, Kind.TENSOR) and not value.device else frozenset()
         if value.kind is Kind.UNKNOWN:
-            origins = self._module.fact(Loading).given_to_network(node)
+            parts = self._module.fact(BatchParts)
+            origins = self._module.fact(Loading).given_to_network(node) or parts.given(node)
         is_part = bool(origins) and self._module.fact(BatchParts).is_part(node)
         return sorted(origins, key=self._module.tree.index) if is_part else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 import libcst as cst
@@ -14,6 +14,7 @@ from torchlint.model.semantics.moves import keyword, moved_to
 from torchlint.model.semantics.value import Device, Role, Value
 from torchlint.model.syntax.dotted import called_name, dotted_name
 from torchlint.model.syntax.parameters import first_parameter, owner_of
+from torchlint.model.syntax.scopes import Binding
 from torchlint.model.training.data_flow import DataFlow, Search
 from torchlint.model.training.loops import BACKWARD, is_backward
 from torchlint.model.training.outputs import Outputs
@@ -140,22 +141,78 @@ class StepTensors(ForestFact):
         """Whether a backward pass of the function around ``node`` starts from the name ``node``."""
         return (dotted_name(node), self._module.function_of(node)) in self._losses
 
+    def is_named_loss(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` is ``getattr(self, "loss_" + name)``, and losses of the program have such names."""
+        if (
+            not isinstance(node, cst.Call)
+            or self._module.name_of(node.func) != "builtins.getattr"
+            or len(node.args) < 2
+        ):
+            return False
+        name = node.args[1].value
+        first: cst.CSTNode | None = name.left if isinstance(name, cst.BinaryOperation) else None
+        if isinstance(name, cst.FormattedString) and name.parts:
+            first = name.parts[0]
+        prefix = first.raw_value if isinstance(first, cst.SimpleString) else ""
+        if isinstance(first, cst.FormattedStringText):
+            prefix = first.value
+        begin = f"{dotted_name(node.args[0].value)}.{prefix}"
+        return bool(prefix) and any(text is not None and text.startswith(begin) for text, _ in self._terms)
+
     def is_item_of_loss(self, node: cst.Subscript) -> bool:
         """Whether a backward pass of the function around ``node`` starts from ``losses["total"]``, or a name for it."""
         return (self._module.code(node), self._module.function_of(node)) in self._items
 
     def contains_loss(self, node: cst.Name) -> bool:
-        """Whether a backward pass of the function around ``node`` starts from an item of the dictionary ``node``."""
-        return (node.value, self._module.function_of(node)) in self._containers
+        """Whether a backward pass starts from an item of the dictionary ``node``, or from the sum of its values."""
+        place = (node.value, self._module.function_of(node))
+        if place in self._overwritten:
+            return False
+        reached = self._module.values.reaching.of(node)
+        return place in self._containers or (bool(reached) and self._summed.issuperset(reached))
+
+    @cached_property
+    def _summed(self) -> set[Binding]:
+        """The bindings of dictionaries from the sum of whose values backward passes start."""
+        named = [
+            item.value
+            for root in self._started
+            if isinstance(root, cst.Name)
+            for item in self._module.values.reaching.of(root)
+            if not item.path
+        ]
+        return {
+            binding
+            for root in (*self._started, *named)
+            if isinstance(root, cst.Call) and root.args and self._module.name_of(root.func) == "builtins.sum"
+            for name in self._dictionary_of(root.args[0].value)
+            for binding in self._module.values.reaching.of(name)
+        }
+
+    def _dictionary_of(self, values: cst.BaseExpression) -> Iterator[cst.Name]:
+        """``losses`` of ``losses.values()``, ``v for v in losses.values()`` or ``losses[k] for k in losses``."""
+        if isinstance(values, (cst.GeneratorExp, cst.ListComp)):
+            element, over = values.elt, values.for_in.iter
+            if isinstance(element, cst.Subscript) and isinstance(over, cst.Name):
+                if isinstance(element.value, cst.Name) and element.value.value == over.value:
+                    yield over
+            values = over
+        if isinstance(values, cst.Call) and isinstance(values.func, cst.Attribute) and not values.args:
+            if values.func.attr.value in ("values", "items") and isinstance(values.func.value, cst.Name):
+                yield values.func.value
 
     @cached_property
     def _containers(self) -> set[tuple[str, cst.FunctionDef | None]]:
-        read = {
+        return {(code.partition("[")[0], function) for code, function in self._items}
+
+    @cached_property
+    def _overwritten(self) -> set[tuple[str | None, cst.FunctionDef | None]]:
+        """The variables in which a function stores an item that is not on the device: ``losses[k] = v.item()``."""
+        return {
             (dotted_name(target.value), self._module.function_of(target))
             for target, value, _ in self._tree.stores
             if isinstance(target, cst.Subscript) and (value is None or not self.is_tensor_of_step(value))
         }
-        return {(code.partition("[")[0], function) for code, function in self._items} - read
 
     @cached_property
     def _items(self) -> set[tuple[str, cst.FunctionDef | None]]:

@@ -22,7 +22,8 @@ from ._step_tensors import StepTensors
 _COMPARING = frozenset({"torch.equal", "torch.allclose"})
 #: ... and those of anything.
 _ASKING = _COMPARING | {"builtins.bool", "math.isnan", "math.isinf", "math.isfinite"}
-
+#: Functions that make an array of a tensor on the CPU, or of several in a list.
+_MAKING_ARRAYS = frozenset(f"numpy.{name}" for name in ("array", "asarray", "stack", "concatenate"))
 
 #: What has a test.
 _TESTS = (cst.If, cst.While, cst.Assert, cst.IfExp, cst.CompIf)
@@ -45,6 +46,7 @@ class TruthTests:
         self._tree = module.tree
         self._reads = module.fact(HostReads)
         self._tensors = module.fact(StepTensors)
+        self._converted: dict[cst.FunctionDef | None, frozenset[str]] = {}
 
     def all(self) -> Iterator[TruthTest]:
         """The tests of the file that wait for the GPU at every training step, in order."""
@@ -56,7 +58,7 @@ class TruthTests:
             if found is None or self._is_of_evaluation(statement):
                 continue
             step = self._module.fact(StepPlaces).in_training(statement)
-            if step is not None and self._is_of_step(found):
+            if step is not None and self._is_of_step(found) and not self._is_converted(found):
                 yield TruthTest(found, statement, step)
 
     def _is_of_evaluation(self, node: cst.CSTNode) -> bool:
@@ -109,6 +111,41 @@ class TruthTests:
             and not self._is_on_host(side)
             for side in self._sides(part)
         )
+
+    def _is_converted(self, part: cst.BaseExpression) -> bool:
+        """Whether the function makes arrays of the tensors that ``part`` asks for: on a GPU, that fails."""
+        roots = {node.value for node in self._tree.nodes_in(part) if isinstance(node, cst.Name)}
+        return not roots.isdisjoint(self._converted_in(self._module.function_of(part)))
+
+    def _converted_in(self, function: cst.FunctionDef | None) -> frozenset[str]:
+        """The variables of which ``function`` makes arrays, and those that they are computed from without a call."""
+        if function not in self._converted:
+            names = [
+                node
+                for call in self._tree.calls_in(function.body if function is not None else self._module.root)
+                if self._module.name_of(call.func) in _MAKING_ARRAYS and call.args
+                for node in self._plain_names(call.args[0].value)
+            ]
+            names += [
+                node
+                for name in names
+                if (bound := self._module.values.reaching.only(name)) is not None and bound.kind == "assign"
+                for node in self._plain_names(bound.value)
+            ]
+            self._converted[function] = frozenset(name.value for name in names)
+        return self._converted[function]
+
+    def _plain_names(self, node: cst.CSTNode | None) -> list[cst.Name]:
+        """The names in ``node``, an expression without calls, whose values it indexes or computes with."""
+        parts = list(self._tree.nodes_in(node)) if node is not None else []
+        if any(isinstance(part, cst.Call) for part in parts):
+            return []
+        indices = [item for part in parts if isinstance(part, cst.Subscript) for item in part.slice]
+        return [
+            part
+            for part in parts
+            if isinstance(part, cst.Name) and not any(self._tree.within(part, index) for index in indices)
+        ]
 
     def _is_on_host(self, node: cst.BaseExpression) -> bool:
         value = self._module.value(node)

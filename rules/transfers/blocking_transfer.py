@@ -24,7 +24,8 @@ class BlockingTransfer(Rule):
 
     - batches of a loader that does not pin: from pageable memory `non_blocking=True` gains nothing. After a fix of
       `unpinned-dataloader` (TL102), these copies are flagged;
-    - tensors that are computed from a batch on the CPU, because they are not pinned;
+    - tensors that are computed from a batch on the CPU, because they are not pinned; but those that are only computed
+      under a condition, as in `if args.mixup: images = mixup(images)`, are flagged;
     - copies that run once.
 
     If the program reads `pin_memory` by a key (`config["pin_memory"]`), torchlint looks the key up in the YAML and JSON
@@ -58,8 +59,9 @@ class BlockingTransfer(Rule):
     Safe or unsafe: safe if the loader uses the default collation and the code shows that the items are tensors and
     numbers: a `TensorDataset`, a dataset of torchvision, or a `__getitem__` that returns tensors. The default collation
     keeps named tuples and classes derived from dict. Otherwise, or with a `collate_fn`, it is unsafe: the batch may be
-    an object of your own whose `to()` does not accept `non_blocking`. It is also unsafe if the function writes to the
-    CPU batch after the copy: the GPU may then see the new values.
+    an object of your own whose `to()` does not accept `non_blocking`. No fix is offered if the same call also moves a
+    network, whose `cuda()` does not accept it. The fix is also unsafe if the function writes to the CPU batch after the
+    copy: the GPU may then see the new values.
 
     ## When to ignore
     Ignore it if the CPU batch is overwritten directly after the copy, also by other code.
@@ -120,7 +122,7 @@ class BlockingTransfer(Rule):
 
     def _fix(self, module: Module, copy: BlockingCopy) -> Fix | None:
         added = edits.add_keyword(module, copy.move.call, "non_blocking", "True")
-        if added is None:
+        if added is None or copy.is_shared:
             return None
         cautions = []
         if not copy.only_tensors:

@@ -21,7 +21,8 @@ class BuiltinOnTensor(Rule):
     these are the functions of Python.
 
     Not reported: lists, tuples and generators of tensors, such as a sum of losses; sizes and shapes; batches, which
-    may be lists; calls with further arguments (`max(x, 1)`, `sum(x, start)`); tensors of a few literal numbers.
+    may be lists; calls with further arguments (`max(x, 1)`, `sum(x, start)`); tensors of a few literal numbers;
+    constructors, which run once.
 
     ## Why it is slow
     Python iterates over the rows of the tensor: each row becomes a tensor of its own, and each addition or comparison

@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.parameter_values import mapped
+from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.scopes import Binding, unpacked
 from torchlint.model.training.loops import batch_origins
@@ -45,7 +46,7 @@ class BatchParts(ForestFact):
     def is_part(self, node: cst.BaseExpression) -> bool:
         """Whether ``node``, which comes from a batch, is a part of it, whichever way the program takes.
 
-        A cast that only some settings ask for is left aside: ``if half: images = images.half()``.
+        What only some settings ask for is left aside: ``if args.half: images = images.half()``.
         """
         return self._is_part(node, (), _DEPTH, all_paths=True)
 
@@ -55,6 +56,16 @@ class BatchParts(ForestFact):
         So it may be after ``.float()``, which copies nothing if the images are float32, as most are.
         """
         return self._is_part(node, (), _DEPTH, all_paths=False)
+
+    def given(self, node: cst.BaseExpression) -> frozenset[cst.CSTNode]:
+        """The loaders whose batches, not yet moved, a parameter gets from some callers, while others pass a network."""
+        bound = self._module.values.reaching.only(node) if isinstance(node, cst.Name) else None
+        if bound is None or not isinstance(bound.node, cst.Param) or not isinstance(node, cst.Name):
+            return frozenset()
+        kinds = self._module.values.parameter_values.kinds_at(node)
+        values = [] if self._module.value(node) else map(self._module.value, self._passed_for(bound.node))
+        possible = [value for value in values if value.device is None and (kinds is None or value.kind in kinds)]
+        return frozenset().union(*map(batch_origins, possible))
 
     def is_of_labels(self, move: cst.Call) -> bool:
         """Whether ``move`` moves labels: ``targets.cuda()``, ``Variable(labels.long()).cuda()``."""
@@ -117,7 +128,7 @@ class BatchParts(ForestFact):
         found = {binding: self._is_bound_to_part(binding, depth, all_paths=all_paths) for binding in reached}
         if not all_paths:
             return any(found.values())
-        return any(found.values()) and all(found[binding] or self._is_optional_cast(binding) for binding in reached)
+        return any(found.values()) and all(found[binding] or self._is_optional(binding) for binding in reached)
 
     def _is_bound_to_part(self, binding: Binding, depth: int, *, all_paths: bool) -> bool:
         if binding.kind == "assign":
@@ -156,13 +167,13 @@ class BatchParts(ForestFact):
         held = unwrapped(self._module, call)
         if held is not call:
             return self._is_part(held, path, depth, all_paths=all_paths)
-        returned = [
-            item
-            for definition in self._module.definitions.called(call, self._module.values)
-            if isinstance(definition, cst.FunctionDef)
-            for item in self._module.definitions.returns(definition)
-            if not self._takes_array(item)
-        ]
+        called = self._module.definitions.called(call, self._module.values)
+        functions = [definition for definition in called if isinstance(definition, cst.FunctionDef)]
+        same = [self._module.values.handed_back.same(call, function, self._module.values) for function in functions]
+        if same and all(same) and not path:
+            choose = all if all_paths else any
+            return depth > 0 and choose(self._is_part(item, (), depth - 1, all_paths=all_paths) for item in same)
+        returned = [item for function in functions for item in self._module.definitions.returns(function)]
         if returned:
             choose = all if all_paths else any
             return depth > 0 and choose(self._is_part(item, path, depth - 1, all_paths=all_paths) for item in returned)
@@ -178,25 +189,19 @@ class BatchParts(ForestFact):
             )
         return call.func.attr.value in _SAME_MEMORY and self._is_part(call.func.value, (), depth, all_paths=all_paths)
 
-    def _takes_array(self, node: cst.CSTNode | None) -> bool:
-        """Whether ``node`` is ``torch.from_numpy(x)`` of a parameter: parts of batches are tensors."""
-        if not isinstance(node, cst.Call) or self._module.name_of(node.func) != "torch.from_numpy" or not node.args:
-            return False
-        given = node.args[0].value
-        bindings = self._module.names.bindings(given) if isinstance(given, cst.Name) else []
-        return len(bindings) == 1 and bindings[0].kind == "param"
-
-    def _is_optional_cast(self, binding: Binding) -> bool:
-        """``images = images.half()`` under a condition."""
-        value = binding.value
+    def _is_optional(self, binding: Binding) -> bool:
+        """``images = images.half()`` or ``images, labels = mixup(images, labels)`` under a condition."""
         return (
             binding.kind == "assign"
-            and isinstance(value, cst.Call)
-            and isinstance(value.func, cst.Attribute)
-            and value.func.attr.value in _CASTS
-            and isinstance(value.func.value, cst.Name)
-            and value.func.value.value == binding.name
-            and any(isinstance(above, cst.If) for above in self._module.tree.ancestors(binding.node))
+            and isinstance(binding.value, cst.Call)
+            and any(
+                isinstance(node, cst.Name) and node.value == binding.name
+                for node in self._module.tree.nodes_in(binding.value)
+            )
+            and any(
+                isinstance(above, cst.If) and child is above.body
+                for above, child in climb(self._module.tree, binding.node)
+            )
         )
 
 

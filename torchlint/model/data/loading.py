@@ -216,9 +216,11 @@ class Loading(ForestFact):
         if isinstance(func, cst.Attribute):
             attr = func.attr.value
             if attr in ("to", "cuda", "type"):
+                parts = self._module.fact(BatchParts)
                 origins = batch_origins(self._module.value(func.value)) or self.given_to_network(func.value)
+                origins = origins or parts.given(func.value)
                 moved = bool(origins) and self._module.fact(Devices).is_move_to_cuda(call)
-                return origins if moved and self._module.fact(BatchParts).may_be_part(func.value) else nothing
+                return origins if moved and parts.may_be_part(func.value) else nothing
             if attr == "copy_" and call.args and self._module.value(func.value).device is Device.CUDA:
                 return batch_origins(self._module.value(call.args[0].value))
             if attr in FITS:

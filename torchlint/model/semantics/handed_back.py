@@ -7,13 +7,16 @@ from collections.abc import Iterable
 import libcst as cst
 
 from torchlint.model.semantics.definitions import Definitions
-from torchlint.model.semantics.knowledge import ITERATION_WRAPPERS
+from torchlint.model.semantics.evaluator import Evaluator
+from torchlint.model.semantics.knowledge import ITERATION_WRAPPERS, Kind
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.syntax.scopes import Binding
 
 #: How many names a parameter is followed through, and how many bindings of each.
 _DEPTH, _MAX_BINDINGS = 4, 8
+#: The function that makes a tensor of an array, and takes nothing else.
+_CONVERSION = "torch.from_numpy"
 #: The parameter that an expression is, and the calls of its methods, ``x.to(device)``, that may have replaced it.
 _Found = tuple[cst.Param | None, tuple[cst.Call, ...]]
 _NOTHING: _Found = (None, ())
@@ -31,7 +34,7 @@ class HandedBack:
     def of(self, call: cst.Call, function: cst.FunctionDef) -> tuple[cst.BaseExpression | None, tuple[cst.Call, ...]]:
         """What ``call`` passes for the one parameter that ``function`` returns; None if it may return anything else.
 
-        And the calls of its methods that may have replaced it before.
+        And the calls that may have replaced it before: of its methods, or of `torch.from_numpy` if it is an array.
         """
         if function not in self._returned:
             is_generator = bool(self._definitions.yields(function))
@@ -39,6 +42,14 @@ class HandedBack:
             self._returned[function] = self._same(self._parameter(item, _DEPTH) for item in returns)
         param, made = self._returned[function]
         return (self._definitions.argument_of(call, function, param) if param is not None else None), made
+
+    def same(self, call: cst.Call, function: cst.FunctionDef, values: Evaluator) -> cst.BaseExpression | None:
+        """What ``call`` gets back as it is: a value that is known, and a tensor if arrays are converted."""
+        handed, replaced = self.of(call, function)
+        given = values.of(handed)
+        is_array = given.kind not in (Kind.TENSOR, Kind.BATCH)
+        changes = any(is_array or self._names.resolve(item.func) != _CONVERSION for item in replaced)
+        return handed if given and not changes else None
 
     def _same(self, alternatives: Iterable[_Found]) -> _Found:
         """The parameter that all ``alternatives`` are, with the calls of each; nothing if one is something else."""
@@ -52,7 +63,10 @@ class HandedBack:
         return same, tuple(calls)
 
     def _parameter(self, node: cst.BaseExpression | None, depth: int) -> _Found:
-        """The parameter that ``node`` is, or that a progress bar iterates over."""
+        """The parameter that ``node`` is, that a progress bar iterates over, or that is converted to a tensor."""
+        if isinstance(node, cst.Call) and node.args and self._names.resolve(node.func) == _CONVERSION:
+            param, made = self._parameter(node.args[0].value, depth)
+            return (param, (*made, node)) if param is not None else _NOTHING
         if isinstance(node, cst.Call) and node.args and self._is_progress_bar(node):
             node = node.args[0].value
         bindings = self._reaching.of(node) if isinstance(node, cst.Name) and depth > 0 else []

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from torchlint.model.semantics import knowledge
+from torchlint.model.semantics import knowledge, named_tuples
 from torchlint.model.semantics.compounds import CUDA, begins_with_cuda
 from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.knowledge import Kind
@@ -64,6 +64,8 @@ class LibraryCalls:
             return inner if inner.kind is Kind.DATASET else Value(Kind.DATASET, frozenset({node}), name=name)
         if name == knowledge.IMPORT_MODULE:
             return Value(Kind.OTHER, frozenset({node}), name=name)
+        if name == named_tuples.NAMED_TUPLE:
+            return Value(Kind.CLASS, frozenset({node}), name=name)
         if name in knowledge.AUTOCASTS or name in knowledge.GRAD_MODES or name.startswith("contextlib."):
             return Value(Kind.CONTEXT, frozenset({node}), name=name)
         made = instance_by_name(name)
@@ -119,6 +121,27 @@ class LibraryCalls:
         if not isinstance(func, cst.Attribute) or func.attr.value not in _MOVES:
             return False
         return self._values.of(func.value).kind is Kind.MODULE
+
+    def attribute(self, base: Value, attr: str) -> Value | None:
+        """What the attribute ``attr`` of a tensor, a device, a network of a library or a named tuple is."""
+        if base.kind in (Kind.TENSOR, Kind.BATCH):
+            if attr in ("data", "T", "mT", "grad", "real", "imag"):
+                return base
+            if attr == "device":
+                return Value(Kind.DEVICE, device=base.device)
+            if attr in ("shape", "dtype", "ndim"):
+                return Value(Kind.OTHER)
+            is_batch = base.role is Role.BATCH
+            return Value(Kind.TENSOR, base.origins, role=Role.BATCH, sure=False) if is_batch else UNKNOWN
+        if base.kind is Kind.MODULE and attr in ("module", "_orig_mod") and base.definition is None:
+            return base
+        if base.kind is Kind.MODULE and attr == "device":
+            return Value(Kind.DEVICE, device=base.device)
+        if base.kind is Kind.DEVICE and attr == "type":
+            return Value(Kind.DEVICE, device=base.device, sure=base.sure)
+        if base.name == knowledge.IMPORT_MODULE:
+            return self.member(attr)
+        return named_tuples.member(base, attr, self._values)
 
     def method(self, node: cst.Call, func: cst.Attribute) -> Value | None:
         """What the method call ``node`` gives."""

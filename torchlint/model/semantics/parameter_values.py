@@ -113,7 +113,7 @@ class ParameterValues:
 
     def narrowed(self, name: cst.Name, param: cst.Param, found: Value) -> Value:
         """``found``, the value of a parameter, without what it is not under ``if isinstance(batch, dict):``."""
-        kinds = self._kinds_at(name) if name.value in self._tested_names else None
+        kinds = self.kinds_at(name)
         if kinds is None or found.kind in kinds:
             return found
         function = owner_of(self._tree, param)
@@ -129,8 +129,10 @@ class ParameterValues:
             if call.args and isinstance(call.args[0].value, cst.Name)
         )
 
-    def _kinds_at(self, name: cst.Name) -> tuple[Kind, ...] | None:
+    def kinds_at(self, name: cst.Name) -> tuple[Kind, ...] | None:
         """What ``name`` may be, as the nearest test of its type around it says; None without one."""
+        if name.value not in self._tested_names:
+            return None
         for above, child in climb(self._tree, name):
             if type(above) is cst.FunctionDef or type(above) is cst.Lambda:
                 return None

@@ -215,3 +215,14 @@ def unpacked(value: Value, path: tuple[int, ...], count: int | None = None) -> V
         else:
             value = iterated(value)
     return value
+
+
+def numbers_batches(value: Value) -> bool:
+    """Whether ``value`` gives pairs of a number and a batch of a loader, as ``enumerate(loader)`` does."""
+    pair = value.each.elements if value.kind is Kind.SEQUENCE and value.each is not None else ()
+    return [part.kind for part in pair] == [Kind.NUMBER, Kind.BATCH]
+
+
+def is_settled(value: Value) -> bool:
+    """Whether a cycle that may have cut the value short cannot have changed it, nor what it contains."""
+    return bool(value) and value.sure and all(map(is_settled, (*value.elements, *filter(None, (value.each,)))))

@@ -22,13 +22,25 @@ from torchlint.model.semantics.library_calls import LibraryCalls
 from torchlint.model.semantics.library_values import instance_by_base, instance_by_name, named_constant
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.moves import moved_to
+from torchlint.model.semantics.named_tuples import NAMED_TUPLE, named_tuple
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.parameter_values import ParameterValues, mapped
 from torchlint.model.semantics.parsers import Parsers
 from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.semantics.records import Records
 from torchlint.model.semantics.subscripts import Subscripts
-from torchlint.model.semantics.value import NONE, NUMBER, UNKNOWN, Role, Value, iterated, join, unpacked
+from torchlint.model.semantics.value import (
+    NONE,
+    NUMBER,
+    UNKNOWN,
+    Role,
+    Value,
+    is_settled,
+    iterated,
+    join,
+    numbers_batches,
+    unpacked,
+)
 from torchlint.model.syntax.calls import replaces_callee
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import (
@@ -57,7 +69,7 @@ class Values:
         self._tree = tree
         self._names = names
         self._definitions = definitions
-        self._memo: CyclicMemo[cst.CSTNode, Value] = CyclicMemo(UNKNOWN, _MAX_DEPTH, _is_settled)
+        self._memo: CyclicMemo[cst.CSTNode, Value] = CyclicMemo(UNKNOWN, _MAX_DEPTH, is_settled)
         self._shared: dict[Hashable, Value] = {}  #: by what several nodes have in common
         self._guesses = Guesses(tree)
         self.parsers = Parsers(tree, names, self)
@@ -66,8 +78,8 @@ class Values:
         self.reaching = Reaching(tree, names)
         self.engines = Engines(tree, names, definitions, self)
         self.branches = Branches(tree, definitions, self.reaching)
-        self._handed_back = HandedBack(names, definitions, self.reaching)
-        self._parameter_values = ParameterValues(tree, names, definitions, self)
+        self.handed_back = HandedBack(names, definitions, self.reaching)
+        self.parameter_values = ParameterValues(tree, names, definitions, self)
         self.records = Records(tree, names, definitions, self)
         self._library = LibraryCalls(names, self)
 
@@ -105,7 +117,7 @@ class Values:
             function = owner_of(self._tree, binding.node)
             if function is None or function.params.star_arg is not binding.node:
                 return UNKNOWN
-            return self._once(binding, lambda: self._parameter_values.extra(function))
+            return self._once(binding, lambda: self.parameter_values.extra(function))
         if binding.kind == "annotation" and isinstance(binding.node, cst.AnnAssign):
             return self.annotated(binding.node.annotation)
         if binding.kind == "function" and isinstance(binding.node, cst.FunctionDef):
@@ -148,7 +160,7 @@ class Values:
                     return Value(Kind.CLASS, definition=owner, sure=not self._definitions.derived(owner))
                 if first_parameter(function) is param:
                     return self._instance_of(None, None, owner)
-            given = self._parameter_values.alternatives(function, param)
+            given = self.parameter_values.alternatives(function, param)
             if function.params.params[:1] == (param,) and self._definitions.is_spawned(function):
                 given.append(NUMBER)
             given += [iterated(self.of(data)) for data in self.engines.data_for(function, param)]
@@ -191,7 +203,7 @@ class Values:
         else:
             found = self._contents.filled(self._bound(node.value, reached), scope, node.value)
         param = reached[0].node if len(reached) == 1 and reached[0].kind == "param" else None
-        return self._parameter_values.narrowed(node, param, found) if isinstance(param, cst.Param) else found
+        return self.parameter_values.narrowed(node, param, found) if isinstance(param, cst.Param) else found
 
     def _bound(self, name: str, reached: list[Binding]) -> Value:
         """The value of a name that may be bound by any of ``reached``."""
@@ -222,23 +234,9 @@ class Values:
             return named_constant(name)
         attr = node.attr.value
         base = self.of(node.value)
-        if base.kind in (Kind.TENSOR, Kind.BATCH):
-            if attr in ("data", "T", "mT", "grad", "real", "imag"):
-                return base
-            if attr == "device":
-                return Value(Kind.DEVICE, device=base.device)
-            if attr in ("shape", "dtype", "ndim"):
-                return Value(Kind.OTHER)
-            is_batch = base.role is Role.BATCH
-            return Value(Kind.TENSOR, base.origins, role=Role.BATCH, sure=False) if is_batch else UNKNOWN
-        if base.kind is Kind.MODULE and attr in ("module", "_orig_mod") and base.definition is None:
-            return base
-        if base.kind is Kind.MODULE and attr == "device":
-            return Value(Kind.DEVICE, device=base.device)
-        if base.kind is Kind.DEVICE and attr == "type":
-            return Value(Kind.DEVICE, device=base.device, sure=base.sure)
-        if base.name == knowledge.IMPORT_MODULE:
-            return self._library.member(attr)
+        known = self._library.attribute(base, attr)
+        if known is not None:
+            return known
         if base.definition is not None and base.kind is not Kind.FUNCTION:
             found = self._class_attribute(base.definition, attr, base.origins)
             if found is not None:
@@ -307,6 +305,8 @@ class Values:
             return join([self._call_of_definition(node, definition) for definition in definitions])
         if isinstance(node.func, cst.Attribute):
             found = self._library.method(node, node.func)
+            if found is None and (callee := self.of(node.func)).kind is Kind.LOSS:
+                return Value(Kind.TENSOR, role=Role.LOSS, sure=callee.sure)  # of `self.criterion(outputs, labels)`
             if found is not None:
                 return found
         elif name is None and self._definitions.makes_loader(node):
@@ -316,6 +316,8 @@ class Values:
             if callee.kind is Kind.CLASS or (callee.kind is Kind.MODULE and not callee.sure):
                 if isinstance(node.func, cst.Name) and replaces_callee(node, self._tree.parent(node)):
                     return self._guesses.of(node.func.value)
+                if callee.name == NAMED_TUPLE:
+                    return named_tuple(node, callee, self)
                 if callee.kind is Kind.CLASS and callee.definition is None:
                     return self._guesses.instance(dotted_name(node.func) or "")
             if callee.kind is Kind.MODULE and (callee.sure or node.args):  # `model_func()` may create a network
@@ -325,10 +327,10 @@ class Values:
         return self._passed_through(node)
 
     def _passed_through(self, node: cst.Call) -> Value:
-        """An unknown call on a loader most often wraps it: ``log_every(loader, 10)``, ``Prefetcher(loader)``."""
+        """An unknown call most often wraps a loader, or ``enumerate(loader)``: ``log_every(loader, 10)``."""
         for argument in node.args[:2]:
             value = self.of(argument.value)
-            if value.kind is Kind.LOADER and argument.star == "":
+            if argument.star == "" and (value.kind is Kind.LOADER or numbers_batches(value)):
                 return replace(value, sure=False)
         return UNKNOWN
 
@@ -340,9 +342,10 @@ class Values:
                 if passed and "__iter__" in self._tree.scopes[definition].bindings:
                     return passed
             return replace(made, origins=frozenset({node}))
-        handed, replaced = self._handed_back.of(node, definition)
-        if handed is not None and not replaced and (given := self.of(handed)):
-            return given  # whatever other calls pass
+        same = self.handed_back.same(node, definition, self)
+        if same is not None:
+            return self.of(same)  # whatever other calls pass
+        handed, replaced = self.handed_back.of(node, definition)
         reached = self.branches.reached(node, definition)
         returned = self._once(("returned", definition, reached), lambda: self.returned(definition, reached))
         if not returned and not returned.shapes and handed is not None:
@@ -392,8 +395,3 @@ class Values:
         """What a loop over an object of a class of the program takes: what its ``__iter__`` yields."""
         method = self._definitions.method(definition, "__iter__")
         return iterated(self.returned(method)) if method is not None else UNKNOWN
-
-
-def _is_settled(value: Value) -> bool:
-    """Whether a cycle that may have cut the value short cannot have changed it, nor what it contains."""
-    return bool(value) and value.sure and all(map(_is_settled, (*value.elements, *filter(None, (value.each,)))))

@@ -105,17 +105,26 @@ class Networks(ForestFact):
     def _is_parameter(self, node: cst.BaseExpression | None) -> bool:
         return isinstance(node, cst.Name) and any(item.kind == "param" for item in self._module.names.bindings(node))
 
-    def runs_without_gradients(self, function: cst.FunctionDef) -> bool:
-        """Whether ``function`` disables gradients itself, by a decorator or wherever it runs a network.
+    def runs_without_gradients(self, function: cst.FunctionDef, call: cst.Call) -> bool:
+        """Whether ``function``, which ``call`` runs, disables gradients by a decorator or wherever it runs a network.
 
         Or it returns, perhaps under a condition, what a decorated function gives: ``return self.inference(x)``.
         """
         modes = self._module.fact(GradModes)
         if modes.is_decorated(function) or any(map(modes.is_decorated, self._handing_on(function))):
             return True
-        forwards = [call for call in self._module.tree.calls_in(function.body) if self.is_forward(call)]
+        excludes = self._module.values.branches.excludes
+        inside = self._module.tree.calls_in(function.body)
+        forwards = [item for item in inside if self._runs_inside(item) and not excludes(call, function, item)]
         return bool(forwards) and all(
-            (mode := modes.within(call, function)) is not None and mode.is_off for call in forwards
+            (mode := modes.within(item, function)) is not None and mode.is_off for item in forwards
+        )
+
+    def _runs_inside(self, call: cst.Call) -> bool:
+        """Whether ``call``, in a function that runs a network, is of the network or of a method that runs it."""
+        return self.is_forward(call) or any(
+            isinstance(item, cst.FunctionDef) and self._runs_directly(item)
+            for item in self._module.definitions.called(call, self._module.values)
         )
 
     def chooses_grad_mode(self, call: cst.Call, function: cst.FunctionDef) -> bool:

@@ -15,6 +15,7 @@ from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_name
+from torchlint.model.training.function_words import EVALUATING, words_of
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.input_gradients import InputGradients
@@ -118,8 +119,14 @@ class Steps(ForestFact):
             if self._module.values.branches.excludes(call, function, trains):
                 continue  # `step(batch, only_loss=True)`
             for loop in self._module.fact(Loops).around(call)[:1]:
-                if not self._is_epoch(loop.node) and always(call, loop.node):
+                if not self._is_epoch(loop.node) and always(call, loop.node) and not self._evaluates(loop, function):
                     yield loop.node
+
+    def _evaluates(self, loop: Loop, function: cst.FunctionDef) -> bool:
+        """Whether a loop evaluates, as its name says, with a ``function`` that needs gradients: no weights change."""
+        around = self._module.function_of(loop.node)
+        is_named = around is not None and bool(words_of(around.name.value) & EVALUATING)
+        return is_named and not self._module.fact(WeightChanges).within((function, loop.node))
 
     def _always_trains(self, function: cst.FunctionDef, trains: cst.Call) -> bool:
         """Whether ``function`` runs a backward pass at every call, be it ``trains`` or that of another branch."""
@@ -199,6 +206,8 @@ class Steps(ForestFact):
         inside = self._module.tree.calls_in(function.body)
         if not any(self._steps_optimizer(call) for call in inside):
             return False
+        if any(self._module.value(call).kind is Kind.OPTIMIZER for call in inside):
+            return False  # it trains from the beginning, as with `optimizer.step(closure)` of L-BFGS
         return any(is_backward(call) for call in inside) or self._is_within_step(function, {function})
 
     def _is_within_step(self, function: cst.FunctionDef, seen: set[cst.FunctionDef]) -> bool:
