@@ -29,6 +29,8 @@ _WITHOUT_COUNTERPART = re.compile(
     r"|numpy\.\w*(interp|poly|save|load|lexsort|convolve|correlate|apply_along|vectorize|frompyfunc|unwrap|insert|delete"
     r"|setdiff|setxor|intersect|union1d|print|from(string|file|iter|regex)|object)\w*"
 )
+#: Functions of Python for sizes and for single items, and those that show them, also by ``"{}".format(n)``.
+_OF_NUMBERS = frozenset(f"builtins.{name}" for name in "len min max abs round int float bool print str".split())
 #: Conditions that hold at every call in training or in evaluation.
 _USUAL = re.compile(r"(not )?self\.training|[\w.]+ is (not )?None")
 
@@ -134,10 +136,12 @@ class RoundTrips:
         return any(self._is_array(item.value, start, arrays) for item in call.args)
 
     def _computes(self, call: cst.Call, name: str | None, start: cst.Call, arrays: set[str]) -> bool:
-        """Whether a call computes an array from arrays, by a function that torch has as well."""
+        """Whether a call computes an array from arrays, by a function that torch has as well, or shows one."""
         if name is not None:
-            return name.startswith(("numpy.", "builtins.len")) and _WITHOUT_COUNTERPART.match(name) is None
-        return isinstance(call.func, cst.Attribute) and self._is_array(call.func.value, start, arrays)
+            return name in _OF_NUMBERS or (name.startswith("numpy.") and _WITHOUT_COUNTERPART.match(name) is None)
+        if not isinstance(call.func, cst.Attribute):
+            return False
+        return isinstance(call.func.value, cst.SimpleString) or self._is_array(call.func.value, start, arrays)
 
     def _contains_array(self, node: cst.CSTNode, start: cst.Call, arrays: set[str]) -> bool:
         return any(

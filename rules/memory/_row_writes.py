@@ -13,6 +13,9 @@ from torchlint.model.syntax.dotted import dotted_name
 from ._row_fills import is_full
 from ._row_values import Level, RowValues, counter, flattened
 
+#: Operators that give another number for each number.
+_SHIFTING = (cst.Add, cst.Subtract, cst.Multiply)
+
 
 @dataclass(frozen=True, eq=False)
 class _Body:
@@ -94,7 +97,8 @@ class RowWrites:
     def _writes_row(self, statement: cst.Assign | cst.AugAssign, target: cst.Subscript, body: _Body) -> bool:
         """Whether a statement writes a row, or a part of it, that the loop counts.
 
-        ``out[i] = f(x[i])``, ``out[i, labels[i]] = 1``, ``mask[i, : lengths[i]] = value``, ``out[i] = row``.
+        ``out[i] = f(x[i])``, ``out[start + i] = x[places[i]]``, ``out[i, labels[i]] = 1``,
+        ``mask[i, : lengths[i]] = value``, ``out[i] = row``.
         """
         base, indices = flattened(target)
         levels = [self._values.index_level(part, body.names) for part in indices]
@@ -102,20 +106,27 @@ class RowWrites:
         if None in levels or not varying or not self._values.is_tensor(base):
             return False
         row, others, before = indices[varying[0]], varying[1:], indices[: varying[0]]
-        if (
-            not isinstance(row, cst.Index)
-            or not isinstance(row.value, cst.Name)
-            or row.value.value not in body.variables
-        ):
+        if not isinstance(row, cst.Index):
             return False
-        if any(isinstance(part, cst.Slice) for part in before) or row.value.value != body.counter:
-            return not others and self._selects(statement, target, body.variables)
+        if any(isinstance(part, cst.Slice) for part in before) or not self._counts(row.value, body):
+            is_selected = isinstance(row.value, cst.Name) and row.value.value in body.variables and not others
+            return is_selected and self._selects(statement, target, body.variables)
         value = self._values.level(statement.value, body.names)
         if any(isinstance(indices[place], cst.Slice) for place in others):  # each row up to a length of its own
             return len(others) == 1 and (value is Level.FIXED or self._copies_part(statement.value, target))
         if any(levels[place] is not Level.ROW for place in others):
             return False
         return value is Level.ROW or (value is Level.FIXED and isinstance(statement, cst.Assign))
+
+    def _counts(self, index: cst.BaseExpression, body: _Body) -> bool:
+        """Whether each iteration has another ``index``: ``i``, ``start + i``, ``2 * i``."""
+        if isinstance(index, cst.Name):
+            return index.value == body.counter
+        if not isinstance(index, cst.BinaryOperation) or not isinstance(index.operator, _SHIFTING):
+            return False
+        levels = [self._values.level(side, body.names) for side in (index.left, index.right)]
+        counting = index.right if levels[0] is Level.FIXED else index.left
+        return Level.FIXED in levels and self._counts(counting, body)
 
     def _selects(self, statement: cst.Assign | cst.AugAssign, target: cst.Subscript, variables: frozenset[str]) -> bool:
         """``rows[:, :, i] = others[:, :, j]``, both of them variables of the loop."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.stores import Stores
 from torchlint.model.syntax.climbing import nearest
@@ -122,6 +123,20 @@ class Averages:
                     found = inner.returned(function)
                 if found is not None:
                     return replace(found, weight=None)
+            if self._is_stored(call, blends) and (computed := self._blend_of_lambda(call, blends)) is not None:
+                return computed
+        return None
+
+    def _blend_of_lambda(self, call: cst.Call, blends: Blends) -> Blend | None:
+        """The blend of a lambda that ``call`` may run: ``self._update(model, lambda e, p: d * e + (1 - d) * p)``."""
+        sources = self._module.fact(Configuration).sources(call.func)
+        for made in sources.values if sources is not None else ():
+            if isinstance(made, cst.Lambda):
+                given = zip(made.params.params, call.args, strict=False)
+                bound = frozenset(param.name.value for param, item in given if blends.is_item(item.value))
+                found = Blends(self._module, bound).computed(made.body)
+                if found is not None:
+                    return found
         return None
 
     def _is_stored(self, call: cst.Call, blends: Blends) -> bool:

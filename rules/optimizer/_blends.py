@@ -55,11 +55,15 @@ class Blends:
 
     def returned(self, function: cst.FunctionDef) -> Blend | None:
         """What a function of two parameters returns: ``return old * d + (1 - d) * new``."""
-        for value in self._module.definitions.returns(function):
-            terms = self._terms(value) if value is not None else None
-            if value is not None and terms is not None and self._is_pair(terms[0][1], terms[1][1]):
-                return Blend(value, terms[0][1], terms[1][1], None)
-        return None
+        returned = self._module.definitions.returns(function)
+        return next(filter(None, (self.computed(value) for value in returned if value is not None)), None)
+
+    def computed(self, value: cst.BaseExpression) -> Blend | None:
+        """The blend that ``value`` is."""
+        terms = self._terms(value)
+        if terms is None or not self._is_pair(terms[0][1], terms[1][1]):
+            return None
+        return Blend(value, terms[0][1], terms[1][1], None)
 
     def is_item(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is what an iteration is about: ``p``, ``p.data``, ``shadow[name]``."""

@@ -32,13 +32,13 @@ class ParameterLoopEma(Rule):
     Flags loops over parameters that blend each parameter into its average, such as
     `e.mul_(decay).add_(p, alpha=1 - decay)`, also with the deprecated `add_(1 - decay, p)`, `e.lerp_(p, 1 - decay)` or
     `e.copy_(decay * e + (1 - decay) * p)`, itself or by a function that it calls for each parameter, such as
-    `ema.update(name, p.data)`: in a training step, in a function that one calls, also in another file, in a
-    `forward` that records gradients and whose callers are not seen, and in a function that is named for it (`ema`,
-    `soft_update`) where no call is seen. Target networks of reinforcement learning and momentum encoders are such
-    averages as well.
+    `ema.update(name, p.data)`, or by a lambda: in a training step, in a function that one calls, also in another file,
+    in a `forward` that records gradients and whose callers are not seen, and in a function that is named for it
+    (`ema`, `soft_update`) where no call is seen. Target networks of reinforcement learning and momentum encoders are
+    such averages as well.
 
-    Not reported: averages that are updated at every so many steps or once per epoch, optimizers, loops that copy
-    parameters, and loops that run where `torch._foreach_lerp_` is missing.
+    Not reported: averages that are updated at every so many steps by default or once per epoch, optimizers, loops that
+    copy parameters, and loops that run where `torch._foreach_lerp_` is missing.
 
     ## Why it is slow
     Each parameter takes one to four kernels of a few microseconds. A network has hundreds of parameters, so that the

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.knowledge import GRADIENT_NORMS, Kind
 from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
@@ -36,8 +36,6 @@ _MANY = 8  #: iterations below which a loop only tries something
 _LITERALS = (cst.SimpleString, cst.ConcatenatedString)
 #: Expressions that compute a value.
 _COMPUTED = (cst.BinaryOperation, cst.UnaryOperation, cst.Call)
-#: Functions that give the norm of all gradients.
-_NORMS = frozenset(f"torch.nn.utils.{name}" for name in ("clip_grad_norm_", "clip_grad_norm", "get_total_norm"))
 #: Methods that keep a tensor what it is.
 _SAME = frozenset({"detach", "data", "clone", "mean", "sum", "squeeze", "cpu"})
 
@@ -159,7 +157,7 @@ class ShownTensors:
             is_number = self._may_be_number(shown) or self._is_on_host(shown)
             return not is_number and self._tensors.is_tensor_of_step(shown)
         if isinstance(shown, cst.Call):
-            return self._module.name_of(shown.func) in _NORMS or self._is_returned(shown, (), depth)
+            return self._module.name_of(shown.func) in GRADIENT_NORMS or self._is_returned(shown, (), depth)
         if isinstance(shown, cst.Subscript):
             is_loss = self._tensors.is_item_of_loss(shown) and self._tensors.is_tensor_of_step(shown)
             return is_loss or self._is_dict_on_gpu(shown.value, depth, self._dictionaries.key_in(shown))

@@ -9,7 +9,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.knowledge import GRADIENT_NORMS, Kind
 from torchlint.model.semantics.moves import keyword, moved_to
 from torchlint.model.semantics.value import Device, Role, Value
 from torchlint.model.syntax.dotted import called_name, dotted_name
@@ -58,7 +58,9 @@ class StepTensors(ForestFact):
         return flow.search(is_source, self._leaves_device, outward=True, depth=_VALUE_DEPTH)
 
     def _is_gradient(self, part: cst.CSTNode) -> bool:
-        """Whether ``part`` is a gradient, or the data of a parameter whose gradient the function reads."""
+        """Whether ``part`` is a gradient, the norm of all, or the data of a parameter whose gradient is read."""
+        if type(part) is cst.Call:
+            return self._module.name_of(part.func) in GRADIENT_NORMS
         if type(part) is not cst.Attribute or part.attr.value not in ("grad", "data"):
             return False
         if part.attr.value == "grad":

@@ -27,9 +27,9 @@ _VALUE = re.compile(
 def tests_tensor(text: str) -> bool:
     """Whether a row tests what may be a tensor: by what it asks, or because a name that it compares is given one.
 
-    The norm of a gradient may give a factor, and that is tested.
+    The norm of a gradient, or of all, may give a factor, and that is tested.
     """
-    if ".grad" in text and "norm(" in text:
+    if "clip_grad_norm" in text or (".grad" in text and "norm(" in text):
         return True
     if any(_is_tested(text, found.start()) for found in _ASKED.finditer(text)):
         return True

@@ -20,7 +20,8 @@ class TensorTruthTest(Rule):
     ## What it does
     Flags `if`, `while`, `assert`, conditional expressions and conditions of comprehensions whose test is a tensor that
     the network, the loss or the gradients of a training step gave: `if torch.isnan(loss):`, `if mask.sum() > 0:`,
-    `assert (x >= 0).all()`, `[i for i in range(len(labels)) if labels.data[i] != -1]`; or an item of such a tensor:
+    `assert (x >= 0).all()`, `if norm > 10:` for the norm that `clip_grad_norm_` returned,
+    `[i for i in range(len(labels)) if labels.data[i] != -1]`; or an item of such a tensor:
     `for label in torch.unique(predicted):`, then `if label == 255:`. The test may be in the
     training loop, in the `step` of an optimizer, or in a function or a `forward` that the step calls, also in another
     file. In a `forward` that records gradients, its inputs count as well. Its callers may be unknown, or train it on

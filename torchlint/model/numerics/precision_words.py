@@ -18,7 +18,7 @@ from torchlint.model.training.inference_scripts import InferenceScripts
 #: Words for low precision, wherever they are in an identifier, a keyword, an import or a string.
 _WORDS = re.compile(
     r"(?<![a-z])(?:amp|fp8|f16|float16|precision|tf32)(?![a-z])"
-    r"|(?:^|\.|\W)half(?:\W|$)|autocast|grad_?scaler|native_?scaler|loss_?scal|mixed_?prec|(?:matmul|fp32)_precision"
+    r"|(?:^|\.|\W)half(?:\W|$)|autocast|grad_?scaler|native_?scaler|loss_?scal(?!es)|mixed_?prec|(?:matmul|fp32)_precision"
     r"|fp16|bf16|bfloat16|half_?tensor|deepspeed|fsdp|parallelize"
 )
 #: "amp" is also short for amplitude; gradients may be compressed on their way between processes only; and the inverse
@@ -29,7 +29,7 @@ _OTHERS = re.compile(
 )
 #: What sets the precision of a program; other words of other files may be about something else.
 _SETTING = re.compile(
-    r"autocast|grad_?scaler|native_?scaler|loss_?scal|mixed_?prec|matmul_precision|allow_tf32|fsdp|(?:^|[^a-z0-9])fp16$"
+    r"autocast|grad_?scaler|native_?scaler|loss_?scal(?!es)|mixed_?prec|matmul_precision|allow_tf32|fsdp|(?:^|[^a-z0-9])fp16$"
     r"|(?:use|enable|with)_?amp(?:$|_)|^[\"']?amp[\"']?$|amp_(?:level|enabled|dtype|opt)|apex\.(?:amp|fp16)|(?:^|[^a-z0-9])bf16$"
 )
 #: Options for automatic mixed precision, which do nothing without one of the others.

@@ -21,6 +21,8 @@ SETTINGS = frozenset("arg args opt opts option options cfg config conf configs h
 _SETTINGS_OF = tuple(f"_{name}" for name in (*sorted(SETTINGS), "params", "kwargs", "dict", "name", "path"))
 #: Methods that only networks have.
 _OF_NETWORKS = frozenset({"parameters", "named_parameters", "eval", "state_dict", "load_state_dict"})
+#: ... and those that networks have and classes do not call.
+_OF_OBJECTS = _OF_NETWORKS | {"train", "forward", "zero_grad", "cuda", "to", "modules", "requires_grad_", "apply"}
 
 
 class Guesses:
@@ -55,27 +57,35 @@ class Guesses:
             return Value(Kind.MODULE, sure=False)
         if names_function(last):
             return UNKNOWN
-        if self.instance(last):
+        if self.instance(last) or (self._names_class(text) and not used & _OF_OBJECTS):
             return Value(Kind.CLASS, sure=False)
         return Value(Kind.MODULE, sure=False) if names_network(last) else UNKNOWN
 
-    def corrected(self, name: str, value: Value) -> Value:
-        """``value``, or what a name says of it if that is only a guess: ``model_class = config.model``.
+    def corrected(self, text: str, value: Value) -> Value:
+        """``value``, or what a dotted name says of it if that is only a guess: ``model_class = config.model``.
 
         What ``model_func(config)`` gives is a network and not an output, if parameters are taken of it.
         """
         if value.sure:
             return value
+        name = last_part(text)
         if value.kind is Kind.MODULE and not value.definition and self.instance(name):
-            return self.of(name)
-        if value.kind is Kind.TENSOR and names_network(name.lower()) and self._used_as(name) & _OF_NETWORKS:
+            return self.of(text)
+        if value.kind is Kind.TENSOR and names_network(name.lower()) and self._used_as(text) & _OF_NETWORKS:
             return Value(Kind.MODULE, device=value.device, sure=False)
         return value
 
     def instance(self, text: str) -> Value:
         """A guess at what ``generator_class(...)`` makes, from that name; never sure."""
         last = last_part(text)
+        if self._names_class(last):
+            return Value(Kind.MODULE, sure=False)
         return next((self.of(last[: -len(end)]) for end in _CLASSES if last.lower().endswith(end)), UNKNOWN)
+
+    def _names_class(self, text: str) -> bool:
+        """Whether a name is one of a class of networks: ``Model = load_class(config.model)``."""
+        last = last_part(text)
+        return last[:1].isupper() and not last.isupper() and "_" not in last and names_network(last.lower())
 
     def of_item(self, container: cst.BaseExpression) -> Value:
         """A guess at an item of a list or dict, from the name of that: ``models["generator"]``; never sure."""

@@ -169,6 +169,8 @@ IN_MEMORY_DATASETS = frozenset({"torch.utils.data.TensorDataset"})
 
 #: Functions that return a number.
 NUMBERS = frozenset({"torch.distributed.get_rank", "torch.distributed.get_world_size", "torch.cuda.device_count"})
+#: Functions that return the norm of all gradients, a tensor.
+GRADIENT_NORMS = frozenset(f"torch.nn.utils.{name}" for name in ("clip_grad_norm_", "clip_grad_norm", "get_total_norm"))
 #: Keys of dictionaries: ``subject["scan"][torchio.DATA]``.
 KEYS = frozenset({"torchio.DATA", "torchio.AFFINE", "torchio.LOCATION"})
 #: Imports a module by a name that is known at run time only: its attributes are out of sight.

@@ -41,6 +41,8 @@ class LibraryCalls:
             inner = self._values.of(first if first is not None else keyword(node, "model", "module"))
             if name == "torch.compile":
                 return replace(inner, compiles=inner.compiles | {node})
+            if name.endswith("DataParallel") and inner.kind not in (Kind.MODULE, Kind.LOSS):
+                return Value(Kind.MODULE, device=inner.device, sure=False)
             return inner
         if name in knowledge.COPIES and self._values.of(first).kind is Kind.MODULE:
             return replace(self._values.of(first), origins=frozenset({node}), compiles=frozenset(), sure=False)

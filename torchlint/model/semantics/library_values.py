@@ -60,7 +60,7 @@ def instance_by_name(name: str) -> Value:
         return Value(Kind.TENSOR, role=Role.LOSS if last.endswith(_LOSS_FUNCTIONS) else None)
     if name.startswith("torch.nn."):
         if name.startswith(("torch.nn.init.", "torch.nn.utils.")):
-            return UNKNOWN
+            return Value(Kind.TENSOR, name=name) if name in knowledge.GRADIENT_NORMS else UNKNOWN
         if last in ("Parameter", "Buffer"):
             return Value(Kind.TENSOR, name=name)
         if last.endswith("Loss"):

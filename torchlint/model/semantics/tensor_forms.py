@@ -7,8 +7,9 @@ from collections.abc import Callable
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.scopes import Scope
+from torchlint.model.semantics.knowledge import GRADIENT_NORMS, Kind
+from torchlint.model.syntax.climbing import nearest
+from torchlint.model.syntax.scopes import Binding, Scope
 
 #: Methods of a tensor that give a tensor of one element, or one to compare.
 REDUCING = frozenset("all any sum max min mean norm prod amax amin isnan isinf isfinite std var count_nonzero".split())
@@ -58,16 +59,25 @@ class TensorForms(ForestFact):
         self._used: dict[tuple[Scope, str], bool] = {}
 
     def is_used_as_tensor(self, node: cst.BaseExpression) -> bool:
-        """Whether a variable is used as neither an array nor a list can be: ``lengths.size()``, ``labels.device``."""
+        """Whether a variable is used as neither an array nor a list can be: ``x.size()``, ``torch.zeros_like(x)``."""
         home = self._module.names.home_of(node) if isinstance(node, cst.Name) else None
         if home is None or not isinstance(node, cst.Name):
             return False
         if (home, node.value) not in self._used:
             owners = map(self._module.tree.parent, self._module.names.uses_in(home, node.value))
             self._used[home, node.value] = any(
-                isinstance(owner, cst.Attribute) and self._is_of_tensor(owner) for owner in owners
+                self._is_of_tensor(owner) if isinstance(owner, cst.Attribute) else self._is_copied_form(owner)
+                for owner in owners
             )
         return self._used[home, node.value]
+
+    def _is_copied_form(self, argument: cst.CSTNode | None) -> bool:
+        """Whether an argument is what ``torch.zeros_like`` and the like are given first."""
+        call = self._module.tree.parent(argument) if isinstance(argument, cst.Arg) else None
+        if not isinstance(call, cst.Call) or call.args[0] is not argument:
+            return False
+        name = self._module.name_of(call.func)
+        return name is not None and name.startswith("torch.") and name.endswith("_like")
 
     def _is_of_tensor(self, member: cst.Attribute) -> bool:
         methods, attributes = _MEMBERS_OF_TENSORS
@@ -106,6 +116,8 @@ class TensorForms(ForestFact):
             parts = name.split(".")
             if parts[0] != "torch" or name in _PLAIN or not parts[-1].islower() or parts[-1].startswith("is_"):
                 return False
+            if name in GRADIENT_NORMS:
+                return True
             several = len(parts) == 2 and parts[-1] in _SEVERAL and not self._is_elementwise(call, known, depth)
             return (len(parts) == 2 and not several) or name.startswith("torch.nn.functional.")
         value = self._module.value(call)
@@ -130,7 +142,7 @@ class TensorForms(ForestFact):
         return not others or (others[0].keyword is None and self._is_tensor(others[0].value, known, depth - 1))
 
     def _is_bound_to_tensor(self, node: cst.Name, known: Known, depth: int) -> bool:
-        reached = self._module.values.reaching.of(node)
+        reached = self._without_first(node, self._module.values.reaching.of(node))
         added = [item.node for item in reached if isinstance(item.node, cst.AugAssign)]
         if added and all(self._is_tensor(item.value, known, depth - 1) for item in added):
             # the sum of a number and tensors: `loss = 0`, then `loss += criterion(...)` in a loop
@@ -150,6 +162,16 @@ class TensorForms(ForestFact):
             )
             for item in reached
         )
+
+    def _without_first(self, node: cst.Name, reached: list[Binding]) -> list[Binding]:
+        """``reached`` without the number that a variable is before the loop around ``node`` gives it another value."""
+        tree = self._module.tree
+        loop = nearest(tree, node, cst.For, cst.While)
+        inside = [item for item in reached if loop is not None and tree.within(item.node, loop)]
+        if not inside:
+            return reached
+        value = self._module.value
+        return [item for item in reached if item in inside or item.path or value(item.value).kind is not Kind.NUMBER]
 
     def _is_one_of_several(self, node: cst.CSTNode | None, known: Known, depth: int) -> bool:
         """``x.topk(5)``, ``torch.max(x, 1)``, ``[x.cuda() for x in batch]``, or a variable that is one of them."""

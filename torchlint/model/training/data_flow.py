@@ -220,17 +220,30 @@ class DataFlow(ForestFact):
 
     @cached_property
     def _fillings(self) -> dict[str, list[tuple[cst.BaseExpression, Scope]]]:
-        """What is put into containers: ``losses.append(x)``, ``losses["a"] = x``."""
+        """What is put into containers, or containers in these: ``losses.append(x)``, ``losses["a"]["b"] = x``."""
         found: dict[str, list[tuple[cst.BaseExpression, Scope]]] = {}
         for call in self._tree.calls_named(*_FILLING):
             if isinstance(call.func, cst.Attribute) and call.args:
-                text = dotted_name(call.func.value)
+                text = dotted_name(_outermost(call.func.value))
                 if text is not None:
                     items = found.setdefault(text, [])
                     items.extend((argument.value, self._tree.scope_of(call)) for argument in call.args)
         for target, value, statement in self._tree.stores:
             if isinstance(target, cst.Subscript) and value is not None:
-                text = dotted_name(target.value)
+                text = dotted_name(_outermost(target))
                 if text is not None:
                     found.setdefault(text, []).append((value, self._tree.scope_of(statement)))
         return found
+
+
+def _outermost(container: cst.BaseExpression) -> cst.BaseExpression:
+    """``losses`` of ``losses[i][j]`` and of ``losses.setdefault(key, [])``."""
+    while True:
+        if isinstance(container, cst.Subscript):
+            container = container.value
+        elif isinstance(container, cst.Call) and isinstance(container.func, cst.Attribute):
+            if container.func.attr.value != "setdefault":
+                return container
+            container = container.func.value
+        else:
+            return container

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.dotted import last_name
@@ -29,11 +30,13 @@ class Intervals(ForestFact):
         self._module = module
         self._tree = module.tree
         self._optional: dict[cst.CSTNode, bool] = {}
+        self._remainders: dict[cst.CSTNode, bool] = {}
 
     def counts(self, test: cst.BaseExpression) -> bool:
         """Whether a condition is true at every n-th iteration: ``step % 100 == 0``, also by a name.
 
-        A name may be that of the condition, or of a value that is None at all other iterations.
+        A name may be that of the condition, or of a value that is None at all other iterations. An option has its
+        default: an interval of 1 does not count.
         """
         return any(
             self._is_remainder(node) or (isinstance(node, cst.Name) and self._is_counted(node))
@@ -41,11 +44,13 @@ class Intervals(ForestFact):
         )
 
     def _is_remainder(self, node: cst.CSTNode) -> bool:
-        return (
-            isinstance(node, cst.BinaryOperation)
-            and isinstance(node.operator, cst.Modulo)
-            and not (isinstance(node.right, cst.Integer) and node.right.value in ("1", "2"))
-        )
+        if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Modulo):
+            return False
+        if node not in self._remainders:
+            sources = self._module.fact(Configuration).sources(node.right)  # of an option, its default
+            values = sources.values if sources is not None else ()
+            self._remainders[node] = not values or not all(map(_is_short, values))
+        return self._remainders[node]
 
     def _is_counted(self, name: cst.Name) -> bool:
         reached = self._module.values.reaching.of(name)
@@ -164,3 +169,8 @@ class Intervals(ForestFact):
         if isinstance(test, cst.Comparison):
             return isinstance(test.comparisons[0].operator, (cst.NotEqual, cst.GreaterThan))
         return self._is_remainder(test)
+
+
+def _is_short(period: cst.BaseExpression) -> bool:
+    """Whether what runs at every n-th iteration runs as good as always: every second one counts like every one."""
+    return isinstance(period, cst.Integer) and period.value in ("1", "2")

@@ -159,14 +159,20 @@ class Networks(ForestFact):
 
     def network_of(self, call: cst.Call) -> cst.BaseExpression:
         """The network that a forward call runs: ``model`` of ``model(x)`` or of ``model.encode(x)``."""
-        func = call.func
         if self._is_parallel(call):
             return call.args[0].value
+        func = self._method_in(call.func) if isinstance(call.func, cst.Name) else call.func
         if isinstance(func, cst.Attribute) and (
             func.attr.value in (*knowledge.ENCODING_METHODS, "forward") or self._is_run_by_method(func)
         ):
             return func.value
-        return func
+        return call.func
+
+    def _method_in(self, name: cst.Name) -> cst.BaseExpression | None:
+        """``model.encode`` of ``encode = model.encode``; also of one of two networks: ``a.encode if flag else ...``."""
+        reached = self._module.values.reaching.of(name)
+        bound = reached[0].value if len(reached) == 1 and reached[0].kind == "assign" and not reached[0].path else None
+        return bound.body if isinstance(bound, cst.IfExp) else bound
 
     def _is_run_by_method(self, func: cst.Attribute) -> bool:
         """Whether ``func`` is a method by which its class, a network of the program, is run: ``model.infer``.
