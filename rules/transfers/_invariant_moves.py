@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -23,6 +24,8 @@ from ._kept_on_host import KeptOnHost
 
 #: Calls after which a module is to be moved.
 _LOADING = frozenset({"load_state_dict", "from_pretrained", "load_checkpoint", "load_from_checkpoint"})
+#: Names of methods that add layers to a network, which are on the CPU: ``net.add_head(count)``.
+_GROWING = re.compile(r"_?(add|append|expand|extend|grow|insert)(_|$)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +119,7 @@ class InvariantMoves:
         return self._module.fact(Invariance).is_invariant(target, loop)
 
     def _moves_again(self, move: Move, loop: cst.CSTNode) -> bool:
-        """Whether the loop moves the same object elsewhere, as to the CPU between two uses."""
+        """Whether the loop moves the same object elsewhere, as to the CPU between two uses, or adds layers to it."""
         text = dotted_name(move.source)
         for call in self._tree.calls_in(loop):
             func = call.func
@@ -125,7 +128,8 @@ class InvariantMoves:
             if func.attr.value in ("cpu", "to", "cuda", "to_empty") and dotted_name(func.value) == text:
                 if not self._tree.exclusive(call, move.call):
                     return True
-            if func.attr.value in _LOADING:
+            grows = _GROWING.match(func.attr.value) is not None and dotted_name(func.value) == text
+            if grows or func.attr.value in _LOADING:
                 return True
         return False
 

@@ -36,9 +36,9 @@ class ModuleMoveInLoop(Rule):
     method that gives the tensor.
 
     Not reported: batches and what is computed from them; moves to other devices and back, as for offloading; moves
-    that follow `load_state_dict`; loops over epochs; `.to(dtype)`, which moves nothing; a tensor that is assigned to
-    its own name (`weights = weights.to(device)`), which is copied only once; buffers and parameters; tensors whose
-    elements are set between the moves.
+    that follow `load_state_dict`, or `net.add_head(count)`, which adds layers; loops over epochs; `.to(dtype)`, which
+    moves nothing; a tensor that is assigned to its own name (`weights = weights.to(device)`), which is copied only
+    once; buffers and parameters; tensors whose elements are set between the moves.
 
     ## Why it is slow
     `module.to(device)` visits every parameter and buffer, even if all are on the device already. This takes
