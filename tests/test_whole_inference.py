@@ -353,7 +353,10 @@ def test_an_object_may_have_the_name_of_its_module(tmp_path: Path, program: str,
 def test_of_many_programs_those_in_the_same_folder_count(
     tmp_path: Path, guarded: str, plain: str, expected: list[int]
 ) -> None:
-    evaluation = "def evaluate(network, loader):\n    network.eval()\n    for images in loader:\n        print(network(images))\n"
+    evaluation = (
+        "def evaluate(network, loader):\n    network.eval()\n"
+        "    for images in loader:\n        print(network(images))\n"
+    )
     program = "import torch\nfrom evaluation import evaluate\n\n{}evaluate(torch.load('a.pt'), torch.load('data.pt'))\n"
     files = {f"{plain}p{number}": program.format("") for number in range(20)}
     files |= {f"{guarded}g{number}": program.format("with torch.no_grad():\n    ") for number in range(16)}

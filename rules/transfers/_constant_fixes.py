@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torchlint import edits
+from torchlint.model.data.placement import Placement
 from torchlint.model.module import Module
 from torchlint.model.semantics.moves import keyword
 from torchlint.model.syntax.dotted import dotted_name
@@ -79,7 +80,7 @@ def _device(module: Module, move: cst.Call) -> str | None:
     if argument.keyword is not None and argument.keyword.value != "device":
         return None
     text = module.code(argument.value)
-    return None if "\n" in text or module.value(argument.value).kind.value in ("tensor", "batch") else text
+    return text if "\n" not in text and module.fact(Placement).is_device(argument.value) else None
 
 
 # -- lists

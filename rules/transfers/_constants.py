@@ -24,7 +24,9 @@ from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
 from ._constant_values import ConstantValues
+from ._indirect import IndirectMoves
 from ._repetition import is_for_deployment, keeps_result
+from ._upload_words import OPTIONS
 
 #: ``torch.<name>(data)`` that makes a tensor of a list or of a number ...
 _OF_DATA = ("torch.tensor", "torch.as_tensor", "torch.asarray", "torch.from_numpy")
@@ -101,7 +103,9 @@ class ConstantUploads:
             return data
         if any(item.keyword is None for item in factory.args[1:]):
             return None
-        return data if isinstance(data, (cst.List, cst.Tuple)) or self._is_list(data) else None
+        if isinstance(data, (cst.List, cst.Tuple)) or self._is_list(data):
+            return data
+        return None if self._module.value(data) or self._is_filled(factory) else data
 
     def _may_be_there(self, factory: cst.Call, data: cst.BaseExpression) -> bool:
         """Whether the data may be a tensor on the device, which ``torch.as_tensor`` returns as it is."""
@@ -111,6 +115,17 @@ class ConstantUploads:
 
     def _is_list(self, node: cst.BaseExpression) -> bool:
         return self._module.value(node).kind in (Kind.SEQUENCE, Kind.ARRAY)
+
+    def _is_filled(self, factory: cst.Call) -> bool:
+        """Whether a tensor gets its values later: ``torch.FloatTensor(self.size)`` has none."""
+        statement = self._tree.statement_of(factory)
+        target = statement.targets[0].target if isinstance(statement, cst.Assign) else None
+        home = self._module.names.home_of(target) if isinstance(target, cst.Name) else None
+        uses = self._module.names.uses_in(home, target.value) if home and isinstance(target, cst.Name) else ()
+        above = (item for item, _ in climb(self._tree, factory, statement) if isinstance(item, cst.Attribute))
+        return any(changes_in_place(item.attr.value) for item in above) or any(
+            is_changed_at(self._tree, use) for use in uses
+        )
 
     # -- the copy
 
@@ -204,7 +219,9 @@ class ConstantUploads:
         value = self._module.value(target)
         if value.kind in (Kind.TENSOR, Kind.BATCH):
             return value.device is not Device.CPU
-        return self._module.fact(Placement).is_device(target) and self._may_be_gpu(target)
+        if self._module.fact(Placement).is_device(target):
+            return self._may_be_gpu(target)
+        return self._module.fact(IndirectMoves).goes_to_tensor(call)
 
     def _may_be_gpu(self, device: cst.BaseExpression) -> bool:
         if is_none(device):
@@ -263,8 +280,17 @@ class ConstantUploads:
         if _RARE.search(text):
             return True
         if is_else:
+            if self._asks_for_settings(test):
+                return False  # a whole run takes it, or none
             return re.search(r"> ?0\b|!= ?0\b|\blen\(|any\(|is not None|numel|\.sum\(|\bin\b|hasattr", text) is not None
         return _SELDOM.search(text) is not None
+
+    def _asks_for_settings(self, test: cst.BaseExpression) -> bool:
+        """Whether a condition depends on settings of the program alone: ``args.weight > 0``."""
+        names = [node for node in self._tree.nodes_in(test) if isinstance(node, cst.Name)]
+        members = {node.attr for node in self._tree.nodes_in(test) if isinstance(node, cst.Attribute)}
+        roots = [node.value for node in names if node not in members]
+        return bool(roots) and all(map(OPTIONS.fullmatch, roots))
 
     def _is_without_arguments(self, branch: cst.If | cst.IfExp) -> bool:
         """Whether the `else` of ``if targets is not None:`` runs where a call passes no targets, such as inference."""

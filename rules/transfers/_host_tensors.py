@@ -7,7 +7,7 @@ import libcst as cst
 from torchlint.model.data.creation import FACTORIES, LEGACY
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self
 from torchlint.model.syntax.scopes import Binding, unpacked
 
 #: Functions of torch that make a tensor on the host, unless they are given a device.
@@ -37,10 +37,12 @@ class HostTensors(ForestFact):
     def _is_seen_on_host(self, node: cst.CSTNode, depth: int) -> bool:
         if isinstance(node, cst.Name):
             reached = self._module.values.reaching.of(node)
-            return bool(reached) and all(self._is_bound_on_host(item, depth - 1) for item in reached)
+            return bool(reached) and all(self.is_bound_on_host(item, depth - 1) for item in reached)
         if isinstance(node, cst.Attribute) and node.attr.value in ("data", "T"):
             return self.is_on_host(node.value, depth - 1)
         if isinstance(node, cst.Attribute):
+            if is_attribute_of_self(node) and (held := self.held(node)):
+                return all(self.is_bound_on_host(item, depth - 1) for item in held)
             stored = self._module.values.stored(dotted_name(node) or "")
             return bool(stored) and all(self.is_on_host(item, depth - 1) for item in stored)
         if isinstance(node, cst.Subscript):
@@ -53,7 +55,15 @@ class HostTensors(ForestFact):
             return self._are_on_host([node.left, *(item.comparator for item in node.comparisons)], depth)
         return isinstance(node, cst.Call) and self._is_made_on_host(node, depth)
 
-    def _is_bound_on_host(self, binding: Binding, depth: int) -> bool:
+    def held(self, node: cst.Attribute) -> list[Binding]:
+        """What a class and its bases give an attribute of ``self``, in their methods or outside of them."""
+        function = self._module.function_of(node)
+        owner = self._module.tree.class_of(function) if function is not None else None
+        scopes = [self._module.tree.scopes[item] for item in self._module.definitions.lineage(owner)] if owner else []
+        name = node.attr.value
+        return [item for scope in scopes for item in (*scope.attributes.get(name, ()), *scope.bindings.get(name, ()))]
+
+    def is_bound_on_host(self, binding: Binding, depth: int = _DEPTH) -> bool:
         """Whether a name is given a tensor on the host, also as one of several: ``weights, places = tables(size)``."""
         if isinstance(binding.node, cst.Param):
             return self._is_passed_from_host(binding.node, depth)
@@ -82,6 +92,8 @@ class HostTensors(ForestFact):
         if any(item.star or (item.keyword is not None and item.keyword.value == "device") for item in node.args):
             return False
         given = [item.value for item in node.args if item.keyword is None]
+        if name == "torch.autograd.Variable":
+            return bool(given) and self.is_on_host(given[0], depth - 1)
         if name is not None:
             if not name.startswith("torch.") or name.count(".") != 1:
                 return False

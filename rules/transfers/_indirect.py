@@ -38,9 +38,10 @@ class IndirectMoves(ForestFact):
     def _casts(self) -> Iterator[Move]:
         for call in self._module.methods("to", "type", "type_as"):
             assert isinstance(call.func, cst.Attribute)
-            if len(call.args) == 1 and call.args[0].keyword is None and self._gives_cuda(call, call.func):
-                if not self._is_self_test(call) and not self._is_traced(call):
-                    yield Move(call, call.func.value, None, Device.CUDA)
+            if call.func.attr.value == "to" and self._module.fact(NewTensors).of(call.func.value) is None:
+                continue
+            if self.goes_to_tensor(call):
+                yield Move(call, call.func.value, None, Device.CUDA)
 
     def _calls_of_movers(self) -> Iterator[Move]:
         for function, parameter in self._movers.items():
@@ -50,6 +51,12 @@ class IndirectMoves(ForestFact):
                     yield Move(call, moved, None, Device.CUDA)
 
     # -- casts
+
+    def goes_to_tensor(self, call: cst.Call) -> bool:
+        """Whether ``x.to(y)``, ``x.type_as(y)`` or ``x.type(y.type())`` gives a tensor on the GPU, as ``y`` is one."""
+        if len(call.args) != 1 or call.args[0].keyword is not None or not isinstance(call.func, cst.Attribute):
+            return False
+        return self._gives_cuda(call, call.func) and not self._is_self_test(call) and not self._is_traced(call)
 
     def _is_self_test(self, call: cst.Call) -> bool:
         """Whether ``call`` is in a function that exists only for a self-test: its tensors are usually on the CPU."""
@@ -74,7 +81,7 @@ class IndirectMoves(ForestFact):
             value = self._module.value(given)
             return value.kind is not Kind.TENSOR and value.device is Device.CUDA
         if func.attr.value == "to":
-            return self._takes_tensor(given, func.value) and not self._module.fact(TensorTargets).is_on_host(given)
+            return self._is_tensor(given) and not self._module.fact(TensorTargets).is_on_host(given)
         return self._module.fact(TensorTargets).is_on_cuda(given)
 
     def _typed(self, node: cst.BaseExpression, depth: int = _DEPTH) -> list[cst.BaseExpression]:
@@ -97,11 +104,9 @@ class IndirectMoves(ForestFact):
         calls = self._module.callers(function).calls
         return [self._module.definitions.argument_of(call, function, binding.node) for call in calls]
 
-    def _takes_tensor(self, given: cst.BaseExpression, moved: cst.BaseExpression) -> bool:
-        """Whether ``moved.to(given)`` gives a new tensor the dtype and device of another one."""
-        if self._module.fact(Placement).is_device(given) or self._module.fact(NewTensors).of(moved) is None:
-            return False
-        return self._module.fact(TensorTargets).is_tensor(given)
+    def _is_tensor(self, given: cst.BaseExpression) -> bool:
+        """Whether ``x.to(given)`` gives a tensor the dtype and device of another one."""
+        return not self._module.fact(Placement).is_device(given) and self._module.fact(TensorTargets).is_tensor(given)
 
     # -- functions
 

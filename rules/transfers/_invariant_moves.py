@@ -7,23 +7,20 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from torchlint.model.data.creation import WHOLE
 from torchlint.model.data.placement import Move, Placement
 from torchlint.model.module import Module
 from torchlint.model.semantics.invariance import Invariance
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.stores import Stores
 from torchlint.model.semantics.value import Device, Role
-from torchlint.model.syntax.calls import changes_in_place
-from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_part
-from torchlint.model.syntax.literals import is_none
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlaces
 
 from ._host_tensors import HostTensors
+from ._indirect import IndirectMoves
+from ._kept_on_host import KeptOnHost
 
 #: Calls after which a module is to be moved.
 _LOADING = frozenset({"load_state_dict", "from_pretrained", "load_checkpoint", "load_from_checkpoint"})
@@ -47,19 +44,37 @@ class InvariantMoves:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._tree = module.tree
+        self._kept = KeptOnHost(module)
 
     def all(self) -> Iterator[InvariantMove]:
         """The moves in the file, in order."""
-        for found in self._module.fact(Placement).moves:
-            move = replace(found, source=_whole(found.source))
-            if not self._module.is_own(move.call) or dotted_name(move.source) is None:
+        to_device = {move.call: move for move in self._module.fact(Placement).moves}
+        found: set[cst.CSTNode] = set()
+        for call in self._module.methods("to", "cuda", "type_as", "type"):
+            assert isinstance(call.func, cst.Attribute)
+            move, moved = to_device.get(call), self._kept.whole(call.func.value)
+            if not self._module.is_own(call) or self._module.fact(Purposes).is_self_test(call):
                 continue
-            if move.device is Device.CPU or self._module.fact(Purposes).is_self_test(move.call):
-                continue
-            in_loop = bool(self._module.fact(Loops).around(move.call))
-            invariant = (self._invariant(move) if in_loop else None) or self._of_attribute(move)
+            if moved in found or (move is not None and move.device is Device.CPU):
+                continue  # `self.table.type_as(x).to(x.device)` moves it twice
+            invariant = (self._in_loop(move) if move is not None else None) or self._of_kept(call, moved, move)
             if invariant is not None:
+                found.add(moved)
                 yield invariant
+
+    def _of_kept(self, call: cst.Call, moved: cst.BaseExpression, move: Move | None) -> InvariantMove | None:
+        """A move of a tensor that stays on the host, to a device or to where another tensor is."""
+        repeated = self._kept.repeating(call, moved)
+        if repeated is None or (move is None and not self._module.fact(IndirectMoves).goes_to_tensor(call)):
+            return None
+        return InvariantMove(call, repeated.step, False, None)
+
+    def _in_loop(self, move: Move) -> InvariantMove | None:
+        """A move in a loop of what is the same at every iteration."""
+        moved = self._kept.whole(move.source, from_start=True)
+        if dotted_name(moved) is None or not self._module.fact(Loops).around(move.call):
+            return None
+        return self._invariant(replace(move, source=moved))
 
     def _invariant(self, move: Move) -> InvariantMove | None:
         place = self._module.fact(StepPlaces).of(move.call, self._passes)
@@ -79,7 +94,7 @@ class InvariantMoves:
             HostTensors
         ).is_on_host(move.source):
             return None
-        is_written = any(self._tree.within(place, loop) for place in self._writes_to(move.source))
+        is_written = any(self._tree.within(place, loop) for place in self._kept.writes_to(move.source))
         return None if is_written else InvariantMove(move.call, loop, False, None)
 
     def _passes(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
@@ -104,7 +119,7 @@ class InvariantMoves:
         return self._module.fact(Invariance).is_invariant(target, loop)
 
     def _moves_again(self, move: Move, loop: cst.CSTNode) -> bool:
-        """Whether the loop moves the same object elsewhere, as to the CPU between two uses."""
+        """Whether the loop moves the same object elsewhere, as to the CPU between two uses, or loads it."""
         text = dotted_name(move.source)
         for call in self._tree.calls_in(loop):
             func = call.func
@@ -179,108 +194,3 @@ class InvariantMoves:
 
     def _target_is_plain(self, move: Move, loop: cst.CSTNode) -> bool:
         return move.target is None or self._module.fact(Invariance).is_invariant(move.target.value, loop)
-
-    # -- tensors
-
-    def _of_attribute(self, move: Move) -> InvariantMove | None:
-        """A move of a tensor in ``self`` that a network's ``forward`` runs, or a method that each step calls."""
-        text = dotted_name(move.source) or ""
-        function = self._module.function_of(move.call)
-        owner = self._tree.class_of(function) if function is not None else None
-        if owner is None or function is None or not text.startswith("self.") or text.count(".") != 1:
-            return None
-        if self._is_conditional(move.call, function) or self._is_kept(move.call):
-            return None
-        name = text[5:]
-        classes = self._module.definitions.lineage(owner)
-        if any(method in self._tree.scopes[item].bindings for item in classes for method in ("to", "cuda", "_apply")):
-            return None
-        places = [item for owner in classes for item in self._tree.scopes[owner].attributes.get(name, ())]
-        if not places or not all(self._is_in_constructor(item.node) for item in places) or self._is_registered(name):
-            return None
-        if not all(map(self._is_in_constructor, self._writes_to(move.source))):
-            return None
-        repeated = self._module.fact(StepPlaces).per_batch(move.call)
-        if repeated is None or not self._module.fact(HostTensors).is_on_host(move.source):
-            return None
-        return InvariantMove(move.call, repeated.step, False, None)
-
-    def _is_conditional(self, call: cst.Call, function: cst.FunctionDef) -> bool:
-        """Whether a condition or a cache lets some calls of ``function`` pass by the move."""
-        if any("cache" in self._module.code(item.decorator) for item in function.decorators):
-            return True
-        return any(
-            child is not above.test and not self._is_of_settings(above.test)
-            if isinstance(above, (cst.If, cst.IfExp))
-            else isinstance(above, (cst.ExceptHandler, cst.Lambda))
-            for above, child in climb(self._tree, call, function)
-        )
-
-    def _is_of_settings(self, test: cst.BaseExpression) -> bool:
-        """Whether a condition has the same value for an object: it compares attributes that the constructor sets."""
-        parts = list(self._tree.nodes_in(test))
-        attributes = [node for node in parts if isinstance(node, cst.Attribute)]
-        names = {node.value for node in parts if isinstance(node, cst.Name)}
-        names -= {"None", "True", "False", *(node.attr.value for node in attributes)}
-        stored = self._module.fact(Stores).attributes
-        return (
-            names == {"self"}
-            and not self._tree.calls_in(test)
-            and all(dotted_name(node) == f"self.{node.attr.value}" for node in attributes)
-            and all(
-                self._is_in_constructor(place)
-                for node in attributes
-                for held, _, place in stored.get(node.attr.value, ())
-                if dotted_name(held) == "self"
-            )
-        )
-
-    def _is_kept(self, call: cst.Call) -> bool:
-        """``self.grid = self.grid.to(device)``: copied once."""
-        statement = self._tree.statement_of(call)
-        return isinstance(statement, cst.Assign) and any(
-            isinstance(item.target, (cst.Attribute, cst.Subscript)) for item in statement.targets
-        )
-
-    def _is_in_constructor(self, node: cst.CSTNode) -> bool:
-        function = self._tree.function_of(node)
-        return isinstance(function, cst.FunctionDef) and function.name.value == "__init__"
-
-    def _writes_to(self, tensor: cst.BaseExpression) -> Iterator[cst.CSTNode]:
-        """Where elements of a name or attribute are set: ``table[row] = x``, ``table.add_(1)``."""
-        text = dotted_name(tensor) or ""
-        name = last_part(text)
-        for target, _, place in self._module.fact(Stores).containers.get(name, ()):
-            if dotted_name(target) == text:
-                yield place
-        for use in (*self._tree.names.get(name, ()), *self._tree.attributes_named(name)):
-            above = self._tree.parent(use)
-            if isinstance(above, cst.Attribute) and changes_in_place(above.attr.value) and dotted_name(use) == text:
-                yield above
-
-    def _is_registered(self, name: str) -> bool:
-        return any(
-            isinstance(item.value, cst.SimpleString) and item.value.raw_value == name
-            for call in self._module.methods("register_buffer", "register_parameter")
-            for item in call.args
-        )
-
-
-def _whole(node: cst.BaseExpression) -> cst.BaseExpression:
-    """The tensor of which ``node`` is another form or the first elements: ``x`` of ``x[None, :count].float()``."""
-    while True:
-        if isinstance(node, cst.Subscript) and all(map(_is_from_start, node.slice)):
-            node = node.value
-        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in WHOLE:
-            node = node.func.value
-        else:
-            return node
-
-
-def _is_from_start(element: cst.SubscriptElement) -> bool:
-    """Whether an index selects from the first element on, or adds a dimension: ``:``, ``:count``, ``None``, ``...``."""
-    part = element.slice
-    if isinstance(part, cst.Slice):
-        return part.lower is None and part.step is None
-    given = part.value if isinstance(part, cst.Index) else None
-    return isinstance(given, cst.Ellipsis) or is_none(given)

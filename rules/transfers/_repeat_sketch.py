@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from torchlint.model.data.creation import WHOLE
-from torchlint.rule.bindings import BindingKind
-from torchlint.rule.sketch import Sketch, root_of
+from torchlint.rule.bindings import BindingKind, Function
+from torchlint.rule.sketch import Sketch, called_name, root_of
 
 from ._move_sketch import is_cast
+
+_MOVING = frozenset({"to", "cuda", "type", "type_as"})
+_FORMS = WHOLE | {"to", "type", "type_as"}
+_CONSTRUCTORS = frozenset({"__init__", "__post_init__"})
+#: A part of a condition on the device.
+_DEVICES = re.compile(r"cuda|gpu|mps|xpu|npu|hip|rocm|cudnn|device|available|accelerator", re.IGNORECASE)
+#: The maximum number of names and functions between a move and what it moves.
+_DEPTH = 3
 
 
 def may_move_again(sketch: Sketch) -> bool:
     """Whether a loop may move what it does not change, or a method a tensor that only the constructor assigns."""
     return any(
-        call.func.attr in ("to", "cuda")
+        call.func.attr in _MOVING
         and not is_cast(call)
-        and (_is_invariant(sketch, statement, moved) or _is_of_object(sketch, statement, moved))
-        for statement in sketch.containing(".to(", ".cuda(")
+        and (
+            (call.func.attr in ("to", "cuda") and _is_invariant(sketch, statement, moved))
+            or _is_of_object(sketch, statement, moved)
+        )
+        for statement in sketch.containing(".to(", ".cuda(", ".type(", ".type_as(")
         for call in sketch.calls(statement)
         if isinstance(call.func, ast.Attribute)
         for moved in [_whole(call.func.value)]
@@ -27,9 +39,9 @@ def may_move_again(sketch: Sketch) -> bool:
 def _whole(node: ast.expr) -> ast.expr:
     """The tensor of which ``node`` is another form or a part."""
     while True:
-        if isinstance(node, ast.Subscript):
+        if isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and node.attr in ("data", "T", "mT")):
             node = node.value
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in WHOLE:
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _FORMS:
             node = node.func.value
         else:
             return node
@@ -56,36 +68,76 @@ def _containing(sketch: Sketch, statement: ast.stmt) -> list[ast.stmt]:
 
 
 def _is_of_object(sketch: Sketch, statement: ast.stmt, moved: ast.expr) -> bool:
-    """Whether every call of a method moves an attribute of ``self`` that it does not keep, and no method assigns."""
+    """Whether every call of a function moves a tensor that is kept, and does not keep the result."""
     function = sketch.function_of(statement)
-    if not _is_attribute_of_self(moved) or function is None:
-        return False
     kept = isinstance(statement, ast.Assign) and any(
         isinstance(target, (ast.Attribute, ast.Subscript)) for target in statement.targets
     )
+    if function is None or kept:
+        return False
     around = list(sketch.around(statement))
     conditions = [above.test for above in around[: around.index(function)] if isinstance(above, ast.If)]
-    if kept or not all(map(_is_of_settings, conditions)):
+    return all(map(_is_of_settings, conditions)) and _is_kept(sketch, statement, moved)
+
+
+def _is_kept(sketch: Sketch, statement: ast.stmt, moved: ast.expr, depth: int = _DEPTH) -> bool:
+    """Whether ``moved`` may be an attribute of ``self`` that only the constructor assigns, or a variable of the file.
+
+    Also by another name, or as what a function of the file returns.
+    """
+    if _is_attribute_of_self(moved):
+        assert isinstance(moved, ast.Attribute)
+        return _is_set_up(sketch, statement, moved.attr)
+    if depth <= 0:
         return False
+    if isinstance(moved, ast.Name):
+        return any(
+            item.function is None or _is_kept(sketch, item.statement, _whole(item.value), depth - 1)
+            for item in sketch.bindings(moved.id, statement)
+            if item.kind is BindingKind.VALUE and item.value is not None
+        )
+    name = called_name(moved) if isinstance(moved, ast.Call) else ""
+    return bool(name) and any(
+        isinstance(inner, ast.Return)
+        and inner.value is not None
+        and _is_kept(sketch, inner, _whole(inner.value), depth - 1)
+        for function in sketch.functions
+        if function.name == name
+        for inner in sketch.within(function)
+    )
+
+
+def _is_set_up(sketch: Sketch, statement: ast.stmt, name: str) -> bool:
+    """Whether no method but a constructor, or one that a constructor calls, assigns an attribute of ``self``."""
     owner = _class_of(sketch, statement)
-    assert isinstance(moved, ast.Attribute)
-    stored = [item for item in sketch.all_bindings(f".{moved.attr}") if item.kind is BindingKind.VALUE]
-    if sketch.alone and not stored:
+    stored = [item for item in sketch.all_bindings(f".{name}") if item.kind is BindingKind.VALUE]
+    if sketch.alone and not stored and not sketch.all_bindings(name):
         return False
     return not any(
-        (item.function is None or item.function.name != "__init__")
+        (item.function is None or not _sets_up(sketch, item.function))
         and _class_of(sketch, item.statement) is owner
         and isinstance(item.statement, ast.Assign)
-        and any(_is_attribute_of_self(target, moved.attr) for target in item.statement.targets)
+        and any(_is_attribute_of_self(target, name) for target in item.statement.targets)
         for item in stored
     )
 
 
+def _sets_up(sketch: Sketch, function: Function) -> bool:
+    """Whether a function is a constructor, or one may call it."""
+    if function.name in _CONSTRUCTORS:
+        return True
+    calls = sketch.calls_of(function)
+    homes = [sketch.function_of(statement) for _, statement in calls or ()]
+    return calls is None or any(home is not None and home.name in _CONSTRUCTORS for home in homes)
+
+
 def _is_of_settings(test: ast.expr) -> bool:
-    """Whether a condition only compares attributes of ``self``."""
+    """Whether a condition only compares attributes of ``self``, or may ask for the device."""
     parts = list(ast.walk(test))
     names = {part.id for part in parts if isinstance(part, ast.Name)}
-    return names == {"self"} and not any(isinstance(part, ast.Call) for part in parts)
+    if names == {"self"} and not any(isinstance(part, ast.Call) for part in parts):
+        return True
+    return _DEVICES.search(ast.unparse(test)) is not None
 
 
 def _is_attribute_of_self(node: ast.AST, name: str = "") -> bool:

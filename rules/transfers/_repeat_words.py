@@ -14,27 +14,28 @@ _OF_NAMES = f"{string.ascii_letters}{string.digits}_."
 #: The arguments of a move to another number format only.
 _FORMAT = re.compile(r"(?:dtype=)?(?:torch\.(?!device)\w+|[\w.]*dtype)\)")
 _CALLED = re.compile(r"(?<![\w.])[\w.]+(?=\()")
-_WHOLE = re.compile(r"(?<![\w.])(?:self\.)?\w+(?=\[|\.\w+\()")
+_WHOLE = re.compile(r"(?<![\w.])(?:self\.)?\w+(?=\[|\.\w+\(|\.data\b|\.m?T\b)")
+_FUNCTION = re.compile(r"(?<!\w)\w+(?=\()")
 _LONGEST = 200  #: characters of a name
 
 
 def moves_repeatedly(text: str) -> bool:
-    """Whether a loop moves a module or what a function of torch has made, or a move takes an attribute."""
+    """Whether a loop moves a module or what a function of torch has made, or a move takes what is kept."""
     made = {_name_before(text, at) for at in places(text, " = torch.")}
-    for at in places(text, ".to(", ".cuda("):
+    for at in places(text, ".to(", ".cuda(", ".type_as(", ".type("):
         if _FORMAT.match(text, text.index("(", at) + 1):
             continue
         name = _name_before(text, at)
+        wholes = {name} if name else _whole_before(text, at)
+        if any(_is_kept(text, item, at) for item in wholes):
+            return True
+        if text.startswith(".type", at):
+            continue
         if not name:
-            wholes = _whole_before(text, at)
-            if any(_is_kept(text, item) for item in wholes):
-                return True
             if not wholes.isdisjoint(made) and loop_around(text, at) is not None:
                 return True
             continue
         is_made = name in made and name not in _set_from_itself(text)
-        if _is_kept(text, name):
-            return True
         start = text.rfind("\n", 0, at) + 1
         before = text[start : at - len(name)].strip()
         line = text[start : text.find("\n", start) % (len(text) + 1)].rstrip()
@@ -45,11 +46,30 @@ def moves_repeatedly(text: str) -> bool:
     return False
 
 
-def _is_kept(text: str, name: str) -> bool:
-    """Whether an attribute is set to something that is not called, and not set from itself."""
-    if not name.startswith("self.") or name in _set_from_itself(text) or name in _called(text):
-        return False
-    return name in _set(text)
+def _is_kept(text: str, name: str, at: int) -> bool:
+    """Whether an attribute is set to something that is not called, and not set from itself where it is moved.
+
+    Or a name is given such an attribute, the module sets it, or it is that of a function.
+    """
+    if name.endswith("("):
+        return f"def {name}" in text
+    if not name.startswith("self."):
+        return name in _aliases(text) or (name in _of_module(text) and name not in _called(text))
+    line = text[text.rfind("\n", 0, at) + 1 : at].lstrip()
+    return name in _set(text) and name not in _called(text) and not line.startswith(f"{name} =")
+
+
+@lru_cache(maxsize=1)  # several moves of one text are asked for
+def _aliases(text: str) -> frozenset[str]:
+    """The names that are given an attribute of ``self``, or a form of one."""
+    return frozenset(_name_before(text, at) for at in places(text, " = self."))
+
+
+@lru_cache(maxsize=1)
+def _of_module(text: str) -> frozenset[str]:
+    """The names that statements outside of functions and classes set to the result of a call."""
+    rows = (row.partition(" = ") for row in text.split("\n") if row[:1] not in (" ", "\t", "#"))
+    return frozenset(target.partition(":")[0] for target, _, value in rows if "(" in value)
 
 
 @lru_cache(maxsize=1)  # several moves of one text are asked for
@@ -72,9 +92,14 @@ def _called(text: str) -> frozenset[str]:
 
 
 def _whole_before(text: str, at: int) -> set[str]:
-    """The names shortly before a place of which an expression may select elements or ask for another form."""
+    """The names shortly before a place of which an expression may select elements or ask for another form.
+
+    And those of functions that it may call, with ``(``.
+    """
     before = text[max(0, at - _LONGEST) : at]
-    return set(_WHOLE.findall(before)) if before.endswith((")", "]")) else set()
+    if not before.endswith((")", "]")):
+        return set()
+    return {*_WHOLE.findall(before), *(f"{name}(" for name in _FUNCTION.findall(before))}
 
 
 def _name_before(text: str, at: int) -> str:

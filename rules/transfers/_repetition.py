@@ -11,6 +11,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.stores import Stores
+from torchlint.model.syntax.calls import is_super_call
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name, dotted_name
 from torchlint.model.training.loops import Loops
@@ -118,6 +119,9 @@ def is_of_step(module: Module, constructor: cst.FunctionDef) -> bool:
     if owner is None or module.values.instance(owner).kind not in (Kind.UNKNOWN, Kind.OTHER):
         return False
     for call in module.callers(constructor).calls:
+        derived = module.function_of(call) if is_super_call(call, "__init__") else None
+        if derived is not None and derived is not constructor and is_of_step(module, derived):
+            return True
         repeated = module.fact(StepPlaces).repeating(call)
         if repeated is not None and not any(
             any(_stored(module.tree.statement_of(item))) for item in (call, *repeated.calls)

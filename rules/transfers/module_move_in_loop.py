@@ -26,16 +26,20 @@ class ModuleMoveInLoop(Rule):
     - a network or criterion that is the same at every step;
     - a tensor that is seen to be created on the host before the loop, such as class weights.
 
-    Also flags a tensor that a constructor creates on the host and keeps in `self`, and that is moved in `forward` or in
-    a method that every step calls, or every iteration of a sampling loop.
+    Also flags a tensor that a constructor, or a method that only constructors call, creates on the host and keeps in
+    `self`, and a tensor of the module that is set once, if they are moved in `forward` or in a method that every step
+    calls, or every iteration of a sampling loop. Under other settings, the constructor may keep a parameter or `None`
+    instead.
 
-    The move may be of another form of the tensor or of its first elements: `self.table[:, :length].to(x.device)`.
+    The move may be of another form of the tensor, or of its first or last elements: `self.table[:, :n].to(x.device)`,
+    `self.table.type_as(x).to(x.device)`. It may be to where another tensor is, `self.table.to(x)`, and of a name or a
+    method that gives the tensor.
 
     Not reported: batches and what is computed from them; moves to other devices and back, as for offloading; moves
-    that follow `load_state_dict`; loops over epochs; `.to(dtype)`, which moves nothing; a tensor that is assigned to
-    its own name (`weights = weights.to(device)`), which is copied only once; buffers and parameters; tensors whose
-    elements are set between the moves; networks to which the loop adds layers; code that tries out a network below its
-    definition, under `if __name__ == "__main__":`.
+    that follow `load_state_dict`, or `net.add_head(count)`, which adds layers; loops over epochs; `.to(dtype)`, which
+    moves nothing; a tensor that is assigned to its own name (`weights = weights.to(device)`), which is copied only
+    once; buffers and parameters; tensors whose elements are set between the moves; code that tries out a network below
+    its definition, under `if __name__ == "__main__":`.
 
     ## Why it is slow
     `module.to(device)` visits every parameter and buffer, even if all are on the device already. This takes

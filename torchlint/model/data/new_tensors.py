@@ -175,8 +175,9 @@ class NewTensors(ForestFact):
             return self._of_arrays(joined_items([item.value for item in node.args if item.keyword is None]))
         if name:
             return self._factories.of_array(node, name)
-        is_form = isinstance(node.func, cst.Attribute) and node.func.attr.value in _ARRAY_METHODS
-        return self._of_array(node.func.value) if is_form and isinstance(node.func, cst.Attribute) else None
+        if isinstance(node.func, cst.Attribute) and node.func.attr.value in _ARRAY_METHODS:
+            return self._of_array(node.func.value)
+        return self._module.fact(ReturnedTensors).of(node)
 
     def _of_arrays(self, nodes: list[cst.BaseExpression]) -> NewTensor | None:
         """What the first of some arrays is created by, if all are of sizes and numbers alone."""

@@ -6,12 +6,17 @@ import libcst as cst
 
 from torchlint.model.data.creation import FACTORIES
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.guesses import SETTINGS
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.syntax.scopes import Binding
 
 #: Methods that give a number of a tensor.
 _COUNTING = frozenset({"size", "dim", "numel", "item"})
+#: Numbers of libraries.
+_CONSTANTS = frozenset({"math.pi", "math.e", "math.tau", "math.inf", "numpy.pi", "numpy.e", "numpy.inf"})
+#: Of a parameter of a function with more calls, nothing is found out.
+_MANY_CALLS = 8
 
 
 class Numbers(ForestFact):
@@ -19,6 +24,7 @@ class Numbers(ForestFact):
 
     def __init__(self, module: Forest) -> None:
         self._module = module
+        self._settings: dict[cst.CSTNode, bool] = {}
 
     def is_number(self, node: cst.BaseExpression, depth: int = 6) -> bool:
         """Whether ``node`` is a number: also a variable of a loop that is not known to be something else."""
@@ -27,6 +33,8 @@ class Numbers(ForestFact):
             return value.kind is Kind.NUMBER and (value.sure or isinstance(node, cst.Name))
         if isinstance(node, cst.UnaryOperation):
             return self.is_number(node.expression, depth - 1)
+        if isinstance(node, cst.Attribute):
+            return self._module.name_of(node) in _CONSTANTS
         if isinstance(node, cst.BinaryOperation):
             return self.is_number(node.left, depth - 1) and self.is_number(node.right, depth - 1)
         if isinstance(node, cst.Subscript):
@@ -55,12 +63,47 @@ class Numbers(ForestFact):
             for item in reached
         )
 
-    def is_setting(self, node: cst.BaseExpression) -> bool:
-        """Whether ``node`` is an attribute of ``self`` that is only set to parameters and to settings, none known."""
-        stored = self._module.values.stored(dotted_name(node) or "") if isinstance(node, cst.Attribute) else []
-        return bool(stored) and all(
-            value is not None and not self._module.value(value) and self._is_given(value) for value in stored
+    def is_setting(self, node: cst.BaseExpression, depth: int = 20) -> bool:
+        """Whether ``node`` is an attribute of ``self`` that is only set to parameters and to settings, none known.
+
+        Or a setting itself, ``args.width``; a parameter that every call gives one, or a number; or computed from such.
+        """
+        if node not in self._settings:
+            self._settings[node] = False  # it may depend on itself
+            self._settings[node] = self._is_of_settings(node, depth)
+        return self._settings[node]
+
+    def _is_of_settings(self, node: cst.BaseExpression, depth: int) -> bool:
+        if isinstance(node, cst.Attribute):
+            if last_part(dotted_name(node.value) or "") in SETTINGS:
+                return not self._module.value(node)
+            stored = self._module.values.stored(dotted_name(node) or "")
+            return bool(stored) and all(
+                value is not None and not self._module.value(value) and self._is_given(value) for value in stored
+            )
+        if depth <= 0 or self._module.value(node).kind is Kind.TENSOR:
+            return False
+        if isinstance(node, cst.BinaryOperation):
+            return all(self._is_plain(item, depth - 1) for item in (node.left, node.right))
+        reached = self._module.values.reaching.of(node) if isinstance(node, cst.Name) else []
+        return bool(reached) and all(
+            self._is_passed(item.node, depth - 1)
+            if isinstance(item.node, cst.Param)
+            else item.kind == "assign"
+            and not item.path
+            and item.value is not None
+            and self._is_plain(item.value, depth - 1)
+            for item in reached
         )
+
+    def _is_passed(self, param: cst.Param, depth: int) -> bool:
+        """Whether every call of a function gives a parameter a setting or a number."""
+        given = [] if param.star else self._module.passed_by_all(param, at_most=_MANY_CALLS)
+        values = [param.default if item is None else item for item in given]
+        return bool(values) and all(item is not None and self._is_plain(item, depth) for item in values)
+
+    def _is_plain(self, node: cst.BaseExpression, depth: int) -> bool:
+        return self.is_number(node) or self.is_setting(node, depth)
 
     def _is_given(self, value: cst.BaseExpression) -> bool:
         """``width``, a parameter, or ``options["width"]``."""

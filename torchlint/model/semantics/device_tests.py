@@ -10,6 +10,8 @@ from torchlint.model.forest import Forest
 
 _BACKENDS = "cuda|gpu|mps|xpu|npu|hip|rocm|cudnn"
 _ASKS = re.compile(rf"({_BACKENDS})|device|is_(\w+_)?available|accelerator", re.IGNORECASE)
+#: The attribute of a tensor that is on such a device.
+_OF_TENSOR = re.compile(r"\b(?:\w+\.)+is_cuda\b")
 #: The names in such a condition: ``torch.cuda.is_available() and args.use_gpu``, ``"cuda" in str(self.device)``.
 _WORDS = re.compile(
     rf"torch|th|backends|is_(\w+_)?available|device(_type|_count|_name)?|type|str|and|or|in|not|is|None|startswith|hasattr|"
@@ -20,7 +22,7 @@ _WORDS = re.compile(
 
 
 def asks_for_device(module: Forest, test: cst.BaseExpression) -> bool:
-    """Whether ``test`` only asks which device the program runs on: ``torch.cuda.is_available()``."""
-    text = module.code(test)
+    """Whether ``test`` only asks which device the program runs on: ``torch.cuda.is_available()``, ``x.is_cuda``."""
+    text = _OF_TENSOR.sub("is_cuda", module.code(test))
     words = re.findall(r"[A-Za-z_]\w*", text)
     return _ASKS.search(text) is not None and all(_WORDS.fullmatch(word) for word in words)

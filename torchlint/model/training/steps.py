@@ -208,7 +208,12 @@ class Steps(ForestFact):
             return False
         if any(self._module.value(call).kind is Kind.OPTIMIZER for call in inside):
             return False  # it trains from the beginning, as with `optimizer.step(closure)` of L-BFGS
-        return any(is_backward(call) for call in inside) or self._is_within_step(function, {function})
+        takes_gradients = any(is_backward(call) or self._is_gradient(call) for call in inside)
+        return takes_gradients or self._is_within_step(function, {function})
+
+    def _is_gradient(self, call: cst.Call) -> bool:
+        """``torch.autograd.grad(loss, model.parameters())``."""
+        return self._module.name_of(call.func) == "torch.autograd.grad"
 
     def _is_within_step(self, function: cst.FunctionDef, seen: set[cst.FunctionDef]) -> bool:
         """Whether a loop runs ``function`` through functions that call it: ``run_step`` that calls ``optimize``."""
