@@ -14,6 +14,7 @@ from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.training.loops import Loops, is_backward
 from torchlint.model.training.networks import Networks
+from torchlint.model.training.step_places import StepPlaces
 
 from ._clocks import CLOCKS
 
@@ -29,7 +30,7 @@ _BUILTINS = frozenset(
 )
 _METHODS = frozenset(
     "abs add_ addmm addmm_ append argmax argmin backward bfloat16 bmm bool byte chunk clamp clamp_ clamp_min clone "
-    "contiguous cos cumsum data_parallel detach detach_ dim div div_ double eq eval exp expand expand_as extend "
+    "contiguous copy_ cos cumsum data_parallel detach detach_ dim div div_ double eq eval exp expand expand_as extend "
     "fill_ flatten float gather ge get gt half index_select int items keys le log log10 log1p log_softmax long lt "
     "masked_fill masked_fill_ matmul max mean min mm mul mul_ named_parameters ne neg new_empty new_ones new_zeros "
     "no_grad norm numel parameters permute pow prod relu repeat requires_grad_ reshape reshape_as rsqrt scatter "
@@ -147,7 +148,17 @@ class Queued:
             return []  # it computes a learning rate
         if owner is Kind.SCALER:
             return [Work.UNKNOWN]  # its step checks whether gradients overflowed
-        return [] if method in _METHODS and not module.definitions.called(call, module.values) else None
+        functions = module.definitions.called(call, module.values)
+        if not functions:
+            return [] if method in _METHODS else None
+        return self._by_updates(functions) if method == "step" else None
+
+    def _by_updates(self, functions: list[cst.FunctionDef | cst.ClassDef]) -> list[Work] | None:
+        """The effects of the steps of optimizers of the project, which only compute, unless one reads a tensor."""
+        steps = [item for item in functions if isinstance(item, cst.FunctionDef)]
+        if not steps or not all(map(self._module.fact(StepPlaces).is_forward, steps)):
+            return None
+        return [work for step in steps for work in self._by_function(step, _DEPTH - 1) if work is Work.WAITS]
 
     def _reads_its_outputs(self, call: cst.Call, depth: int) -> bool:
         """Whether the network of the project that ``call`` runs reads its outputs itself, as detectors do."""
@@ -247,7 +258,7 @@ class Queued:
                     waits_in_loop = True
             if waits_in_loop:  # of many rounds, only the work of the last one may not be finished
                 known.append(Work.UNKNOWN)
-            if function.asynchronous or self._module.definitions.yields(function):
+            if known and (function.asynchronous or self._module.definitions.yields(function)):
                 known = [Work.UNKNOWN]
             self._known[function] = known
         return known

@@ -16,6 +16,9 @@ from torchlint.model.training.networks import Networks
 from ._clocks import Clocks, End, Start
 from ._queued import Effective, Queued, Work
 
+#: How many readings that are stored before one are looked at.
+_MOST = 2
+
 
 @dataclass(frozen=True, eq=False)
 class Stretch:
@@ -46,18 +49,23 @@ class Timing:
                 yield Stretch(begin[0].node, end.node, network)
 
     def _start_of(self, end: End) -> Start | None:
-        """The reading that is subtracted from the one at ``end``, if both run once in the same iteration."""
-        tree = self._module.tree
+        """The reading that is subtracted from the one at ``end``, if both run once in the same iteration.
+
+        A branch in between may have read the clock again.
+        """
+        tree, loops = self._module.tree, self._module.fact(Loops)
         before: list[Start] = []
         for key in end.keys:
             starts = self._clocks.starts.get(key, [])
             behind = bisect_left(starts, tree.index(end.node), key=self._place)
-            before += (item for item in starts[max(behind - 1, 0) : behind] if not tree.within(end.node, item.node))
-        start = max(before, key=self._place, default=None)
-        if start is None or not tree.dominates(start.node, end.node):
-            return None
-        loops = [[loop.node for loop in self._module.fact(Loops).around(node)] for node in (start.node, end.node)]
-        return start if loops[0] == loops[1] else None
+            before += (item for item in starts[max(behind - _MOST, 0) : behind] if not tree.within(end.node, item.node))
+        around = [loop.node for loop in loops.around(end.node)]
+        for start in sorted(before, key=self._place, reverse=True):
+            if [loop.node for loop in loops.around(start.node)] != around:
+                return None
+            if tree.dominates(start.node, end.node):
+                return start
+        return None
 
     def _place(self, start: Start) -> int:
         return self._module.tree.index(start.node)

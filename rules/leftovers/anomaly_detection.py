@@ -8,6 +8,8 @@ from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Rule
 
 if TYPE_CHECKING:
+    import libcst as cst
+
     from torchlint.model.module import Module
     from torchlint.model.syntax.calls import Call
 
@@ -16,6 +18,8 @@ _CONTEXTS = ("torch.autograd.detect_anomaly", "torch.autograd.anomaly_mode.detec
 _TRAINERS = ("pytorch_lightning.Trainer", "lightning.Trainer", "lightning.pytorch.Trainer")
 #: Functions that are there to look for errors.
 _LOOKS = re.compile(r"debug|anomal|nan|check|test|diagnos", re.IGNORECASE)
+#: Words of conditions under which a program looks for errors.
+_LOOKS_IF = re.compile(r"debug|anomal|nan\b|nan_|finite|diagnos", re.IGNORECASE)
 
 
 class AnomalyDetection(Rule):
@@ -25,8 +29,8 @@ class AnomalyDetection(Rule):
     Flags `torch.autograd.set_detect_anomaly(True)`, `with torch.autograd.detect_anomaly():` and Lightning's
     `Trainer(detect_anomaly=True)`, in programs that run a backward pass.
 
-    Not reported: calls that depend on a condition or an option, functions that are named for debugging, files that turn
-    the detection off again, and tests.
+    Not reported: calls that depend on a condition or an option, unless all training around it does so as well
+    (`if epoch >= 0:`), functions that are named for debugging, files that turn the detection off again, and tests.
 
     ## Why it is slow
     Each operation of the forward pass stores the Python stack that called it. In the backward pass, each gradient is
@@ -103,12 +107,43 @@ def _is_always_on(module: Module, call: Call) -> bool:
     from torchlint.model.semantics.switches import Switches
     from torchlint.model.training.gradients import Gradients
 
-    if module.fact(Switches).conditional(call.node):
+    if module.fact(Switches).conditional(call.node) and not _is_where_training_is(module, call.node):
         return False
     function = module.function_of(call.node)
     if function is not None and _LOOKS.search(function.name.value):
         return False
     return call.name in _TRAINERS or bool(module.fact(Gradients).backwards)
+
+
+def _is_where_training_is(module: Module, node: cst.CSTNode) -> bool:
+    """Whether the conditions around ``node`` decide about the training, and not only about the detection.
+
+    ``if epoch >= 0:`` around ``with detect_anomaly(): train(...)``: nothing else in the function trains.
+    """
+    import libcst as cst
+
+    from torchlint.model.syntax.climbing import climb
+    from torchlint.model.training.gradients import Gradients
+
+    trains = module.fact(Gradients).trains
+    is_in_branch = False
+    for above, child in climb(module.tree, node):
+        if isinstance(above, (cst.ExceptHandler, cst.ExceptStarHandler, cst.MatchCase)):
+            return False
+        if isinstance(above, cst.If) and child is not above.test:
+            if _LOOKS_IF.search(module.code(above.test)) or not trains(child):
+                return False
+            other = above.orelse if child is above.body else above.body
+            if other is not None and trains(other):
+                return False
+            is_in_branch = True
+        if isinstance(above, cst.FunctionDef):
+            break
+        if is_in_branch and isinstance(above, (cst.IndentedBlock, cst.Module)):
+            others = (statement for statement in above.body if statement is not child)
+            if any(trains(other) for other in others if not isinstance(other, (cst.FunctionDef, cst.ClassDef))):
+                return False
+    return True
 
 
 def _fix(module: Module, call: Call) -> Fix | None:

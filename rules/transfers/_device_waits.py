@@ -30,9 +30,11 @@ _CONCURRENT = (
     "torch.Stream",
 )
 _OTHER_LIBRARIES = ("pycuda", "tensorrt", "cupy", "numba", "warp", "taichi", "cuda", "multiprocessing")
+#: What of them passes on nothing that is on the GPU while it is computed.
+_HOST_ONLY = frozenset({"multiprocessing.Pool", "multiprocessing.pool", "multiprocessing.cpu_count"})
 #: Names of timers, clocks and meters of speed and memory; `timesteps` and `times` are none.
 _TIMES = re.compile(
-    r"time(?!_?steps?|s\b|embed)|clock|(^|_)(tic|toc|iter_toc|fps|tps)\b|elapsed|latency|speed|throughput|bench|profil|"
+    r"time(?!_?steps?|s\b|embed)|clock|(^|_)(tic|toc|iter_toc|fps|tps)\b|elapsed|latency|(?<!deep)speed|throughput|bench|profil|"
     r"perf_counter|stopwatch|record|flops|power|energy_meter|memory_(stats|allocated|reserved)|peak_(memory|stats)",
     re.IGNORECASE,
 )
@@ -122,7 +124,7 @@ class DeviceWaits:
         """Whether the program queues work elsewhere than on the current stream."""
         return any(self._module.calls(*_CONCURRENT)) or any(
             name.partition(".")[0] in _OTHER_LIBRARIES or name.startswith("torch.multiprocessing")
-            for name in self._module.own_imported_names
+            for name in self._module.own_imported_names - _HOST_ONLY
         )
 
     def _needs_wait(self, part: cst.CSTNode) -> bool:

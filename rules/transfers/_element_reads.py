@@ -22,6 +22,7 @@ from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
 
+from ._exits import copied
 from ._host_tensors import HostTensors
 from ._step_tensors import StepTensors
 
@@ -99,11 +100,15 @@ class ElementReads:
 
     def _read_by(self, call: cst.Call) -> cst.BaseExpression | None:
         """What a call takes a number off."""
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "item" and not call.args:
-            return self._item_named(call.func.value)
+        if isinstance(call.func, cst.Attribute) and not call.args:
+            if call.func.attr.value == "item":
+                return self._item_named(copied(call.func.value))
+            element = copied(call) if call.func.attr.value == "cpu" else None
+            indices = indexed(element)[1] if isinstance(element, cst.Subscript) and len(element.slice) > 1 else []
+            return element if indices and all(isinstance(index, cst.Name) for index in indices) else None
         if self._module.name_of(call.func) in _CONVERTING and len(call.args) == 1:
             given = call.args[0]
-            return given.value if given.keyword is None and not given.star else None
+            return copied(given.value) if given.keyword is None and not given.star else None
         return None
 
     def _item_named(self, node: cst.BaseExpression) -> cst.BaseExpression:
@@ -152,7 +157,7 @@ class ElementReads:
             tensor = self._tensor_of(element, name, source.iter) or self._rows_of(element, name, source.iter)
         if tensor is None:
             return None
-        is_item = isinstance(call.func, cst.Attribute)
+        is_item = isinstance(call.func, cst.Attribute) and call.func.attr.value == "item"
         is_whole = made.elt is call and is_item and not source.ifs and self._covers(source.iter, tensor)
         is_whole = is_whole and len(indexed(element)[1]) < 2
         line = is_whole and self._module.fact(TensorForms).is_line(tensor)

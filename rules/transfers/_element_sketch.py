@@ -11,13 +11,14 @@ from torchlint.rule.tensor_sketch import may_be_tensor
 
 _LISTS = (ast.ListComp, ast.SetComp, ast.GeneratorExp)
 _COUNTING = frozenset({"range", "enumerate"})
+_COPYING = frozenset({"cpu", "detach", "numpy"})
 _SHOWING = frozenset({"tqdm", "trange", "track"})
 _JOINING = _SHOWING | {"enumerate", "zip"}
 
 
 def may_read_elements(sketch: Sketch) -> bool:
     """Whether a loop or comprehension of a function reads a number from each element of what may be a tensor."""
-    for statement in sketch.containing(".item()", "float(", "int("):
+    for statement in sketch.containing(".item()", "float(", "int(", ".cpu()"):
         function = sketch.function_of(statement)
         if function.name == "__init__" if function is not None else not sketch.loops_around(statement):
             continue  # it runs once
@@ -42,9 +43,24 @@ def may_read_elements(sketch: Sketch) -> bool:
 def _read_by(call: ast.Call) -> ast.expr | None:
     """What a call takes a number from."""
     if isinstance(call.func, ast.Attribute):
-        return call.func.value if call.func.attr == "item" and not call.args else None
+        if call.func.attr == "cpu" and not call.args:
+            element = _copied(call)
+            is_element = isinstance(element, ast.Subscript) and isinstance(element.slice, ast.Tuple)
+            return element if is_element else None
+        return _copied(call.func.value) if call.func.attr == "item" and not call.args else None
     is_read = isinstance(call.func, ast.Name) and len(call.args) == 1 and not call.keywords
-    return call.args[0] if is_read else None
+    return _copied(call.args[0]) if is_read else None
+
+
+def _copied(node: ast.expr) -> ast.expr:
+    """``x`` for ``x.detach().cpu().numpy()``."""
+    while True:
+        if isinstance(node, ast.Attribute) and node.attr == "data":
+            node = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _COPYING:
+            node = node.func.value
+        else:
+            return node
 
 
 def _is_parameter(sketch: Sketch, node: ast.expr, at: ast.stmt) -> bool:

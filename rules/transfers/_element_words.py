@@ -7,10 +7,11 @@ import re
 from torchlint.rule.tensor_words import may_be_tensor
 from torchlint.source.lexemes import behind, is_in_name, places
 
-_READS = (".item()", "float(", "int(")
+_READS = (".item()", "float(", "int(", ".cpu()")
+_COPIES = r"(?:\.data|\.detach\(\)|\.cpu\(\)|\.numpy\(\)){0,4}"
 #: The element before ``.item()``, and behind ``float(``: ``v``, ``v[0]``, ``t[v]``, ``t[u, v]`` or ``t[v][0]``.
-_BEFORE = re.compile(r"(?<!\w)(\w+)((?:\[[\w\s,-]{1,40}\]){0,4})$")
-_AFTER = re.compile(r"(\w+)((?:\[[\w\s,-]{1,40}\]){0,4})\)")
+_BEFORE = re.compile(r"(?<!\w)(\w+)((?:\[[\w\s,-]{1,40}\]){0,4})" + _COPIES + "$")
+_AFTER = re.compile(r"(\w+)((?:\[[\w\s,-]{1,40}\]){0,4})" + _COPIES + r"\)")
 #: An element that gets a name: ``x = t[v]``.
 _NAMED = re.compile(r"\s{0,3}=\s{0,3}(\w+)((?:\[[\w\s,-]{1,40}\]){1,4})")
 #: The variables of a loop and what it iterates over; a pattern that begins with a literal is quick.

@@ -11,6 +11,8 @@ _ATTRIBUTES = frozenset({"shape", "dtype", "device", "ndim", "is_cuda"})
 _FUNCTIONS = frozenset(
     f"builtins.{name}" for name in "float int len str bool round isinstance range type id getattr hasattr".split()
 )
+#: Methods that give the same data, on the CPU or without a graph.
+_COPYING = frozenset({"cpu", "detach", "numpy"})
 _LIBRARIES = ("numpy.", "math.", "sklearn.")
 
 
@@ -24,3 +26,19 @@ def leaves_device(forest: Forest, part: cst.CSTNode) -> bool:
     if type(part) is cst.Attribute:
         return part.attr.value in _ATTRIBUTES
     return type(part) is cst.Lambda
+
+
+def copied(node: cst.BaseExpression) -> cst.BaseExpression:
+    """The tensor that ``node`` is a copy of on the CPU: ``x`` of ``x.detach().cpu().numpy()``; else ``node`` itself."""
+    found, is_copied = node, False
+    while True:
+        if isinstance(found, cst.Attribute) and found.attr.value == "data":
+            found = found.value
+        elif isinstance(found, cst.Call) and isinstance(found.func, cst.Attribute) and not found.args:
+            if found.func.attr.value not in _COPYING:
+                break
+            is_copied = is_copied or found.func.attr.value == "cpu"
+            found = found.func.value
+        else:
+            break
+    return found if is_copied else node

@@ -24,9 +24,10 @@ class ItemPerElement(Rule):
     ## What it does
     Flags `[x.item() for x in tensor]`, `[float(x) for x in tensor]`, `[int(row[0]) for row in tensor]`, and
     `tensor[i].item()`, `tensor[i, j].item()` or `tensor[i][0].item()` in a loop that binds `i`, also if the element
-    gets a name before, or if the loop takes it from `enumerate(tensor)` or `zip(tensor, names)`. The tensor is seen to
-    be one tensor, by how it is made, passed or used (`tensor.size()`, `tensor.device`), or is a row of something that
-    a training step computes on, and is the same in all iterations. Several reads of one tensor in one loop are one
+    gets a name before or is copied (`int(tensor[i].cpu().numpy())`), or if the loop takes it from `enumerate(tensor)`
+    or `zip(tensor, names)`, and `tensor[i, j].cpu()` in loops that bind `i` and `j`. The tensor is seen to be one
+    tensor, by how it is made, passed or used (`tensor.size()`, `tensor.device`), or is a row of something that a
+    training step computes on, and is the same in all iterations. Several reads of one tensor in one loop are one
     finding.
 
     Not reported: loops over a tensor that is seen to be on the CPU, lists of tensors, tensors that an iteration makes,
@@ -64,7 +65,7 @@ class ItemPerElement(Rule):
 
     code = "TL209"
     name = "item-per-element"
-    words = (("torch", "transformers"), "for ", (".item()", "float(", "int("))
+    words = (("torch", "transformers"), "for ", (".item()", "float(", "int(", ".cpu()"))
     demo = ("GPU", "CPU")
 
     @classmethod
