@@ -47,8 +47,8 @@ class DeprecatedAmpApi(Rule):
     uses. It keeps an import that another file of the project imports from this one. Unsafe if the program may compare
     objects with the deprecated class, as in `isinstance(scaler, torch.cuda.amp.GradScaler)`: that class is a subclass
     of `torch.amp.GradScaler`, so the result is False for the new objects. Unsafe for `GradScaler` (torch 2.3),
-    `custom_fwd` and `custom_bwd` (torch 2.4) if no requirement and no setting excludes older versions of torch. No fix
-    is offered if `*args` hides which argument is which, if the import is needed for something else, or for an
+    `custom_fwd` and `custom_bwd` (torch 2.4) if no requirement and no setting states the oldest version of torch. No
+    fix is offered if `*args` hides which argument is which, if the import is needed for something else, or for an
     assignment, because the calls of the new name must pass the device.
 
     ## When to ignore
@@ -75,7 +75,7 @@ class DeprecatedAmpApi(Rule):
             caution = f"objects created here are no longer instances of `{use.name}`" if compared else ""
             needed = _NEEDS.get(use.successor.rpartition(".")[2])
             if not caution and needed and module.target_torch is None:
-                caution = f"needs torch {needed} or newer, and no requirement excludes older versions"
+                caution = f"needs torch {needed} or newer, and no requirement states a version"
             applicability = Applicability.UNSAFE if caution else Applicability.SAFE
             yield self.diagnostic(
                 module,

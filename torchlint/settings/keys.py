@@ -289,7 +289,7 @@ KEYS: Mapping[str, Key] = {
     ),
     "target-torch": Key(
         Kind.VERSION,
-        "the oldest torch that the project's requirements allow; open lower bounds before 1.11 do not count",
+        "the oldest torch that the project's requirements allow; an open lower bound counts as 1.11 at least",
         "Oldest version of torch that the project supports; rules that need a newer one do not run.",
         'target-torch = "2.4"',
     ),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Version = tuple[int, int]
 
-#: The oldest release for Python 3.10, the oldest supported Python: bounds do not install an older one.
+#: The oldest release for Python 3.10, the oldest supported Python: an open bound does not install an older one.
 _OLDEST = (1, 11)
 #: Newer than every release.
 _NEWEST = (999, 0)
@@ -23,8 +23,7 @@ def oldest_torch(requirements: Sequence[str]) -> Version | None:
     """The oldest torch that all of ``requirements`` allow; None if they allow any.
 
     Of requirements with markers, such as those of single platforms, the lowest counts. A lower bound counts as
-    `_OLDEST` at least, unless the requirement allows only older releases: a pin, or an upper bound. An open lower bound
-    before `_OLDEST` is out of date: it says nothing about the torch in use.
+    `_OLDEST` at least, unless the requirement allows only older releases: a pin, or an upper bound.
     """
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
@@ -73,8 +72,6 @@ def _oldest(specifiers: SpecifierSet) -> Version | None:
                 newest = min(newest, version if is_patch else (version[0], 999))
     if newest < _OLDEST:
         return lower or newest
-    if newest == _NEWEST and lower is not None and lower < _OLDEST:
-        return None
     return lower and max(lower, _OLDEST)
 
 
