@@ -84,7 +84,9 @@ class Memory(ForestFact):
         if isinstance(value.definition, cst.ClassDef) and value.kind is not Kind.CLASS:
             method = self._module.definitions.method(value.definition, "__getitem__")
             if method is None:
-                return self._keeps_graphs(value.definition)
+                graphs = self._module.definitions.method(value.definition, "get")  # which those of PyG define
+                is_list = graphs is not None and self._only_indexes(graphs, value.definition, [])
+                return is_list or self._keeps_graphs(value.definition)
             made = self._module.fact(Datasets).constructions(dataset)
             return self._only_indexes(method, value.definition, made) or self._is_handful(value.definition)
         # most datasets of PyG are in memory: an unknown dataset of a program that uses it may be
