@@ -1,4 +1,4 @@
-"""Settings that stand in YAML and JSON files: numbers of workers, pinning."""
+"""Settings in YAML, JSON and TOML files: numbers of workers, pinning."""
 
 from __future__ import annotations
 
@@ -193,6 +193,71 @@ def test_json_files_of_a_program_that_reads_json(text: str, expected: bool, tmp_
 
 
 @pytest.mark.parametrize(
+    ("text", "name", "expected"),
+    [
+        ("num_workers = 4\n", "config.toml", True),
+        ("[data]\n'num_workers'=4  # of one GPU\n", "conf/base.toml", True),
+        ("data = {lr = 1e-3, num_workers = 4}\n", "config.toml", True),
+        ("[data]\nnum_workers = 0\n", "config.toml", False),
+        ('num_workers = "4"\n', "config.toml", False),
+        ("# num_workers = 4\n", "config.toml", False),
+        ("old_num_workers = 4\n", "config.toml", False),
+        ("num_workers: 4\n", "config.toml", False),
+        ("num_workers = 4\n", "pyproject.toml", False),
+        ("num_workers: 4\n", "config.yaml", False),
+    ],
+)
+def test_toml_files_of_a_program_that_reads_toml(text: str, name: str, expected: bool, tmp_path: Path) -> None:
+    train = WORKERS.replace("import yaml", "import tomllib").replace("yaml.safe_load", "tomllib.load")
+    write(tmp_path, {"train.py": train, name: text, "conf/unread.json": '{"num_workers": 0}'})
+    assert ("TL103" in codes(tmp_path)) is expected
+
+
+@pytest.mark.parametrize(
+    ("read", "expected"),
+    [("config.train.num_workers", "TL103"), ("config.val.num_workers", "TL101"), ("config.test.num_workers", None)],
+)
+def test_the_table_around_a_key_counts(read: str, expected: str | None, tmp_path: Path) -> None:
+    train = TRAIN.format(workers=read, pinned="True").replace("yaml.safe_load", "tomllib.load")
+    tables = "[train]\nnum_workers = 4\n\n[loading.val]\nlr = 1\nnum_workers = 0\n"
+    write(tmp_path, {"train.py": train.replace("yaml", "tomllib"), "base.toml": tables})
+    assert [code for code in codes(tmp_path) if code in ("TL101", "TL103")] == ([expected] if expected else [])
+
+
+DEFAULTS = """\
+from easydict import EasyDict
+
+CONFIG = EasyDict({})
+CONFIG.data = EasyDict({})
+CONFIG.data.num_workers = 0
+
+
+def merge(given):
+    for key, value in given.items():
+        CONFIG[key].update(value)
+"""
+
+
+@pytest.mark.parametrize(
+    ("defaults", "config", "expected"),
+    [
+        (DEFAULTS, "data:\n  num_workers: 4\n", True),
+        (DEFAULTS, "data:\n  num_workers: 0\n", False),
+        (DEFAULTS, "data:\n  batch_size: 4\n", False),
+        (DEFAULTS + "    CONFIG.data.num_workers = 0\n", "data:\n  num_workers: 4\n", False),
+        (DEFAULTS.replace("EasyDict({})", "read('a.yaml')", 1), "data:\n  num_workers: 4\n", False),
+    ],
+    ids=["in a file", "0 in a file", "in no file", "set after reading", "read before"],
+)
+def test_a_file_replaces_a_default(defaults: str, config: str, expected: bool, tmp_path: Path) -> None:
+    train = WORKERS.replace('config["num_workers"]', "CONFIG.data.num_workers")
+    train = train.replace("from photos", "from defaults import CONFIG, merge\nfrom photos")
+    train = train.replace("    config = yaml.safe_load(file)", "    merge(yaml.safe_load(file))")
+    write(tmp_path, {"train.py": train, "defaults.py": defaults, "conf/base.yaml": config})
+    assert ("TL103" in codes(tmp_path)) is expected
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("pin_memory: true\n", True),
@@ -266,6 +331,7 @@ val:
         ("config.train.num_workers", GROUPS, "TL103"),
         ("config.val.num_workers", GROUPS, "TL101"),
         ("config.val.get('num_workers')", GROUPS, "TL101"),
+        ("int(config.val.num_workers)", GROUPS, "TL101"),
         ("part.num_workers", GROUPS, "TL101"),
         ("config.test.num_workers", GROUPS, None),
         ("config.num_workers", GROUPS, None),
@@ -428,7 +494,10 @@ def test_whose_file_it_is(config: str, reader: str, scripts: set[str], expected:
     assert is_own(config, reader, scripts) is expected
 
 
-@pytest.mark.parametrize("unit", [" ", ",", "{", "- ", "num_workers", "num_workers:", ", ", "'", "#"])
+@pytest.mark.parametrize(
+    "unit", [" ", ",", "{", "- ", "num_workers", "num_workers:", ", ", "'", "#", "[", "[a]\n", "num_workers=1\n"]
+)
 def test_time_to_read_grows_linearly(unit: str, tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text((unit * MAX_BYTES)[: MAX_BYTES - 20] + "num_workers: 4")
-    Configs(str(tmp_path), ["a.yaml"]).values("num_workers")  # would take minutes
+    for name in ("a.yaml", "a.toml"):
+        (tmp_path / name).write_text((unit * MAX_BYTES)[: MAX_BYTES - 20] + "num_workers: 4")
+        Configs(str(tmp_path), [name]).values("num_workers")  # would take minutes

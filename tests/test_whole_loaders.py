@@ -203,3 +203,39 @@ def test_only_a_script_for_inference_sets_the_number_of_workers_to_0(
     tmp_path: Path, files: dict[str, str], expected: list[int]
 ) -> None:
     assert rows_of(tmp_path, {"wrapped": WRAPPED, "options": OPTIONS, **files}, "wrapped", "TL103") == expected
+
+
+FILLED = """\
+from photos import Photos, PLACES
+from torch.utils.data import DataLoader
+
+loaders = dict()
+for place in PLACES:
+    if place == "none":
+        loaders[place] = None
+        continue
+    loaders[place] = DataLoader(Photos(place), batch_size=64)
+"""
+EVALUATING = """\
+def evaluate(model, loaders):
+    for place, loader in loaders.items():
+        for images in loader:
+            print(place, model(images.cuda()).mean())
+"""
+
+
+@pytest.mark.parametrize(
+    ("imported", "expected"),
+    [
+        ("from filled import *\nevaluate(model, loaders)", [9]),
+        ("from filled import loaders\nevaluate(model, loaders)", [9]),
+        ("import filled\nevaluate(model, filled.loaders)", [9]),
+        ("from filled import *\nloaders = dict(test=range(4))\nevaluate(model, loaders)", []),
+        ("from filled import loaders as given\nloaders = {}\nevaluate(model, loaders)", []),
+    ],
+    ids=["star", "name", "module", "other dictionary", "other name"],
+)
+def test_another_file_fills_a_dictionary_with_loaders(tmp_path: Path, imported: str, expected: list[int]) -> None:
+    start = "import torch\nfrom evaluation import evaluate\nfrom nets import make_net\n\nmodel = make_net().cuda()\n"
+    files = {"filled": FILLED, "evaluation": EVALUATING, "test": f"{start}{imported}\n"}
+    assert rows_of(tmp_path, files, "filled", "TL102") == expected

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -16,8 +16,10 @@ from torchlint.model.semantics.invariance import Invariance
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.syntax.dotted import called_name, dotted_name, last_part
 from torchlint.model.syntax.exits import ends_with
+from torchlint.model.syntax.parameters import owner_of
+from torchlint.model.training.intervals import Intervals
 from torchlint.model.training.loops import Loop, LoopKind, Loops
 from torchlint.model.training.purpose import Purposes
 
@@ -38,7 +40,11 @@ _SAMPLERS = re.compile(
 _READERS = re.compile(
     r"(^|\.)(len|print|isinstance|DataLoader|enumerate|zip|sum|min|max|sorted|info|debug|format|str|repr)$"
 )
+#: Calls whose numbers a loop counts.
+_COUNTS = ("range", "trange")
 _MAX_CALLERS = 8
+#: How many functions may be around each other between the loop and the loader.
+_DEPTH = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,14 +85,40 @@ class RebuiltLoaders:
         function = self._module.function_of(loader.node)
         if function is None or self._module.fact(Purposes).is_constructor(function):
             return None
-        if not self._at_every_iteration(loader.node, function) or not self._is_consumed(loader, function):
+        if not self._is_consumed(loader, function) or not self._is_steady(loader, function):
+            return None
+        data = loader.argument("dataset").value
+        used = [item.value for item in loader.node.args]
+        return self._through_callers(loader, loader.node, used if data is None else [data, *used], _DEPTH)
+
+    def _through_callers(
+        self, loader: Call, node: cst.Call, used: list[cst.BaseExpression], depth: int
+    ) -> RebuiltLoader | None:
+        """``loader``, if a loop calls the function around ``node`` and creates it from the same ``used`` each time.
+
+        The first of ``used`` is the dataset.
+        """
+        function = self._module.function_of(node)
+        conditions = self._conditions(node, function) if function is not None else None
+        if function is None or conditions is None or depth <= 0:
             return None
         callers = self._module.fact(Dispatch).callers(function)
         for call in callers if len(callers) <= _MAX_CALLERS else ():
-            loops = self._module.fact(Loops).around(call)
-            if loops and self._repeats(loops[0]) and self._at_every_iteration(call, loops[0].node):
-                if self._is_passed_steadily(loader, function, call, loops[0].node):
-                    return RebuiltLoader(loader, loops[0].node, call, None)
+            given = self._given(function, [*used, *conditions], call)
+            data = self._given(function, used[:1], call)
+            around = next(filter(self._repeats, self._module.fact(Loops).around(call)), None)
+            place = around.node if around is not None else self._module.function_of(call)
+            if given is None or place is None or not all(self._is_same(item, place) for item in given):
+                continue
+            if any(self._sets(item, place) for item in data or ()):
+                continue
+            if around is None:
+                found = self._through_callers(loader, call, [*(data or ()), *given], depth - 1)
+            else:
+                is_each = self._at_every_iteration(call, around.node)
+                found = RebuiltLoader(loader, around.node, call, None) if is_each else None
+            if found is not None:
+                return found
         return None
 
     # -- the loop
@@ -103,29 +135,42 @@ class RebuiltLoaders:
 
     def _counts(self, over: cst.BaseExpression) -> bool:
         """``range(epochs)``, also in a progress bar."""
-        while isinstance(over, cst.Call) and over.args and self._module.name_of(over.func) != "builtins.range":
+        while isinstance(over, cst.Call) and over.args and called_name(over) not in _COUNTS:
             over = over.args[0].value
-        return isinstance(over, cst.Call) and self._module.name_of(over.func) == "builtins.range"
+        return isinstance(over, cst.Call) and called_name(over) in _COUNTS
 
     def _sets_up(self, call: cst.Call) -> bool:
         value = self._module.value(call)
         return value.kind in (Kind.MODULE, Kind.OPTIMIZER) and call in value.origins
 
     def _at_every_iteration(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
-        """Whether no condition is between the two, and no earlier statement leaves the iteration."""
+        """Whether no condition is between the two that may change, and no earlier statement leaves the iteration."""
+        conditions = self._conditions(node, outer)
+        return conditions is not None and all(self._is_same(item, outer) for item in conditions)
+
+    def _conditions(self, node: cst.CSTNode, outer: cst.CSTNode) -> list[cst.BaseExpression] | None:
+        """The conditions under which ``outer`` reaches ``node``; None if it depends on anything else than settings."""
+        found = []
         for above, child in climb(self._tree, node, outer):
+            if isinstance(above, cst.If) and (child is above.test or self._module.fact(Intervals).counts(above.test)):
+                continue  # `if validate(model) > best:`, `if epoch % 5 == 0:`
+            if isinstance(above, cst.If) and _is_of_settings(self._tree.nodes_in(above.test)):
+                found.append(above.test)  # `if args.validate:`
+                continue
+            if isinstance(above, cst.For) and isinstance(outer, cst.FunctionDef):
+                continue  # `for dataset in datasets:`, at each call of the function
             if isinstance(above, (cst.If, cst.IfExp, cst.ExceptHandler, cst.Match, cst.Lambda, cst.BooleanOperation)):
-                return False
+                return None
             if isinstance(above, (cst.For, cst.While)) and child is getattr(above, "iter", None):
                 continue  # `for batch in DataLoader(...)`
             if isinstance(above, (cst.For, cst.While, cst.FunctionDef, cst.ClassDef)):
-                return False
+                return None
             if isinstance(above, cst.IndentedBlock) and any(
                 isinstance(item, cst.If) and ends_with(item.body, cst.Continue, cst.Return)
                 for item in above.body[: self._position(above, child)]
             ):
-                return False
-        return True
+                return None
+        return found
 
     def _position(self, block: cst.IndentedBlock, child: cst.CSTNode) -> int:
         return next((index for index, item in enumerate(block.body) if item is child), 0)
@@ -170,50 +215,43 @@ class RebuiltLoaders:
     def _changes(self, data: cst.BaseExpression, loader: Call, loop: cst.CSTNode) -> bool:
         """Whether something in ``loop`` may change the dataset, which a loader with workers would not see."""
         text = dotted_name(data)
-        for target, _, statement in self._tree.stores:
-            owner = target.value if isinstance(target, (cst.Attribute, cst.Subscript)) else None
-            if owner is not None and self._tree.within(statement, loop) and self._is_part(owner, text):
-                return True
         for call in self._tree.calls_in(loop):
-            if call is loader.node:
-                continue
-            func = call.func
-            if isinstance(func, cst.Attribute) and self._is_part(func.value, text):
-                if not GETTERS.search(func.attr.value):
-                    return True
-            elif any(self._is_part(item.value, text) for item in call.args):
-                name = self._module.name_of(func) or dotted_name(func) or ""
+            if call is not loader.node and any(self._is_part(item.value, text) for item in call.args):
+                name = self._module.name_of(call.func) or dotted_name(call.func) or ""
                 if not _READERS.search(name) and not _SAMPLERS.fullmatch(name):
                     return True
-        return False
+        return self._sets(data, loop)
+
+    def _sets(self, data: cst.BaseExpression, place: cst.CSTNode) -> bool:
+        """Whether code in ``place`` sets a part of the dataset, or calls a method of it that may."""
+        text = dotted_name(data)
+        for target, _, statement in self._tree.stores:
+            owner = target.value if isinstance(target, (cst.Attribute, cst.Subscript)) else None
+            if owner is not None and self._tree.within(statement, place) and self._is_part(owner, text):
+                return True
+        called = [call.func for call in self._tree.calls_in(place) if isinstance(call.func, cst.Attribute)]
+        return any(self._is_part(func.value, text) and not GETTERS.search(func.attr.value) for func in called)
 
     def _is_part(self, node: cst.CSTNode, text: str | None) -> bool:
         """Whether ``node`` is the dataset or a part of it."""
         name = dotted_name(node)
         return text is not None and name is not None and (name == text or name.startswith(text + "."))
 
-    def _is_passed_steadily(self, loader: Call, function: cst.FunctionDef, call: cst.Call, loop: cst.CSTNode) -> bool:
-        """Whether each call in ``loop`` creates the loader with the same arguments."""
-        if not self._is_steady(loader, function):
-            return False
-        names = [part for item in loader.node.args for part in self._tree.nodes_in(item.value)]
-        bound = [item for name in names if isinstance(name, cst.Name) for item in self._module.names.bindings(name)]
-        return all(
-            self._is_argument_steady(item.node, function, call, loop)
-            if isinstance(item.node, cst.Param) and self._tree.function_of(loader.node) is function
-            else not self._tree.within(item.node, loop)
-            for item in bound
-        )
-
-    def _is_argument_steady(
-        self, param: cst.Param, function: cst.FunctionDef, call: cst.Call, loop: cst.CSTNode
-    ) -> bool:
-        if param.name.value in ("self", "cls"):
-            return True
-        given = self._module.definitions.argument_of(call, function, param)
-        if given is None:
-            return not any(item.star for item in call.args)
-        return self._is_same(given, loop)
+    def _given(
+        self, function: cst.FunctionDef, used: list[cst.BaseExpression], call: cst.Call
+    ) -> list[cst.BaseExpression] | None:
+        """What ``call`` passes for the parameters of ``function`` in ``used``; None if that is not seen."""
+        names = [part for item in used for part in self._tree.nodes_in(item) if isinstance(part, cst.Name)]
+        bound = dict.fromkeys(binding.node for name in names for binding in self._module.names.bindings(name))
+        params = [node for node in bound if isinstance(node, cst.Param) and owner_of(self._tree, node) is function]
+        found = []
+        for param in params:
+            given = self._module.definitions.argument_of(call, function, param)
+            if given is not None:
+                found.append(given)
+            elif param.name.value not in ("self", "cls") and any(item.star for item in call.args):
+                return None
+        return found
 
     def _statement(self, loader: Call, loop: cst.For | cst.While) -> cst.Assign | None:
         """The statement that a fix can move in front of the loop."""
@@ -227,3 +265,11 @@ class RebuiltLoaders:
         scope = self._module.names.home_of(target)
         alone = scope is not None and len(scope.bindings[target.value]) == 1
         return statement if alone and isinstance(row, cst.SimpleStatementLine) and len(row.body) == 1 else None
+
+
+def _is_of_settings(parts: Iterable[cst.CSTNode]) -> bool:
+    """Whether a condition of these parts only asks for values of names and attributes: ``args.split is not None``."""
+    given = list(parts)
+    compared = [item.operator for part in given if isinstance(part, cst.Comparison) for item in part.comparisons]
+    others = (cst.Call, cst.Subscript, cst.In, cst.NotIn, cst.NamedExpr, cst.Lambda)
+    return not any(isinstance(part, others) for part in (*given, *compared))

@@ -9,6 +9,7 @@ from enum import Enum
 import libcst as cst
 
 from torchlint.model.data.loading import Loading
+from torchlint.model.data.memory import Memory
 from torchlint.model.module import Module
 from torchlint.model.semantics.config_files import ConfigFiles
 from torchlint.model.semantics.configuration import Configuration
@@ -276,5 +277,7 @@ def _pickles(module: Module, definition: cst.ClassDef) -> bool:
                 if isinstance(value, (cst.Lambda, cst.GeneratorExp)):
                     return False
                 if isinstance(value, cst.Call) and module.name_of(value.func) in _HANDLES:
+                    return False
+                if value is not None and module.fact(Memory).opens(value):
                     return False
     return True

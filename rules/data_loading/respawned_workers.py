@@ -23,17 +23,18 @@ class RespawnedWorkers(Rule):
     loop, or in a function that a loop calls.
 
     A Lightning trainer counts unless `max_epochs` is known to be 1, or `max_steps`, `max_time` or `fast_dev_run` is
-    set. For `Trainer(**config["trainer"])`, the YAML and JSON files of the project must set `max_epochs`. The hooks of
-    a Lightning class (`train_dataloader`, `val_dataloader`) count if no trainer is in sight. The loop over the loader
-    may be in the `__iter__` of a class.
+    set. For `Trainer(**config["trainer"])`, the YAML, JSON and TOML files of the project must set `max_epochs`. The
+    hooks of a Lightning class (`train_dataloader`, `val_dataloader`) count if no trainer is in sight. The loop over the
+    loader may be in the `__iter__` of a class.
 
     `num_workers` must be known to be at least 1. The default of an option or of a parameter is enough, and so is an
-    attribute of a configuration object or an entry of `**options`, also if only some paths set it
-    (`{"num_workers": 4} if use_cuda else {}`), and such a number times the number of GPUs. A condition that sets it to
-    0 (`if args.debug: args.workers = 0`) is ignored, and so is another script, for inference, that does. If the program
-    reads the number by a key (`config["num_workers"]`, `cfg.data.workers`, `**config["loader"]`, also of a parameter:
-    `Data(**config["data"])`), torchlint looks the key up in the YAML and JSON files of the project. At least nine of
-    ten values of that key must be 1 or more.
+    attribute of a configuration object or an entry of `**options`, also if only some paths set it (`{"num_workers": 4}
+    if use_cuda else {}`), and such a number times the number of GPUs. A condition that sets it to 0 (`if args.debug:
+    args.workers = 0`) is ignored, and so is another script, for inference, that does. If the program reads the number
+    by a key (`config["num_workers"]`, `cfg.data.workers`, `**config["loader"]`, also of a parameter:
+    `Data(**config["data"])`), torchlint looks the key up in the YAML, JSON and TOML files of the project. At least nine
+    of ten values of that key must be 1 or more. They replace a default that a module assigns to an empty object at its
+    top level (`CONFIG.workers = 0`).
 
     ## Why it is slow
     At the end of an iteration over the loader, its worker processes exit. The next iteration starts new ones, sends

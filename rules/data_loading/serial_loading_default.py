@@ -20,7 +20,8 @@ class SerialLoadingDefault(Rule):
 
     ## What it does
     Flags the default 0 of a command-line option, a parameter or a configuration class if a `DataLoader` takes its
-    `num_workers` from there and its batches feed a network in a program that uses CUDA. The notes show the loaders.
+    `num_workers` from there, and its batches feed a network in a program that uses CUDA or are copied to a CUDA device.
+    The notes show the loaders.
 
     A 0 that nothing can override is not reported here: [TL101](TL101.md) reports the loader.
 
@@ -61,7 +62,7 @@ class SerialLoadingDefault(Rule):
     name = "serial-loading-default"
     default = Default.INFO
     events = "enumerate(DataLoader)#"
-    words = (("orkers", "ORKERS", "n_cpu", "nThreads"), "0")
+    words = (("orkers", "ORKERS", "n_cpu", "hreads", "um_thread"), "0")
     project_words = ("DataLoader", ("cuda", "ightning", "ccelerat", "Fabric", ".spawn(", "DataParallel"))
     options = {"num-workers": _VALUE}
 

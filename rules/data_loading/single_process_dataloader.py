@@ -20,13 +20,14 @@ class SingleProcessDataloader(Rule):
 
     ## What it does
     Flags a `torch.utils.data.DataLoader` without `num_workers`, or with `num_workers=0`, if its batches feed a network
-    in a program that uses CUDA. The 0 may also be a constant, an attribute of a configuration class, the default of a
-    parameter or an entry of `**options`. It does not count if the command line, or code that torchlint cannot see, may
-    override it. If the program reads the number by a key (`config["num_workers"]`), the YAML and JSON files of the
-    project decide. A dataset that is seen to take its items from memory is not flagged, unless the collate function
-    reads files. It may pass them to a transform of the program that computes little, such as a rotation of points. If
-    it takes them from another dataset (`self.photos[index]`), that one decides. The `DataLoader` of PyG and that of
-    MONAI count as torch's. A dataset of PyG is not flagged, unless a class of the program loads its items.
+    in a program that uses CUDA, or are copied to a CUDA device. The 0 may also be a constant, an attribute of a
+    configuration class, the default of a parameter or an entry of `**options`. It does not count if the command line,
+    or code that torchlint cannot see, may override it. If the program reads the number by a key
+    (`config["num_workers"]`), the YAML, JSON and TOML files of the project decide. A dataset that is seen to take its
+    items from memory is not flagged, unless the collate function reads files. It may pass them to a transform of the
+    program that computes little, such as a rotation of points. If it takes them from another dataset
+    (`self.photos[index]`), that one decides. The `DataLoader` of PyG and that of MONAI count as torch's. A dataset of
+    PyG is not flagged, unless a class of the program loads its items.
 
     ## Why it is slow
     Without worker processes, the training process reads, decodes and augments every item. The GPU waits until the batch

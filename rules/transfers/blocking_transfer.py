@@ -28,8 +28,8 @@ class BlockingTransfer(Rule):
       under a condition, as in `if args.mixup: images = mixup(images)`, are flagged;
     - copies that run once.
 
-    If the program reads `pin_memory` by a key (`config["pin_memory"]`), torchlint looks the key up in the YAML and JSON
-    files of the project. At least nine of ten values of that key must be true.
+    If the program reads `pin_memory` by a key (`config["pin_memory"]`), torchlint looks the key up in the YAML, JSON
+    and TOML files of the project. At least nine of ten values of that key must be true.
 
     The copies of one loader are one finding, at the first of them, with one fix; notes show the others. `# noqa` on one
     of these lines suppresses that copy alone.

@@ -26,7 +26,7 @@ from torchlint.model.syntax.pieces import Piece
 from torchlint.model.syntax.positions import Positions, put_together
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.syntax.tree import Tree
-from torchlint.source.lexemes import line_starts, without_suppressions
+from torchlint.source.lexemes import comments_in, line_starts, without_suppressions
 
 _Fact = TypeVar("_Fact", bound="ForestFact")
 _Node = TypeVar("_Node", bound=cst.CSTNode)
@@ -245,7 +245,7 @@ class Forest:
         start, end = self.span(node)
         first, last = self.row_at(start), self.row_at(max(start, end - 1))
         stop = self.tables.line_starts[last] if last < len(self.tables.line_starts) else len(self.text)
-        return "#" in without_suppressions(self.text[self.tables.line_starts[first - 1] : stop])
+        return bool(comments_in(without_suppressions(self.text[self.tables.line_starts[first - 1] : stop])))
 
     # -- meaning
 

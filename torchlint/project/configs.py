@@ -1,4 +1,4 @@
-"""The configuration files of a project, YAML and JSON: what they set a key to, found in their text without a parser."""
+"""The configuration files of a project: what they set a key to, found in their text without a parser."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from torchlint.project.layout import ancestors, folder_of
 from torchlint.project.outlines import Imported
 
 #: What the names of configuration files end in.
-ENDINGS = (".yaml", ".yml", ".json")
+ENDINGS = (".yaml", ".yml", ".json", ".toml")
+#: Files with the settings of tools.
+_TOOLS = frozenset({"pyproject.toml", "torchlint.toml", "ruff.toml", ".ruff.toml", "Cargo.toml", "package.json"})
 #: A project with more such files is not looked into.
 MAX_FILES = 3_000
 #: A folder with more of them contains data.
@@ -32,6 +34,8 @@ _INDENTATION = re.compile(r"[ \t]*")
 _OPENED = re.compile(r"""[ \t]*(?:-[ \t]+)?(?P<quote>["']?)(?P<key>[\w.-]+)(?P=quote)[ \t]*:[ \t]*\{?[ \t\r]*""")
 #: How many characters of a mapping are looked through for its key.
 _MAX_GROUP = 4_000
+#: A row that opens a table of TOML.
+_HEADER = re.compile(r"""^[ \t]*\[(?:[^\]\n]*\.)?["']?([\w-]+)["']?\][ \t\r]*$""", re.MULTILINE)
 _COMMENT = re.compile(r"(?m)(?:^|[ \t])#[^\n]*")
 
 
@@ -40,7 +44,7 @@ def listed(names: Sequence[str]) -> tuple[str, ...]:
     found = []
     for name in sorted(names):
         parts = name.split("/")
-        if not any(part.startswith(".") for part in parts) and _OTHERS.isdisjoint(parts):
+        if not any(part.startswith(".") for part in parts) and _OTHERS.isdisjoint(parts) and parts[-1] not in _TOOLS:
             found.append(name)
     return tuple(found) if len(found) <= MAX_FILES else ()
 
@@ -64,7 +68,7 @@ class Configs:
                 ConfigValue(file, value, group)
                 for file, text in self._texts.items()
                 if key in text
-                for value, group in _values(text, key, is_yaml=not file.endswith(".json"))
+                for value, group in _values(text, key, os.path.splitext(file)[1])
             )
         return known
 
@@ -138,18 +142,28 @@ def _text(path: str) -> str | None:
         return None
 
 
-def _values(text: str, key: str, *, is_yaml: bool) -> Iterator[tuple[str, str]]:
+def _values(text: str, key: str, ending: str) -> Iterator[tuple[str, str]]:
     """What is written behind a key: ``4``; empty where that is a mapping or a list on the rows below.
 
     With each the key of the mapping around it.
     """
-    if is_yaml:
+    if ending != ".json":
         text = _COMMENT.sub("", text)
-    entry = rf"""(?m)(?:^[ \t]*(?:-[ \t]+)?|[{{,][ \t]*)(?P<quote>["']?){re.escape(key)}(?P=quote)[ \t]*:([^\n,}}]*)"""
+    sign = "=" if ending == ".toml" else ":"
+    begin = r"""(?m)(?:^[ \t]*(?:-[ \t]+)?|[{,][ \t]*)(?P<quote>["']?)"""
+    entry = rf"{begin}{re.escape(key)}(?P=quote)[ \t]*{sign}([^\n,}}]*)"
     for match in re.finditer(entry, text):
         value = match[2]
-        if match["quote"] or not value or value[0] in " \t\r":  # `key:4` is a word in YAML
+        if sign == "=":
+            yield value.strip(), _table(text, match.start())
+        elif match["quote"] or not value or value[0] in " \t\r":  # `key:4` is a word in YAML
             yield value.strip(), _group(text, match.start())
+
+
+def _table(text: str, start: int) -> str:
+    """The last key of the table of TOML around ``start``: ``data`` of ``[train.data]``; empty if it is not seen."""
+    headers = _HEADER.findall(text, max(0, start - _MAX_GROUP), start)
+    return headers[-1] if headers else ""
 
 
 def _group(text: str, start: int) -> str:

@@ -92,7 +92,7 @@ def read_again(path: str) -> None:
             _projects[key] = known.read_again(file, path)
         elif known.project.configs.depend_on(os.path.abspath(path)):
             del _projects[key]
-        elif path.endswith(CONFIG_ENDINGS):
+        elif path.endswith(CONFIG_ENDINGS) and not path.endswith(".toml"):  # which may be the settings of a project
             pass  # a value that no answer depended on
         elif file is not None or os.path.abspath(path).startswith(os.path.join(key[0], "")):
             del _projects[key]

@@ -34,7 +34,7 @@ class Tree:
     files: tuple[str, ...]  #: Python files and notebooks, sorted
     distributions: tuple[str, ...]  #: folders with a pyproject.toml, setup.py or setup.cfg, sorted
     complete: bool  #: whether no bound ended the walk
-    configs: tuple[str, ...] = ()  #: YAML and JSON files that may be settings of its programs, sorted
+    configs: tuple[str, ...] = ()  #: YAML, JSON and TOML files that may be settings of its programs, sorted
 
 
 def list_tree(root: str, *, deep: bool = True) -> Tree:

@@ -363,7 +363,7 @@ class Loading(ForestFact):
     # -- worker processes
 
     def waits_for(self, loader: Call) -> Consumer | None:
-        """Where a network on a GPU waits for ``loader``, if making its items is work that workers could do."""
+        """Where a GPU waits for ``loader``, if making its items is work that workers could do."""
         dataset = self.dataset(loader)
         if any(not loader.argument(name).absent for name in ("multiprocessing_context", "timeout")):
             return None  # a loader that speaks of processes has been thought about
@@ -373,7 +373,8 @@ class Loading(ForestFact):
             return None
         if self._module.fact(Memory).holds(dataset) and not self._datasets.collation_reads_files(loader):
             return None
-        return self.feeds_network(loader)
+        copied = self.consumers(loader) if self.transfers(loader) else ()
+        return self.feeds_network(loader) or next(iter(copied), None)
 
     def _uses_gpu(self, loader: Call) -> bool:
         return self._module.fact(Devices).uses_cuda or self._gpu_by_library or bool(self.transfers(loader))

@@ -9,7 +9,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import UNKNOWN
-from torchlint.model.syntax.dotted import is_attribute_of_self
+from torchlint.model.syntax.dotted import index_of, is_attribute_of_self
 from torchlint.model.syntax.parameters import parameters_of
 
 #: So few items are a demonstration.
@@ -44,6 +44,10 @@ _CONVERTERS = (
             "numpy.int64",
         }
     )
+)
+#: Functions that open a file whose items are read when an index asks for them.
+_FILES = frozenset(
+    {"h5py.File", "zarr.open", "zarr.open_group", "zarr.open_array", "tables.open_file", "netCDF4.Dataset"}
 )
 #: Functions that compute with a few numbers, such as a rotation of points.
 _ARITHMETIC = ("math.", "random.", "torch.matmul")
@@ -80,7 +84,9 @@ class Memory(ForestFact):
         if isinstance(value.definition, cst.ClassDef) and value.kind is not Kind.CLASS:
             method = self._module.definitions.method(value.definition, "__getitem__")
             if method is None:
-                return self._keeps_graphs(value.definition)
+                graphs = self._module.definitions.method(value.definition, "get")  # which those of PyG define
+                is_list = graphs is not None and self._only_indexes(graphs, value.definition, [])
+                return is_list or self._keeps_graphs(value.definition)
             made = self._module.fact(Datasets).constructions(dataset)
             return self._only_indexes(method, value.definition, made) or self._is_handful(value.definition)
         # most datasets of PyG are in memory: an unknown dataset of a program that uses it may be
@@ -117,7 +123,9 @@ class Memory(ForestFact):
         )
 
     def _costs(self, node: cst.BaseExpression) -> bool:
-        """Whether ``node`` is another dataset, ``self.dataset[index]``, that is known and not in memory."""
+        """Whether ``node`` is a file, or another dataset, ``self.dataset[index]``, that is known and not in memory."""
+        if self._is_file(node):
+            return True
         value = self._module.value(node) if isinstance(node, cst.Attribute) else UNKNOWN
         definition = value.definition
         if isinstance(definition, cst.ClassDef):
@@ -131,6 +139,17 @@ class Memory(ForestFact):
             return not self.holds(node)
         finally:
             self._asked.pop()
+
+    def _is_file(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is set to an open file, or to an array in one: ``h5py.File(path)["images"]``."""
+        sources = self._module.written.sources(node) if isinstance(node, (cst.Name, cst.Attribute)) else None
+        return any(self.opens(value) for value in (sources.values if sources is not None else ()))
+
+    def opens(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` opens a file of arrays, and takes at most an array of it, which stays in the file."""
+        while isinstance(node, cst.Subscript) and isinstance(index_of(node), (cst.SimpleString, cst.Name)):
+            node = node.value
+        return isinstance(node, cst.Call) and self._module.name_of(node.func) in _FILES
 
     def _converts(self, call: cst.Call) -> bool:
         name = self._module.name_of(call.func)

@@ -9,7 +9,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.configuration import Configuration
+from torchlint.model.semantics.configuration import Configuration, unconverted
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.options import Options
 from torchlint.model.semantics.switches import Switches
@@ -18,9 +18,10 @@ from torchlint.model.syntax.parameters import first_parameter, owner_of
 
 #: How many names and attributes a setting is followed through.
 _DEPTH = 8
-#: Libraries that read YAML files, and those that read JSON files.
+#: Libraries that read YAML files, those that read JSON files, and those that read TOML files.
 _YAML = frozenset("yaml ruamel oyaml omegaconf hydra yacs jsonargparse configargparse".split())
 _JSON = frozenset("json simplejson ujson orjson json5 jsonargparse".split())
+_TOML = frozenset("toml tomllib tomli tomlkit pytoml rtoml".split())
 #: A value counts if at most one in so many of the files that give the key has another one: they are for small runs.
 _ONE_IN = 10
 _COUNT = re.compile(r"0*[1-9]\d{0,3}")
@@ -115,6 +116,7 @@ class ConfigFiles(ForestFact):
 
         So does a parameter that all calls of its function get by ``**config["loader"]``.
         """
+        node = unconverted(self._module, node)
         if isinstance(node, cst.Name):
             return self._given(node)
         key = self._key(node)
@@ -178,13 +180,14 @@ class ConfigFiles(ForestFact):
     def _endings(self) -> tuple[str, ...]:
         """What the names of the files end in that the program can read."""
         imported = {name.partition(".")[0] for names in self._module.tables.imported_by.values() for name in names}
-        yaml = () if imported.isdisjoint(_YAML) else (".yaml", ".yml")
-        return yaml if imported.isdisjoint(_JSON) else (*yaml, ".json")
+        read = ((_YAML, (".yaml", ".yml")), (_JSON, (".json",)), (_TOML, (".toml",)))
+        return tuple(ending for libraries, endings in read if imported & libraries for ending in endings)
 
     # -- what is read
 
     def _name(self, node: cst.BaseExpression) -> str:
         """The key by which ``node`` reads a setting, or the name of the parameter that it is."""
+        node = unconverted(self._module, node)
         return node.value if isinstance(node, cst.Name) else self._key(node) or ""
 
     def _key(self, node: cst.BaseExpression) -> str | None:
@@ -228,7 +231,10 @@ class ConfigFiles(ForestFact):
         return any(binding.kind == "star" for binding in bindings)
 
     def _is_set(self, key: str, node: cst.BaseExpression) -> bool:
-        """Whether the program has another source for a setting: an option, or an assignment on all paths."""
+        """Whether the program has another source for a setting: an option, or an assignment on all paths.
+
+        What a module assigns at its top level to an object that it creates empty is a default: `_C.WORKERS = 0`.
+        """
         if self._module.fact(Options).is_declared(key):
             return True
         return any(
@@ -242,9 +248,20 @@ class ConfigFiles(ForestFact):
         """By key what the program assigns to settings, and the statements that do."""
         found: dict[str, list[tuple[cst.BaseExpression | None, cst.CSTNode]]] = {}
         for target, value, statement in self._module.tree.stores:
-            for key in self._stored_keys(target):
+            for key in self._stored_keys(target) if not self._is_default(target) else ():
                 found.setdefault(key, []).append((value, statement))
         return found
+
+    def _is_default(self, target: cst.CSTNode) -> bool:
+        """Whether a module that is imported assigns to ``target`` before files are read: ``_C = CfgNode()``."""
+        base = target
+        while isinstance(base, (cst.Attribute, cst.Subscript)):
+            base = base.value
+        tree = self._module.tree
+        bound = self._module.names.bindings(base) if isinstance(base, cst.Name) else []
+        made = bound[0].value if len(bound) == 1 and tree.function_of(target) is None else None
+        is_empty = isinstance(made, cst.Call) and all(self._module.code(item.value) == "{}" for item in made.args)
+        return is_empty and self._module.links.is_imported(tree.root_of(target))
 
     def _stored_keys(self, target: cst.CSTNode) -> Iterator[str]:
         if isinstance(target, cst.Attribute) and not _is_self(self._module, target.value):

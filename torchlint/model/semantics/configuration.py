@@ -11,6 +11,8 @@ from torchlint.model.syntax.literals import is_constant_name
 
 #: How many names and attributes a setting is followed through.
 _DEPTH = 8
+#: Functions that give the value of a setting in the type that is needed.
+_CONVERSIONS = frozenset({"builtins.int", "builtins.bool"})
 
 
 class Configuration(ForestFact):
@@ -29,7 +31,8 @@ class Configuration(ForestFact):
         waiting = [(node, depth)]
         seen = {node}
         while waiting:
-            item, left = waiting.pop()
+            held, left = waiting.pop()
+            item = unconverted(self._module, held)
             if not isinstance(item, (cst.Name, cst.Attribute, cst.Subscript)) or is_constant_name(item):
                 values[item] = None
                 continue
@@ -72,3 +75,12 @@ class Configuration(ForestFact):
             return None
         found = self._module.keywords.entries(node.value, key)
         return Sources(found.values, found.known) if found.values else None
+
+
+def unconverted(module: Forest, node: cst.BaseExpression) -> cst.BaseExpression:
+    """``args.workers`` of ``int(args.workers)``."""
+    while isinstance(node, cst.Call) and module.name_of(node.func) in _CONVERSIONS:
+        if len(node.args) != 1 or node.args[0].star or node.args[0].keyword is not None:
+            break
+        node = node.args[0].value
+    return node

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 
 import libcst as cst
@@ -10,6 +11,7 @@ from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.definitions import Definitions
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.values import Values
+from torchlint.model.syntax.dotted import dotted_name, index_of
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.syntax.tree import Tree
 
@@ -17,6 +19,8 @@ from torchlint.model.syntax.tree import Tree
 MAKERS = frozenset({"builtins.dict", "collections.OrderedDict"})
 #: Functions that do not change a dictionary they are given.
 _READERS = frozenset(f"builtins.{name}" for name in "print len str repr isinstance sorted list tuple set bool".split())
+#: Libraries whose functions do not change one either, and loggers.
+_READING = re.compile(r"(json|yaml|pprint|logging|pickle|torch|wandb)\.|(\w+\.)*(print|log|debug|info|warning|write)$")
 #: Methods that do not change their dictionary.
 READING_METHODS = frozenset("get items keys values copy".split())
 #: Nodes that only read the dictionary they hold.
@@ -36,9 +40,14 @@ class DictReads:
         self._values = values
 
     @cached_property
-    def stored(self) -> dict[cst.CSTNode, tuple[cst.BaseExpression | None]]:
+    def stored(self) -> dict[cst.Subscript, tuple[cst.BaseExpression | None]]:
         """By item of a dictionary, ``options["workers"]``, what is assigned to it; None where that is unpacked."""
         return {target: (value,) for target, value, _ in self._tree.stores if isinstance(target, cst.Subscript)}
+
+    @cached_property
+    def stored_keys(self) -> frozenset[object]:
+        """The keys, as far as they are known, under which items of any dictionary are assigned."""
+        return frozenset(self._values.of(index_of(node)).constant for node in self.stored)
 
     def only_reads(self, argument: cst.Arg, depth: int) -> bool:
         """Whether what a call is given as ``argument`` stays as it is."""
@@ -47,6 +56,8 @@ class DictReads:
             return False
         name = self._names.resolve(call.func)
         if name in _READERS or name in knowledge.COPIES or name in MAKERS:
+            return True
+        if _READING.match(name or dotted_name(call.func) or ""):
             return True
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "update":
             return True

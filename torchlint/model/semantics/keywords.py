@@ -27,6 +27,7 @@ _DEPTH = 6
 
 _NOTHING = Entries()
 _UNKNOWN = Entries(known=False, usual=False)
+_KEPT = Entries(known=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,9 +78,9 @@ class Keywords:
         found = _NOTHING
         for argument in call.args:
             if argument.star == "*":
-                found = _updated(found, self._positional(argument.value))
+                found = found.updated(self._positional(argument.value))
             elif argument.star == "**":
-                found = _updated(found, self.entries(argument.value, name))
+                found = found.updated(self.entries(argument.value, name))
         return found
 
     def _positional(self, node: cst.BaseExpression) -> Entries:
@@ -108,7 +109,7 @@ class Keywords:
         if isinstance(node, cst.IfExp):
             return _joined(self.entries(side, key, depth - 1) for side in (node.body, node.orelse))
         if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.BitOr):
-            return _updated(self.entries(node.left, key, depth - 1), self.entries(node.right, key, depth - 1))
+            return self.entries(node.left, key, depth - 1).updated(self.entries(node.right, key, depth - 1))
         if isinstance(node, (cst.Name, cst.Attribute)):
             return self._variable(node, key, depth)
         return self._nested(node, key, depth) if isinstance(node, cst.Subscript) else _UNKNOWN
@@ -152,17 +153,16 @@ class Keywords:
         """The constant that ``node`` is indexed with; None if it is unknown."""
         return self._values.of(index_of(node)).constant
 
-    def _display(self, node: cst.Dict, key: str | int, depth: int) -> Entries:
+    def _display(self, node: cst.BaseExpression, key: str | int, depth: int) -> Entries:
         found = _NOTHING
-        for element in node.elements:
-            if isinstance(element, cst.DictElement):
-                constant = self._values.of(element.key).constant
-                if constant == key:
-                    found = Entries((element.value,), True)
-                elif constant is None:
-                    found = _updated(found, _UNKNOWN)
-            else:
-                found = _updated(found, self.entries(element.value, key, depth - 1))
+        for own, value in _pairs(node):
+            constant = self._values.of(own).constant
+            if own is None:
+                found = found.updated(self.entries(value, key, depth - 1))
+            elif constant == key:
+                found = Entries((value,), True)
+            elif constant is None:
+                found = found.updated(_UNKNOWN)
         return found
 
     def _call(self, node: cst.Call, key: str | int, depth: int) -> Entries:
@@ -195,7 +195,9 @@ class Keywords:
             if argument.star == "*":
                 return _UNKNOWN
             if argument.keyword is None:
-                found = _updated(found, self.entries(argument.value, key, depth - 1))
+                is_written = _pairs(argument.value)  # `dict([("workers", 4)])`
+                given = self._display if is_written else self.entries
+                found = found.updated(given(argument.value, key, depth - 1))
             elif argument.keyword.value == key:
                 found = Entries((argument.value,), True)
         return found
@@ -250,7 +252,7 @@ class Keywords:
         found = _NOTHING
         for argument in call.args:
             if argument.star == "**":
-                found = _updated(found, self.entries(argument.value, key, depth - 1))
+                found = found.updated(self.entries(argument.value, key, depth - 1))
         return found
 
     def _changed(
@@ -266,12 +268,12 @@ class Keywords:
             if is_local and tree.index(change.node) < min(item.order for item in bindings):
                 return found  # of what the name was bound to before
             if tree.dominates(change.node, at):
-                return _updated(found, change.entries)
+                return found.updated(change.entries)
             if tree.exclusive(change.node, at):
                 return found
             if is_local and tree.index(change.node) > tree.index(at) and not self._share_loop(change.node, at):
                 return found
-        return _updated(found, replace(change.entries, certain=False))
+        return found.updated(replace(change.entries, certain=False))
 
     def _share_loop(self, one: cst.CSTNode, other: cst.CSTNode) -> bool:
         return any(
@@ -315,10 +317,10 @@ class Keywords:
             use, above = above, self._tree.parent(above)
         if isinstance(above, cst.IfExp):
             return None
-        if isinstance(above, (cst.Element, cst.StarredElement)):
-            while isinstance(above, (cst.Element, cst.StarredElement, cst.Tuple, cst.List)):
+        if isinstance(above, (cst.Element, cst.StarredElement, cst.DictElement)):
+            while isinstance(above, (cst.Element, cst.StarredElement, cst.DictElement, cst.Tuple, cst.List, cst.Dict)):
                 above = self._tree.parent(above)
-            return None if isinstance(above, cst.AssignTarget) else _UNKNOWN
+            return None if isinstance(above, cst.AssignTarget) or key not in self._reads.stored_keys else _UNKNOWN
         if isinstance(above, cst.AssignTarget) or (
             isinstance(above, (cst.AnnAssign, cst.For, cst.NamedExpr)) and above.target is use
         ):
@@ -333,8 +335,10 @@ class Keywords:
         if isinstance(above, cst.Subscript) and above.value is use:
             return self._item(above, key)
         if isinstance(above, cst.Arg):
-            return None if above.star or self._reads.only_reads(above, depth) else _UNKNOWN
-        return _UNKNOWN
+            if above.star or self._reads.only_reads(above, depth):
+                return None
+        is_kept = isinstance(above, (cst.Assign, cst.Arg))  # by another name, which may not change it either
+        return _KEPT if is_kept and key not in self._reads.stored_keys else _UNKNOWN
 
     def _method(self, method: cst.Attribute, key: str | int, depth: int) -> Entries | None:
         call = self._tree.parent(method)
@@ -365,18 +369,19 @@ class Keywords:
         return Entries((value,), True) if constant == key and value is not None else _UNKNOWN
 
 
+def _pairs(node: cst.BaseExpression) -> list[tuple[cst.BaseExpression | None, cst.BaseExpression]]:
+    """The keys and values of ``{"workers": 4}`` and ``[("workers", 4)]``; the key None for ``**others``."""
+    if isinstance(node, cst.Dict):
+        return [(item.key if isinstance(item, cst.DictElement) else None, item.value) for item in node.elements]
+    pairs = [item.value for item in node.elements] if isinstance(node, (cst.List, cst.Tuple)) else []
+    parts = [[part.value for part in pair.elements] for pair in pairs if isinstance(pair, (cst.List, cst.Tuple))]
+    alike = len(parts) == len(pairs) and all(len(part) == 2 for part in parts)
+    return [(key, value) for key, value in parts] if alike else []
+
+
 def _differs(found: Entries) -> bool:
     """Whether some callers pass the entry and others do not: which of them a place belongs to is not known."""
     return bool(found.values) and not found.certain
-
-
-def _updated(found: Entries, update: Entries) -> Entries:
-    """What is there once a dictionary is updated with another one."""
-    if update.certain:
-        return update
-    return Entries(
-        found.values + update.values, found.certain, found.known and update.known, found.usual and update.usual
-    )
 
 
 def _joined(alternatives: Iterable[Entries]) -> Entries:

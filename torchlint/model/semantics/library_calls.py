@@ -88,6 +88,8 @@ class LibraryCalls:
         if name == "enumerate":
             return Value(Kind.SEQUENCE, each=Value(Kind.SEQUENCE, elements=(NUMBER, iterated(self._values.of(first)))))
         if name == "zip":
+            if len(node.args) == 1 and node.args[0].star == "*":
+                return Value(Kind.SEQUENCE, each=_across(self._values.of(node.args[0].value)))
             items = tuple(iterated(self._values.of(argument.value)) for argument in node.args if argument.star == "")
             return Value(Kind.SEQUENCE, each=Value(Kind.SEQUENCE, elements=items))
         if name == "next":
@@ -231,6 +233,13 @@ class LibraryCalls:
         if attr in ("named_parameters", "modules", "children", "state_dict", "named_modules"):
             return Value(Kind.SEQUENCE)
         return None
+
+
+def _across(rows: Value) -> Value:
+    """What ``zip(*rows)`` gives at each iteration: an item of each row."""
+    if rows.elements:
+        return Value(Kind.SEQUENCE, elements=tuple(map(iterated, rows.elements)))
+    return Value(Kind.SEQUENCE, each=iterated(iterated(rows)) or None)
 
 
 def _first_argument(node: cst.Call) -> cst.BaseExpression | None:

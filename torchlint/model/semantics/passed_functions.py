@@ -11,7 +11,7 @@ from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.items import Items
 from torchlint.model.semantics.names import Names
 from torchlint.model.syntax.parameters import owner_of, parameters_of
-from torchlint.model.syntax.scopes import Scope
+from torchlint.model.syntax.scopes import Scope, unpacked
 from torchlint.model.syntax.tree import Tree
 
 #: How many names, parameters and returns a function is followed through.
@@ -96,12 +96,30 @@ class PassedFunctions:
             yield from self._items.taken(node)
         elif isinstance(parent, cst.DictElement):
             yield from self._items.taken(node)
+        elif isinstance(parent, cst.Element):
+            yield from self._unpacked(parent, values)
         elif isinstance(parent, cst.Param) and node is parent.default:
             function = owner_of(self._tree, parent)
             if function is not None:
                 yield from self._names.uses_in(self._tree.scopes[function], parent.name.value)
         elif isinstance(parent, cst.Arg):
             yield from self._as_parameter(node, parent, values)
+
+    def _unpacked(self, element: cst.Element, values: Evaluator) -> Iterator[cst.CSTNode]:
+        """Where what a tuple contains as ``element`` is used once it is unpacked: ``step, name = setup(mode)``."""
+        pack = self._tree.parent(element)
+        above = self._tree.parent(pack) if isinstance(pack, cst.Tuple) else None
+        if not isinstance(pack, cst.Tuple) or any(isinstance(item, cst.StarredElement) for item in pack.elements):
+            return
+        function = self._tree.function_of(above) if isinstance(above, cst.Return) else None
+        returned = self._calls.calls_naming(function, values) if isinstance(function, cst.FunctionDef) else ()
+        position = next(index for index, item in enumerate(pack.elements) if item is element)
+        for statement in (above, *map(self._tree.parent, returned)):
+            for target in statement.targets if isinstance(statement, cst.Assign) else ():
+                taken = unpacked(target.target, (position,))
+                variable = self._names.variable(taken) if isinstance(taken, cst.Name) else None
+                if variable is not None:
+                    yield from self._names.uses_in(*variable)
 
     def _as_parameter(self, node: cst.CSTNode, argument: cst.Arg, values: Evaluator) -> Iterator[cst.CSTNode]:
         call = self._tree.parent(argument)

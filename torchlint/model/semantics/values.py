@@ -196,12 +196,12 @@ class Values:
             return UNKNOWN
         bindings = scope.bindings[node.value]
         reached = self.reaching.of(node)
+        home, name = self._names.defined(node) or (scope, node.value)
         if reached is bindings:  # the same for everything that sees them all
-            found = self._once(
-                (scope, node.value), lambda: self._contents.filled(self._bound(node.value, bindings), scope, node.value)
-            )
+            bound = self._once((scope, node.value), lambda: self._bound(node.value, bindings))
         else:
-            found = self._contents.filled(self._bound(node.value, reached), scope, node.value)
+            bound = self._bound(node.value, reached)
+        found = self._contents.filled(bound, home, name)
         param = reached[0].node if len(reached) == 1 and reached[0].kind == "param" else None
         return self.parameter_values.narrowed(node, param, found) if isinstance(param, cst.Param) else found
 
@@ -227,6 +227,7 @@ class Values:
         members = self._names.members(node)
         if members:
             bound = join([self.binding_value(binding) for binding in members])
+            bound = self._contents.filled(bound, self._tree.scope_of(members[0].node), node.attr.value)
             if bound or members[0].kind != "import":
                 return bound
         name = self._names.resolve(node)

@@ -29,6 +29,13 @@ class Entries:
     known: bool = True  #: False: there may be other values, or the key although no value is seen
     usual: bool = True  #: False: and not only because of who starts the program or calls it from out of sight
 
+    def updated(self, update: Entries) -> Entries:
+        """What is there once a dictionary is updated with another one."""
+        if update.certain:
+            return update
+        values, known, usual = self.values + update.values, self.known and update.known, self.usual and update.usual
+        return Entries(values, self.certain, known, usual)
+
 
 class Unpacking(Protocol):
     """Looks into the dictionaries that calls unpack; `Keywords` is what does."""
