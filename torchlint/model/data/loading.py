@@ -26,7 +26,6 @@ from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import called_name, last_name
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.training.loops import Loops, batch_origins
-from torchlint.model.training.network_runs import NetworkRuns
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
 
@@ -116,7 +115,18 @@ class Loading(ForestFact):
         forward = next((call for call in calls if not self._run_on(call).isdisjoint(made)), None)
         if forward is not None:
             return forward
-        return next((call for call in calls if self._module.fact(NetworkRuns).leads_to_network(call)), None)
+        for call in calls:
+            if self._runs_network(call):
+                return call
+            for definition in self._module.definitions.called(call, self._values):
+                if isinstance(definition, cst.FunctionDef) and any(
+                    self._runs_network(inner) for inner in self._tree.calls_in(definition.body)
+                ):
+                    return call
+        return None
+
+    def _runs_network(self, call: cst.Call) -> bool:
+        return loops.is_backward(call) or loops.is_step(call) or self._module.fact(Networks).is_forward(call)
 
     @cached_property
     def _consuming_places(self) -> dict[cst.CSTNode, list[cst.CSTNode]]:
