@@ -25,6 +25,7 @@ from torchlint.model.semantics.value import Device, Role, iterated, named_device
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import called_name, last_name
 from torchlint.model.syntax.parameters import owner_of
+from torchlint.model.training import loops
 from torchlint.model.training.loops import Loops, batch_origins
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
