@@ -300,3 +300,64 @@ def test_a_script_that_turns_gradients_off_leaves_them_on_in_another_one(
     demo = f"{SHOWN.replace('torch.set_grad_enabled(False)', switch)}\n\ndef update(loss):\n    loss.backward()\n"
     files = {"layers": COMPARED, "train": train, "demo": demo}
     assert rows_of(tmp_path, files, "layers", "TL203") == expected
+
+
+TRACKER = """\
+import torch
+
+
+class Tracker:
+    def __init__(self, model):
+        self.model = model
+        self.model.eval()
+
+    def track(self, image):
+        outputs = self.model.track(torch.from_numpy(image))
+        return outputs.argmax().item()
+"""
+REGISTRY = """\
+from tracker import Tracker
+
+TRACKERS = {"plain": Tracker}
+
+
+def build_tracker(kind, model):
+    return TRACKERS[kind](model)
+"""
+MODEL = """\
+from torch import nn
+
+
+class Siamese(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.backbone = nn.Conv2d(3, 8, 3)
+
+    def track(self, crop):
+        return self.backbone(crop)
+"""
+TRACKING = """\
+import torch
+from model import Siamese
+from registry import build_tracker
+
+{guard}
+def main(images):
+    tracker = build_tracker("plain", Siamese().cuda())
+    for image in images:
+        print(tracker.track(image))
+
+
+main(torch.load("images.pt"))
+"""
+
+
+@pytest.mark.parametrize(("guard", "expected"), [("", [10]), ("@torch.no_grad()", [])])
+def test_the_callers_of_a_class_in_a_dictionary_are_followed(tmp_path: Path, guard: str, expected: list[int]) -> None:
+    files = {
+        "tracker": TRACKER,
+        "registry": REGISTRY,
+        "model": MODEL,
+        "test": TRACKING.format(guard=guard),
+    }
+    assert rows_of(tmp_path, files, "tracker", "TL402") == expected

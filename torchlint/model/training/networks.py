@@ -174,15 +174,16 @@ class Networks(ForestFact):
         return bool(methods) and all(map(self._runs_itself, methods))
 
     def _methods_of(self, owner: Value, name: str) -> list[cst.FunctionDef]:
-        """The methods that a network may have under a name; of one of unknown class, all methods of the program.
+        """The methods that a network may have under a name; of one of unknown class, those of all networks.
 
-        These are none if one of them chooses the grad mode: the network may be of its class.
+        Without networks that have it, all methods of the program. None if one of all chooses the grad mode: the network
+        may be of its class.
         """
         definitions = self._module.definitions
         classes = definitions.classes_of(owner, self._module.values) if owner.definition is None else [owner.definition]
         if not classes and not owner.origins:
             named = self._methods.get(name, [])
-            return [] if any(map(self._chooses_grad_mode, named)) else named
+            return [] if any(map(self._chooses_grad_mode, named)) else [*filter(self._is_of_network, named)] or named
         return [method for item in classes if (method := definitions.method(item, name)) is not None]
 
     def _chooses_grad_mode(self, method: cst.FunctionDef) -> bool:

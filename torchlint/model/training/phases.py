@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -14,9 +15,15 @@ from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.exits import ends_with
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.parameters import parameters_of
+from torchlint.model.syntax.scopes import Binding
+from torchlint.model.training.function_words import EVALUATING, TRAINING, words_of
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import is_step
 
+#: Names of data or of a phase that is not for training.
+HELD_OUT = re.compile(r"val|test|eval|dev|infer|predict", re.IGNORECASE)
+#: Words of a parameter without whose value nothing is trained.
+_TRAINING = TRAINING | {"optim", "optimiser", "optimizer", "backward", "backprop"}
 #: A value of a phase that is not a constant.
 _UNKNOWN = object()
 #: The name of a parameter or loop variable with the constants that it takes, and where.
@@ -52,6 +59,15 @@ class Phase:
     def evidence(self) -> tuple[str, cst.CSTNode]:
         """What shows that the function does not train, and where."""
         return f"nothing is trained when `{self.name}` is `{self.value!r}`", self.places[0]
+
+
+def says_evaluation(phase: Phase) -> bool:
+    """Whether a phase is called so: ``train=False``, ``"val"``, ``Mode.TEST``, no optimizer."""
+    if isinstance(phase.value, (str, Member)):
+        name = phase.value if isinstance(phase.value, str) else phase.value.name
+        return HELD_OUT.search(name) is not None
+    words = words_of(phase.name)
+    return bool(words & (EVALUATING if phase.value else _TRAINING))
 
 
 class Phases(ForestFact):
@@ -92,8 +108,7 @@ class Phases(ForestFact):
         bindings = self._tree.scopes[function].bindings
         callers = self._module.callers(function)
         for param in parameters_of(function):
-            if len(bindings[param.name.value]) != 1:
-                continue
+            others = self._others(bindings[param.name.value])
             found: dict[object, list[cst.CSTNode]] = {}
             for call in callers.calls:
                 if any(item.star for item in call.args):
@@ -102,7 +117,7 @@ class Phases(ForestFact):
                 for value in self._constants(given):
                     found.setdefault(value, []).append(call)
             if len(found) > 1:
-                yield param.name.value, list(found.items())
+                yield param.name.value, [(value, calls) for value, calls in found.items() if others <= {value}]
         for loop in self._tree.inside(function.body, cst.For):
             if (
                 isinstance(loop.target, cst.Name)
@@ -111,6 +126,11 @@ class Phases(ForestFact):
                 values = self._constants_of(loop.iter)
                 if len(values) > 1:
                     yield loop.target.value, [(value, [loop]) for value in values]
+
+    def _others(self, bindings: list[Binding]) -> set[object]:
+        """The constants that a function itself gives to a parameter: ``train = False`` for what cannot be trained."""
+        made = [item for item in bindings if item.kind != "param"]
+        return {self._constant(item.value if item.kind == "assign" and not item.path else None) for item in made}
 
     def _constants(self, node: cst.BaseExpression | None) -> list[object]:
         """The constants that an expression may be: itself one, or the variable of a loop over some."""
