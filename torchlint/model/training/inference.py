@@ -152,7 +152,7 @@ class Inference:
         if module.fact(GradModes).is_turned_on(call):
             return None
         run = module.fact(Dispatch).run(call)
-        is_off = bool(run) and all(map(module.fact(Networks).runs_without_gradients, run))
+        is_off = bool(run) and all(module.fact(Networks).runs_without_gradients(call, item) for item in run)
         if is_off or any(map(module.fact(Gradients).trains, run)):
             return None  # it switches gradients off itself, as a filter may do, or needs them, as MAML does
         if any(map(self._exclusions.is_inference_itself, run)):

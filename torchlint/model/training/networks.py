@@ -105,18 +105,20 @@ class Networks(ForestFact):
     def _is_parameter(self, node: cst.BaseExpression | None) -> bool:
         return isinstance(node, cst.Name) and any(item.kind == "param" for item in self._module.names.bindings(node))
 
-    def runs_without_gradients(self, function: cst.FunctionDef) -> bool:
-        """Whether ``function`` disables gradients itself, by a decorator or wherever it runs a network.
+    def runs_without_gradients(self, call: cst.Call, function: cst.FunctionDef) -> bool:
+        """Whether ``function`` disables gradients by a decorator, or wherever it runs a network for ``call``.
 
         Or it returns, perhaps under a condition, what a decorated function gives: ``return self.inference(x)``.
         """
-        modes = self._module.fact(GradModes)
+        modes, branches = self._module.fact(GradModes), self._module.values.branches
         if modes.is_decorated(function) or any(map(modes.is_decorated, self._handing_on(function))):
             return True
-        forwards = [call for call in self._module.tree.calls_in(function.body) if self.is_forward(call)]
-        return bool(forwards) and all(
-            (mode := modes.within(call, function)) is not None and mode.is_off for call in forwards
-        )
+        runs = [
+            inner
+            for inner in self._module.tree.calls_in(function.body)
+            if (self.is_forward(inner) or self._is_run_by_own(inner)) and not branches.excludes(call, function, inner)
+        ]
+        return bool(runs) and all((mode := modes.within(inner, function)) is not None and mode.is_off for inner in runs)
 
     def chooses_grad_mode(self, call: cst.Call, function: cst.FunctionDef) -> bool:
         """Whether ``function`` may set a grad mode for ``call``, and not only for what it computes of outputs."""
