@@ -237,12 +237,12 @@ class Inference:
             return None
         if evaluated is not None:
             return InferenceSite(call, model, function, (self._quoted(evaluated), evaluated))
-        reason = self._reason_by_name(call, function)
-        if self._trials.makes_network(function, model) or not (reason or self._uses.only_leaves_graph(call, function)):
+        reason = self._reason_by_name(call, function) or self._discarded.reason_in_function(call, function)
+        if self._trials.makes_network(function, model) or not reason:
             return None
         may_train = says_training(words_of(function.name.value))  # by other forwards, out of sight
         node = module.tree.statement_of(call) if may_train else function
-        return InferenceSite(call, model, node, (reason or "the output is only read after it is detached", None))
+        return InferenceSite(call, model, node, (reason, None))
 
     def _reason_by_name(self, call: cst.Call, function: cst.FunctionDef) -> str:
         """Why ``function`` is inference by its name and what it does with the output; empty if it may train."""
@@ -277,7 +277,7 @@ class Inference:
             return []
         if self._uses.is_consumed(call, function, depth=0):
             return phases
-        return [phase for phase in phases if not any(map(gradients.reaches_backward, phase.places))]
+        return [phase for phase in phases if not any(map(gradients.reaches_backward, phase.calls))]
 
     def _recording_phase(self, call: cst.Call, function: cst.FunctionDef, phase: Phase) -> Phase | None:
         """The phase with those of its places that record gradients; None if the function itself may turn them off."""

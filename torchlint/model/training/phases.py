@@ -14,9 +14,10 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.exits import ends_with
 from torchlint.model.syntax.literals import is_none
-from torchlint.model.syntax.parameters import parameters_of
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.parameters import owner_of, parameters_of
+from torchlint.model.syntax.scopes import Binding, unpacked
 from torchlint.model.training.function_words import EVALUATING, TRAINING, words_of
+from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import is_step
 
@@ -26,8 +27,10 @@ HELD_OUT = re.compile(r"val|test|eval|dev|infer|predict", re.IGNORECASE)
 _TRAINING = TRAINING | {"optim", "optimiser", "optimizer", "backward", "backprop"}
 #: A value of a phase that is not a constant.
 _UNKNOWN = object()
-#: The name of a parameter or loop variable with the constants that it takes, and where.
-_Variable: TypeAlias = tuple[str, list[tuple[object, list[cst.CSTNode]]]]
+#: How many functions a constant is followed through that only pass it on, each called at so many places at most.
+_DEPTH, _MAX_CALLS = 3, 8
+#: The name of a parameter or loop variable with the constants that it takes, by which calls, and where they are chosen.
+_Variable: TypeAlias = tuple[str, list[tuple[object, list[cst.CSTNode], list[cst.CSTNode]]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +56,8 @@ class Phase:
 
     name: str  #: what the parameter or variable is called
     value: object  #: the constant
-    places: tuple[cst.CSTNode, ...]  #: the calls that pass it, or the loop over the phases
+    places: tuple[cst.CSTNode, ...]  #: the calls that choose it, or the loop over the phases
+    calls: tuple[cst.CSTNode, ...]  #: the calls of the function that pass it, maybe for those that choose it
 
     @property
     def evidence(self) -> tuple[str, cst.CSTNode]:
@@ -86,11 +90,11 @@ class Phases(ForestFact):
             self._known[function] = training, list(self._variables(function)) if training else []
         training, variables = self._known[function]
         for name, values in variables:
-            for value, places in values:
+            for value, calls, places in values:
                 if value is _UNKNOWN or not self._may_run(forward, function, name, value):
                     continue
                 if not any(self._may_run(call, function, name, value) for call in training):
-                    yield Phase(name, value, tuple(places))
+                    yield Phase(name, value, tuple(places), tuple(calls))
 
     def _trains(self, call: cst.Call) -> bool:
         gradients = self._module.fact(Gradients)
@@ -106,26 +110,49 @@ class Phases(ForestFact):
     def _variables(self, function: cst.FunctionDef) -> Iterator[_Variable]:
         """The parameters and loop variables of ``function`` with the constants that they take, and where."""
         bindings = self._tree.scopes[function].bindings
-        callers = self._module.callers(function)
         for param in parameters_of(function):
             others = self._others(bindings[param.name.value])
-            found: dict[object, list[cst.CSTNode]] = {}
-            for call in callers.calls:
-                if any(item.star for item in call.args):
-                    continue
-                given = self._module.definitions.argument_of(call, function, param) or param.default
-                for value in self._constants(given):
-                    found.setdefault(value, []).append(call)
+            found: dict[object, tuple[list[cst.CSTNode], list[cst.CSTNode]]] = {}
+            for value, call, place in self._passed(function, param, _DEPTH):
+                calls, places = found.setdefault(value, ([], []))
+                calls.append(call)
+                places.append(place)
             if len(found) > 1:
-                yield param.name.value, [(value, calls) for value, calls in found.items() if others <= {value}]
-        for loop in self._tree.inside(function.body, cst.For):
-            if (
-                isinstance(loop.target, cst.Name)
-                and len(bindings.get(loop.target.value, ())) == 1  # not that of a nested function, nor a global
-            ):
-                values = self._constants_of(loop.iter)
+                yield param.name.value, [(value, *made) for value, made in found.items() if others <= {value}]
+        for name, bound in bindings.items():
+            loop = bound[0].node if len(bound) == 1 else None
+            if isinstance(loop, cst.For):
+                values = self._constants_of(loop.iter, bound[0].path)
                 if len(values) > 1:
-                    yield loop.target.value, [(value, [loop]) for value in values]
+                    yield name, [(value, [loop], [loop]) for value in values]
+
+    def _passed(
+        self, function: cst.FunctionDef, param: cst.Param, depth: int
+    ) -> Iterator[tuple[object, cst.CSTNode, cst.CSTNode]]:
+        """The constants that calls pass for a parameter, each with the call, and with the call that chooses it.
+
+        That is another one if the function around the call only passes its own parameter on.
+        """
+        calls = self._module.callers(function).calls
+        for call in calls:
+            if any(item.star for item in call.args):
+                continue
+            given = self._module.definitions.argument_of(call, function, param) or param.default
+            outer = self._parameter(given) if depth > 0 and len(calls) <= _MAX_CALLS else None
+            owner = owner_of(self._tree, outer) if outer is not None else None
+            if outer is None or owner is None:
+                yield from ((value, call, call) for value in self._constants(given))
+                continue
+            yield _UNKNOWN, call, call  # calls out of sight may pass more
+            if self._module.fact(GradModes).within(call, owner) is None:
+                for value, _, place in self._passed(owner, outer, depth - 1):
+                    if self._may_run(call, owner, outer.name.value, value):
+                        yield value, call, place
+
+    def _parameter(self, node: cst.BaseExpression | None) -> cst.Param | None:
+        """The parameter that an expression is, which nothing else binds."""
+        bindings = self._module.names.bindings(node) if isinstance(node, cst.Name) else []
+        return bindings[0].node if len(bindings) == 1 and isinstance(bindings[0].node, cst.Param) else None
 
     def _others(self, bindings: list[Binding]) -> set[object]:
         """The constants that a function itself gives to a parameter: ``train = False`` for what cannot be trained."""
@@ -137,19 +164,19 @@ class Phases(ForestFact):
         if isinstance(node, cst.Name):
             bindings = self._module.names.bindings(node)
             loops = [item.node for item in bindings if item.kind == "for"]
-            if len(bindings) == 1 and loops and bindings[0].value is not None and not bindings[0].path:
-                return self._constants_of(bindings[0].value) or [_UNKNOWN]
+            if len(bindings) == 1 and loops and bindings[0].value is not None:
+                return self._constants_of(bindings[0].value, bindings[0].path) or [_UNKNOWN]
         return [self._constant(node)]
 
-    def _constants_of(self, node: cst.BaseExpression) -> list[object]:
-        """The elements of ``["train", "val"]``."""
+    def _constants_of(self, node: cst.BaseExpression, path: tuple[int, ...] = ()) -> list[object]:
+        """The elements of ``["train", "val"]``, or a part of each: ``[("train", loader), ("val", other)]``."""
         if not isinstance(node, (cst.List, cst.Tuple)):
             return []
-        values = [self._constant(element.value) for element in node.elements]
+        values = [self._constant(unpacked(element.value, path)) for element in node.elements]
         return values if _UNKNOWN not in values else []
 
     def _constant(self, node: cst.BaseExpression | None) -> object:
-        """``True``, ``"val"``, ``None``; an unknown value for anything else."""
+        """``True``, ``0``, ``"val"``, ``None``; an unknown value for anything else."""
         if isinstance(node, cst.Name) and node.value in ("True", "False"):
             return node.value == "True"
         value = self._module.value(node)
@@ -157,6 +184,8 @@ class Phases(ForestFact):
             return value.constant
         if isinstance(node, cst.Attribute):
             return self._member(node) or _UNKNOWN
+        if isinstance(node, cst.Integer):
+            return node.evaluated_value
         return None if is_none(node) else _UNKNOWN
 
     def _member(self, node: cst.Attribute) -> Member | None:
