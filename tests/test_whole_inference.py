@@ -238,7 +238,7 @@ UNDER_NO_GRAD = "with torch.no_grad():\n            recognizer.recognize(inputs)
     ("switched", "run", "decorator", "expected"),
     [
         ("model.eval()", "print(recognizer.recognize(inputs))", "", [9]),
-        ("model.train()", "print(recognizer.recognize(inputs))", "", []),
+        ("model.train()", "print(recognizer.recognize(inputs))", "", [9]),
         ("model.eval()", UNDER_NO_GRAD, "", []),
         ("model.eval()", "print(recognizer.recognize(inputs))", "@torch.no_grad()", []),
         ("model.eval().requires_grad_(False)", "print(recognizer.recognize(inputs))", "", []),
@@ -361,3 +361,64 @@ def test_of_many_programs_those_in_the_same_folder_count(
     files = {f"{plain}p{number}": program.format("") for number in range(20)}
     files |= {f"{guarded}g{number}": program.format("with torch.no_grad():\n    ") for number in range(16)}
     assert rows_of(tmp_path, {**files, "evaluation": evaluation}, "evaluation", "TL402") == expected
+
+
+TRACKER = """\
+import torch
+
+
+class Tracker:
+    def __init__(self, model):
+        self.model = model
+        self.model.eval()
+
+    def track(self, image):
+        outputs = self.model.track(torch.from_numpy(image))
+        return outputs.argmax().item()
+"""
+REGISTRY = """\
+from tracker import Tracker
+
+TRACKERS = {"plain": Tracker}
+
+
+def build_tracker(kind, model):
+    return TRACKERS[kind](model)
+"""
+MODEL = """\
+from torch import nn
+
+
+class Siamese(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.backbone = nn.Conv2d(3, 8, 3)
+
+    def track(self, crop):
+        return self.backbone(crop)
+"""
+TRACKING = """\
+import torch
+from model import Siamese
+from registry import build_tracker
+
+{guard}
+def main(images):
+    tracker = build_tracker("plain", Siamese().cuda())
+    for image in images:
+        print(tracker.track(image))
+
+
+main(torch.load("images.pt"))
+"""
+
+
+@pytest.mark.parametrize(("guard", "expected"), [("", [10]), ("@torch.no_grad()", [])])
+def test_the_callers_of_a_class_in_a_dictionary_are_followed(tmp_path: Path, guard: str, expected: list[int]) -> None:
+    files = {
+        "tracker": TRACKER,
+        "registry": REGISTRY,
+        "model": MODEL,
+        "test": TRACKING.format(guard=guard),
+    }
+    assert rows_of(tmp_path, files, "tracker", "TL402") == expected

@@ -37,7 +37,21 @@ _TRAINED = ".backward("
 _LOSS = re.compile(r"def \w{0,40}loss")
 RECORDING_WORDS = (
     ("torch", ".cuda()", ".to(device", ".to(self.device", ".eval()", *_DETACHED),
-    (*_SIGNS, *_NAMES, ".data.", ".data[", ".data)", ").data", ".detach()", "argmax(", ".sample()", ")[1]", _GIVEN),
+    (
+        *_SIGNS,
+        *_NAMES,
+        ".data.",
+        ".data[",
+        ".data)",
+        ".data,",
+        ").data",
+        ".detach()",
+        ".item()",
+        "argmax(",
+        ".sample()",
+        ")[1]",
+        _GIVEN,
+    ),
     (*_SIGNS, *_SCRIPTS, *_DETACHED, *_OWNED, ".detach(),", _GIVEN, _TRAINED, _LOSS),
 )
 #: Code that disables gradients counts as well.

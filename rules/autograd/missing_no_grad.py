@@ -32,15 +32,15 @@ class MissingNoGrad(Rule):
       network that runs another one, and in one that trains itself (`target = reward + self.value(state)`), or
     - only numbers, indices or samples of a distribution are read from it, such as the best action of an agent, or
     - its input is made with `volatile=True`, which turned gradients off before torch 0.4, or
-    - a script loads weights, trains nothing and detaches the output.
+    - a script loads weights, trains nothing and detaches the output, or only reads numbers or indices from it.
 
     There must be no `no_grad()` or `inference_mode()` around the call, on its function or in its callers, and no
     backward pass may go through an output. If some callers disable gradients and one does not, a note names that
     caller. A function that trains or evaluates depending on a parameter (`run_epoch("val")`) is flagged if a caller
-    passes a constant for which nothing is trained, also if another function computes the loss for it. Inference
-    that runs once is reported at information level. A file that tries out its network under `if __name__ ==
-    "__main__":` is not reported, and of functions that measure a network only those that put it into evaluation
-    mode.
+    passes a constant for which nothing is trained, also if another function computes the loss for it, or passes the
+    constant on. Inference that runs once is reported at information level. A file that tries out its network under
+    `if __name__ == "__main__":` is not reported, and of functions that measure a network only those that put it into
+    evaluation mode.
 
     ## Why it is slow
     Every operation stores what its backward pass would need. The activations of all layers stay in memory until the

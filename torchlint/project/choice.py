@@ -30,6 +30,8 @@ FAR_SCRIPT = 1_000
 MAX_IMPORTERS = 16
 #: A module that more files import is a public one: who calls it is unknown.
 MAX_PUBLIC = 48
+#: A list or dictionary, which a module may take functions and classes from: ``NETWORKS = {"small": Small}``.
+_REGISTRY = re.compile(r"^\w[^=\n]*=\s*[\[({]", re.MULTILINE)
 #: A piece that only imports: it is chosen with what uses its names.
 _IMPORT = re.compile(r"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*(?:from|import)\b[^;]*\Z")
 
@@ -313,9 +315,12 @@ class Choice:
         return nearest[:MAX_IMPORTERS] if len(importers) <= MAX_PUBLIC else ()
 
     def _users(self, file: str, index: int) -> None:
-        """Choose the top-level statements of a script that use what a piece assigns: ``loader = build_loader()``."""
+        """Choose the statements of a script that use what a piece assigns: ``loader = build_loader()``.
+
+        Of any other file those that use a list or dictionary: ``NETWORKS = {"small": Small}``.
+        """
         facts = self._facts(file)
-        if not facts.runs:
+        if not facts.runs and _REGISTRY.search(self._text(file, index)) is None:
             return
         known = self._assigned.get(file)
         if known is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torchlint.model.data.creation import COMPUTING, SAME_EVERYWHERE
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.tensor_forms import MAKING, METHODS
 from torchlint.model.syntax.dotted import last_part
@@ -14,8 +15,14 @@ from torchlint.model.syntax.scopes import unpacked
 _LIBRARIES = frozenset({"builtins", "torch", "numpy", "math"})
 #: Methods that put their arguments into a list.
 _FILLING = frozenset({"append", "extend", "insert"})
-#: Methods of a tensor that give a new one.
+#: Methods of a tensor that give a new one ...
 _COPYING = MAKING | {"clone"}
+#: ... or something else that is computed from it; what other objects have as well may keep its argument: ``add``.
+_COMPUTED = frozenset(name for name in COMPUTING | SAME_EVERYWHERE if name[-1] != "_") - {"add"} | frozenset(
+    "mm bmm matmul size dim numel item tolist numpy chunk split index_select masked_fill masked_select scatter "
+    "nonzero unbind type type_as expand_as log_softmax logsumexp".split()
+)
+_METHODS = METHODS | MAKING | _COMPUTED
 #: How the names of functions of torch begin that create tensors.
 _NEW = ("zeros", "ones", "empty", "full", "rand")
 
@@ -56,7 +63,7 @@ class Computations(ForestFact):
             return name.partition(".")[0] in _LIBRARIES and not name.startswith("torch.autograd.")
         if isinstance(call.func, cst.Attribute):
             method = call.func.attr.value
-            return method in METHODS or method in MAKING or self.fills_own(call, function)
+            return method in _METHODS or self.fills_own(call, function)
         return self.only_computes(call)
 
     def fills_own(self, call: cst.Call, function: cst.FunctionDef) -> bool:
@@ -71,7 +78,8 @@ class Computations(ForestFact):
         """Whether ``node`` is a variable of ``function`` that is bound there to a new list, tensor or the like."""
         if not isinstance(node, cst.Name) or any(param.name.value == node.value for param in parameters_of(function)):
             return False
-        bindings = self._module.values.reaching.of(node)
+        home = self._module.names.home_of(node)
+        bindings = self._module.values.reaching.of(node) if home is not None and home.node is function else ()
         made = [unpacked(item.value, item.path) for item in bindings]
         return bool(made) and all(isinstance(item, (cst.List, cst.Dict)) or self._is_new_tensor(item) for item in made)
 

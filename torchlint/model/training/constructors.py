@@ -51,7 +51,7 @@ class Constructors(ForestFact):
             return self._constructors(part, path[1:], depth - 1) if part is not node else None
         if isinstance(node, cst.Attribute) and node.attr.value in ("module", "_orig_mod"):
             return self._constructors(node.value, path, depth - 1)
-        if isinstance(node, (cst.Name, cst.Attribute)):
+        if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
             return _all([self._constructors(value, part, depth - 1) for value, part in self._sources.of(node, path)])
         if isinstance(node, cst.IfExp):
             return _all([self._constructors(item, path, depth - 1) for item in (node.body, node.orelse)])

@@ -68,8 +68,10 @@ class DiscardedGraphs:
 
         If only numbers are read from the output, all calls of the method must be seen: only they show the grad mode.
         """
-        if self._module.fact(Exclusions).may_be_under_no_grad(home):
-            return ""
+        return "" if self._module.fact(Exclusions).may_be_under_no_grad(home) else self.reason_in_function(call, home)
+
+    def reason_in_function(self, call: cst.Call, home: cst.FunctionDef) -> str:
+        """Why nothing needs the graph of ``call`` in a function that trains nothing; empty if something may."""
         if self._uses.only_leaves_graph(call, home):
             return _DETACHED
         callers = self._module.callers(home)
@@ -110,12 +112,15 @@ class DiscardedGraphs:
         return ""
 
     def _reason_in_script(self, call: cst.Call) -> str:
-        """The reason in a script that loads weights and trains nothing."""
+        """The reason in a script that loads weights and trains nothing, at its top level or in ``main``."""
         module, home = self._module, self._home_of(call)
         words = module.words_of(module.root)
-        if home is not module.root or not {"load_state_dict", "load"} & words or words & _DIFFERENTIATING:
+        if isinstance(home, cst.FunctionDef) and home.name.value != "main":
             return ""
-        only = self._uses.leaves_graph(call, home) and not self._uses.is_given_away(call, home)
+        if not {"load_state_dict", "load"} & words or words & _DIFFERENTIATING or self._uses.is_given_away(call, home):
+            return ""
+        is_read = not module.fact(TrialRuns).is_given_numbers(call) and self._uses.is_only_read(call, home)
+        only = is_read or self._uses.leaves_graph(call, home)
         return "the script loads weights and trains nothing" if only else ""
 
     def _home_of(self, call: cst.Call) -> cst.FunctionDef | cst.Module:

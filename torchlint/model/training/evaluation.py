@@ -129,7 +129,7 @@ class Evaluation(ForestFact):
                         part = unpacked(item, path)
                         found.append(self.of(part, part, depth - 1) if part is not None else None)
             return found[0] if found and None not in found else None
-        if isinstance(node, (cst.Name, cst.Attribute)):
+        if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
             made = [
                 self._evaluated(value, part, depth - 1) if value is not None else None
                 for value, part in self._sources.of(node, path)

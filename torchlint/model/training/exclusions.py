@@ -176,8 +176,8 @@ class Exclusions:
 
     def _is_handed_out(self, function: cst.FunctionDef) -> bool:
         """Whether the function is given to others to call, under a mode that is not seen here."""
-        if self._module.tree.class_of(function) is not None:
-            return False
+        if self._module.tree.class_of(function) is not None or self._module.fact(Gradients).trains(function):
+            return False  # a function that trains records gradients
         if self._module.callers(function).complete or self._module.definitions.is_spawned(function):
             return False
         if function in self._started:

@@ -25,7 +25,6 @@ from torchlint.model.training.function_words import (
     ACTING,
     CHECKING,
     EVALUATING,
-    TRAINING,
     USING,
     says_training,
     words_of,
@@ -39,7 +38,7 @@ from torchlint.model.training.mode_dependence import ModeDependence
 from torchlint.model.training.mode_switches import ModeSwitches, same_object
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.output_uses import OutputUses
-from torchlint.model.training.phases import Member, Phase, Phases
+from torchlint.model.training.phases import HELD_OUT, Phase, Phases, says_evaluation
 from torchlint.model.training.purpose import Purpose, Purposes
 from torchlint.model.training.sampling import Sampling
 from torchlint.model.training.shared_steps import SharedSteps
@@ -47,7 +46,6 @@ from torchlint.model.training.trial_runs import TrialRuns
 from torchlint.model.training.volatile_inputs import VolatileInputs
 
 _GRADIENT_LIBRARIES = ("captum", "torchattacks", "foolbox", "pytorch_grad_cam", "functorch", "higher", "learn2learn")
-_HELD_OUT = re.compile(r"val|test|eval|dev|infer|predict", re.IGNORECASE)
 _BATCHES = re.compile(r"batch|data|set\b|iter", re.IGNORECASE)
 _ADVERSARIES = re.compile(r"discriminator|^net_?d$|^d_net$|adversarial", re.IGNORECASE)
 _MOVING_TARGETS = re.compile(r"teacher|target|ema|momentum|frozen|vgg|lpips|perceptual", re.IGNORECASE)
@@ -154,7 +152,7 @@ class Inference:
         if module.fact(GradModes).is_turned_on(call):
             return None
         run = module.fact(Dispatch).run(call)
-        is_off = bool(run) and all(module.fact(Networks).runs_without_gradients(item, call) for item in run)
+        is_off = bool(run) and all(module.fact(Networks).runs_without_gradients(call, item) for item in run)
         if is_off or any(map(module.fact(Gradients).trains, run)):
             return None  # it switches gradients off itself, as a filter may do, or needs them, as MAML does
         if any(map(self._exclusions.is_inference_itself, run)):
@@ -239,12 +237,12 @@ class Inference:
             return None
         if evaluated is not None:
             return InferenceSite(call, model, function, (self._quoted(evaluated), evaluated))
-        reason = self._reason_by_name(call, function)
-        if self._trials.makes_network(function, model) or not (reason or self._uses.only_leaves_graph(call, function)):
+        reason = self._reason_by_name(call, function) or self._discarded.reason_in_function(call, function)
+        if self._trials.makes_network(function, model) or not reason:
             return None
         may_train = says_training(words_of(function.name.value))  # by other forwards, out of sight
         node = module.tree.statement_of(call) if may_train else function
-        return InferenceSite(call, model, node, (reason or "the output is only read after it is detached", None))
+        return InferenceSite(call, model, node, (reason, None))
 
     def _reason_by_name(self, call: cst.Call, function: cst.FunctionDef) -> str:
         """Why ``function`` is inference by its name and what it does with the output; empty if it may train."""
@@ -272,20 +270,14 @@ class Inference:
         gradients = self._module.fact(Gradients)
         if function is None or not gradients.reaches_backward(call):
             return []
-        phases = list(filter(self._says_evaluation, self._module.fact(Phases).evaluating(call, function)))
+        phases = list(self._module.fact(Phases).evaluating(call, function))
+        if not all(map(says_evaluation, phases)) and self._uses.is_given_away(call, function):
+            phases = list(filter(says_evaluation, phases))
         if not phases or not self._uses.reads(function) or self._uses.is_kept(call, function):
             return []
         if self._uses.is_consumed(call, function, depth=0):
             return phases
-        return [phase for phase in phases if not any(map(gradients.reaches_backward, phase.places))]
-
-    def _says_evaluation(self, phase: Phase) -> bool:
-        """Whether a phase is called so: ``train=False``, ``"val"``, ``Mode.TEST``, no optimizer."""
-        if isinstance(phase.value, (str, Member)):
-            name = phase.value if isinstance(phase.value, str) else phase.value.name
-            return _HELD_OUT.search(name) is not None
-        words = words_of(phase.name)
-        return bool(words & (EVALUATING if phase.value else TRAINING | {"optim", "optimiser", "optimizer", "backward"}))
+        return [phase for phase in phases if not any(map(gradients.reaches_backward, phase.calls))]
 
     def _recording_phase(self, call: cst.Call, function: cst.FunctionDef, phase: Phase) -> Phase | None:
         """The phase with those of its places that record gradients; None if the function itself may turn them off."""
@@ -333,7 +325,7 @@ class Inference:
     def _is_held_out(self, loop: cst.For) -> bool:
         names = [part.value for part in self._module.tree.nodes_in(loop.iter) if isinstance(part, cst.Name)]
         names += [part.attr.value for part in self._module.tree.nodes_in(loop.iter) if isinstance(part, cst.Attribute)]
-        return any(_HELD_OUT.search(name) for name in names)
+        return any(HELD_OUT.search(name) for name in names)
 
     def outermost_loop(self, call: cst.Call) -> cst.For | cst.While | None:
         """The largest loop around ``call`` in its function that does not train."""
@@ -354,17 +346,15 @@ class Inference:
             return None  # a method for this purpose, which may leave out dropout
         if module.fact(Networks).runs_only_parts(call) or self._is_kept_in_training_mode(text):
             return None  # the layers whose mode matters may be in others, or the mode is meant
-        phase = next(iter(self._evaluating_phases(call, function)), None)
+        phase = next(filter(says_evaluation, self._evaluating_phases(call, function)), None)
         if phase is None and module.fact(Gradients).reaches_backward(call):
             return None
         disabled = module.fact(GradModes).of(call).is_off
         if phase is None and module.fact(GradModes).of(call) is GradMode.UNKNOWN:
             return None
         loop = self._batch_loop(call)
-        node: cst.CSTNode | None
-        if phase is not None:
-            node = function
-        elif function is not None and not module.fact(Gradients).trains(function):
+        node: cst.CSTNode | None = function
+        if phase is None and function is not None and not module.fact(Gradients).trains(function):
             words = words_of(function.name.value)
             if says_training(words) or self._trials.makes_network(function, model):
                 return None
@@ -372,10 +362,11 @@ class Inference:
                 return None
             if not disabled and not (words & EVALUATING and (loop is not None or self._uses.reads(function))):
                 return None
-            node = function
-        else:
-            node = self.outermost_loop(call)
-            if node is None or loop is None or not (disabled or self._is_held_out(loop)):
+        elif phase is None:
+            root, node = module.tree.root_of(call), self.outermost_loop(call)
+            if function is None and disabled and module.fact(InferenceScripts).only_loads(root):
+                node = None if self._trials.is_given_numbers(call) else root
+            elif loop is None or not (disabled or self._is_held_out(loop)):
                 return None
         if node is None:
             return None

@@ -30,7 +30,9 @@ def function_to_decorate(module: Module, site: InferenceSite) -> cst.FunctionDef
 def evaluating_site(module: Module, site: InferenceSite) -> InferenceSite | None:
     """The call that runs a site of several phases for evaluation, if it is the only one, and in this file."""
     places = site.phase.places if site.phase is not None else ()
-    if len(places) != 1 or not isinstance(places[0], cst.Call) or not module.is_own(places[0]):
+    if site.phase is None or len(places) != 1 or places[0] not in site.phase.calls:
+        return None  # another function chooses the phase
+    if not isinstance(places[0], cst.Call) or not module.is_own(places[0]):
         return None
     return InferenceSite(places[0], site.model, module.tree.statement_of(places[0]), site.evidence)
 

@@ -1,4 +1,4 @@
-"""Scripts that only infer, by their names."""
+"""Scripts that only infer, by their names or because they load weights and train nothing."""
 
 from __future__ import annotations
 
@@ -24,6 +24,10 @@ class InferenceScripts(ForestFact):
     def only_evaluates(self, root: cst.CSTNode) -> bool:
         """The same by a name such as ``predict.py``; ``search.py`` may train out of sight."""
         return self._is_called(root, EVALUATING)
+
+    def only_loads(self, root: cst.CSTNode) -> bool:
+        """Whether a file loads the weights of a network, and trains nothing."""
+        return "load_state_dict" in self._module.words_of(root) and not self._module.fact(Gradients).trains(root)
 
     def _is_called(self, root: cst.CSTNode, words: frozenset[str]) -> bool:
         module, file = self._module, self._module.file_of_root[root]

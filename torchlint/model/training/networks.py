@@ -105,27 +105,20 @@ class Networks(ForestFact):
     def _is_parameter(self, node: cst.BaseExpression | None) -> bool:
         return isinstance(node, cst.Name) and any(item.kind == "param" for item in self._module.names.bindings(node))
 
-    def runs_without_gradients(self, function: cst.FunctionDef, call: cst.Call) -> bool:
-        """Whether ``function``, which ``call`` runs, disables gradients by a decorator or wherever it runs a network.
+    def runs_without_gradients(self, call: cst.Call, function: cst.FunctionDef) -> bool:
+        """Whether ``function`` disables gradients by a decorator, or wherever it runs a network for ``call``.
 
         Or it returns, perhaps under a condition, what a decorated function gives: ``return self.inference(x)``.
         """
-        modes = self._module.fact(GradModes)
+        modes, branches = self._module.fact(GradModes), self._module.values.branches
         if modes.is_decorated(function) or any(map(modes.is_decorated, self._handing_on(function))):
             return True
-        excludes = self._module.values.branches.excludes
-        inside = self._module.tree.calls_in(function.body)
-        forwards = [item for item in inside if self._runs_inside(item) and not excludes(call, function, item)]
-        return bool(forwards) and all(
-            (mode := modes.within(item, function)) is not None and mode.is_off for item in forwards
-        )
-
-    def _runs_inside(self, call: cst.Call) -> bool:
-        """Whether ``call``, in a function that runs a network, is of the network or of a method that runs it."""
-        return self.is_forward(call) or any(
-            isinstance(item, cst.FunctionDef) and self._runs_directly(item)
-            for item in self._module.definitions.called(call, self._module.values)
-        )
+        runs = [
+            inner
+            for inner in self._module.tree.calls_in(function.body)
+            if (self.is_forward(inner) or self._is_run_by_own(inner)) and not branches.excludes(call, function, inner)
+        ]
+        return bool(runs) and all((mode := modes.within(inner, function)) is not None and mode.is_off for inner in runs)
 
     def chooses_grad_mode(self, call: cst.Call, function: cst.FunctionDef) -> bool:
         """Whether ``function`` may set a grad mode for ``call``, and not only for what it computes of outputs."""
@@ -189,15 +182,16 @@ class Networks(ForestFact):
         return bool(methods) and all(map(self._runs_itself, methods))
 
     def _methods_of(self, owner: Value, name: str) -> list[cst.FunctionDef]:
-        """The methods that a network may have under a name; of one of unknown class, all methods of the program.
+        """The methods that a network may have under a name; of one of unknown class, those of all networks.
 
-        These are none if one of them chooses the grad mode: the network may be of its class.
+        Without networks that have it, all methods of the program. None if one of all chooses the grad mode: the network
+        may be of its class.
         """
         definitions = self._module.definitions
         classes = definitions.classes_of(owner, self._module.values) if owner.definition is None else [owner.definition]
         if not classes and not owner.origins:
             named = self._methods.get(name, [])
-            return [] if any(map(self._chooses_grad_mode, named)) else named
+            return [] if any(map(self._chooses_grad_mode, named)) else [*filter(self._is_of_network, named)] or named
         return [method for item in classes if (method := definitions.method(item, name)) is not None]
 
     def _chooses_grad_mode(self, method: cst.FunctionDef) -> bool:

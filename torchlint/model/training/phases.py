@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -13,14 +14,23 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.exits import ends_with
 from torchlint.model.syntax.literals import is_none
-from torchlint.model.syntax.parameters import parameters_of
+from torchlint.model.syntax.parameters import owner_of, parameters_of
+from torchlint.model.syntax.scopes import Binding, unpacked
+from torchlint.model.training.function_words import EVALUATING, TRAINING, words_of
+from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import is_step
 
+#: Names of data or of a phase that is not for training.
+HELD_OUT = re.compile(r"val|test|eval|dev|infer|predict", re.IGNORECASE)
+#: Words of a parameter without whose value nothing is trained.
+_TRAINING = TRAINING | {"optim", "optimiser", "optimizer", "backward", "backprop"}
 #: A value of a phase that is not a constant.
 _UNKNOWN = object()
-#: The name of a parameter or loop variable with the constants that it takes, and where.
-_Variable: TypeAlias = tuple[str, list[tuple[object, list[cst.CSTNode]]]]
+#: How many functions a constant is followed through that only pass it on, each called at so many places at most.
+_DEPTH, _MAX_CALLS = 3, 8
+#: The name of a parameter or loop variable with the constants that it takes, by which calls, and where they are chosen.
+_Variable: TypeAlias = tuple[str, list[tuple[object, list[cst.CSTNode], list[cst.CSTNode]]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +56,22 @@ class Phase:
 
     name: str  #: what the parameter or variable is called
     value: object  #: the constant
-    places: tuple[cst.CSTNode, ...]  #: the calls that pass it, or the loop over the phases
+    places: tuple[cst.CSTNode, ...]  #: the calls that choose it, or the loop over the phases
+    calls: tuple[cst.CSTNode, ...]  #: the calls of the function that pass it, maybe for those that choose it
 
     @property
     def evidence(self) -> tuple[str, cst.CSTNode]:
         """What shows that the function does not train, and where."""
         return f"nothing is trained when `{self.name}` is `{self.value!r}`", self.places[0]
+
+
+def says_evaluation(phase: Phase) -> bool:
+    """Whether a phase is called so: ``train=False``, ``"val"``, ``Mode.TEST``, no optimizer."""
+    if isinstance(phase.value, (str, Member)):
+        name = phase.value if isinstance(phase.value, str) else phase.value.name
+        return HELD_OUT.search(name) is not None
+    words = words_of(phase.name)
+    return bool(words & (EVALUATING if phase.value else _TRAINING))
 
 
 class Phases(ForestFact):
@@ -70,11 +90,11 @@ class Phases(ForestFact):
             self._known[function] = training, list(self._variables(function)) if training else []
         training, variables = self._known[function]
         for name, values in variables:
-            for value, places in values:
+            for value, calls, places in values:
                 if value is _UNKNOWN or not self._may_run(forward, function, name, value):
                     continue
                 if not any(self._may_run(call, function, name, value) for call in training):
-                    yield Phase(name, value, tuple(places))
+                    yield Phase(name, value, tuple(places), tuple(calls))
 
     def _trains(self, call: cst.Call) -> bool:
         gradients = self._module.fact(Gradients)
@@ -90,46 +110,73 @@ class Phases(ForestFact):
     def _variables(self, function: cst.FunctionDef) -> Iterator[_Variable]:
         """The parameters and loop variables of ``function`` with the constants that they take, and where."""
         bindings = self._tree.scopes[function].bindings
-        callers = self._module.callers(function)
         for param in parameters_of(function):
-            if len(bindings[param.name.value]) != 1:
-                continue
-            found: dict[object, list[cst.CSTNode]] = {}
-            for call in callers.calls:
-                if any(item.star for item in call.args):
-                    continue
-                given = self._module.definitions.argument_of(call, function, param) or param.default
-                for value in self._constants(given):
-                    found.setdefault(value, []).append(call)
+            others = self._others(bindings[param.name.value])
+            found: dict[object, tuple[list[cst.CSTNode], list[cst.CSTNode]]] = {}
+            for value, call, place in self._passed(function, param, _DEPTH):
+                calls, places = found.setdefault(value, ([], []))
+                calls.append(call)
+                places.append(place)
             if len(found) > 1:
-                yield param.name.value, list(found.items())
-        for loop in self._tree.inside(function.body, cst.For):
-            if (
-                isinstance(loop.target, cst.Name)
-                and len(bindings.get(loop.target.value, ())) == 1  # not that of a nested function, nor a global
-            ):
-                values = self._constants_of(loop.iter)
+                yield param.name.value, [(value, *made) for value, made in found.items() if others <= {value}]
+        for name, bound in bindings.items():
+            loop = bound[0].node if len(bound) == 1 else None
+            if isinstance(loop, cst.For):
+                values = self._constants_of(loop.iter, bound[0].path)
                 if len(values) > 1:
-                    yield loop.target.value, [(value, [loop]) for value in values]
+                    yield name, [(value, [loop], [loop]) for value in values]
+
+    def _passed(
+        self, function: cst.FunctionDef, param: cst.Param, depth: int
+    ) -> Iterator[tuple[object, cst.CSTNode, cst.CSTNode]]:
+        """The constants that calls pass for a parameter, each with the call, and with the call that chooses it.
+
+        That is another one if the function around the call only passes its own parameter on.
+        """
+        calls = self._module.callers(function).calls
+        for call in calls:
+            if any(item.star for item in call.args):
+                continue
+            given = self._module.definitions.argument_of(call, function, param) or param.default
+            outer = self._parameter(given) if depth > 0 and len(calls) <= _MAX_CALLS else None
+            owner = owner_of(self._tree, outer) if outer is not None else None
+            if outer is None or owner is None:
+                yield from ((value, call, call) for value in self._constants(given))
+                continue
+            yield _UNKNOWN, call, call  # calls out of sight may pass more
+            if self._module.fact(GradModes).within(call, owner) is None:
+                for value, _, place in self._passed(owner, outer, depth - 1):
+                    if self._may_run(call, owner, outer.name.value, value):
+                        yield value, call, place
+
+    def _parameter(self, node: cst.BaseExpression | None) -> cst.Param | None:
+        """The parameter that an expression is, which nothing else binds."""
+        bindings = self._module.names.bindings(node) if isinstance(node, cst.Name) else []
+        return bindings[0].node if len(bindings) == 1 and isinstance(bindings[0].node, cst.Param) else None
+
+    def _others(self, bindings: list[Binding]) -> set[object]:
+        """The constants that a function itself gives to a parameter: ``train = False`` for what cannot be trained."""
+        made = [item for item in bindings if item.kind != "param"]
+        return {self._constant(item.value if item.kind == "assign" and not item.path else None) for item in made}
 
     def _constants(self, node: cst.BaseExpression | None) -> list[object]:
         """The constants that an expression may be: itself one, or the variable of a loop over some."""
         if isinstance(node, cst.Name):
             bindings = self._module.names.bindings(node)
             loops = [item.node for item in bindings if item.kind == "for"]
-            if len(bindings) == 1 and loops and bindings[0].value is not None and not bindings[0].path:
-                return self._constants_of(bindings[0].value) or [_UNKNOWN]
+            if len(bindings) == 1 and loops and bindings[0].value is not None:
+                return self._constants_of(bindings[0].value, bindings[0].path) or [_UNKNOWN]
         return [self._constant(node)]
 
-    def _constants_of(self, node: cst.BaseExpression) -> list[object]:
-        """The elements of ``["train", "val"]``."""
+    def _constants_of(self, node: cst.BaseExpression, path: tuple[int, ...] = ()) -> list[object]:
+        """The elements of ``["train", "val"]``, or a part of each: ``[("train", loader), ("val", other)]``."""
         if not isinstance(node, (cst.List, cst.Tuple)):
             return []
-        values = [self._constant(element.value) for element in node.elements]
+        values = [self._constant(unpacked(element.value, path)) for element in node.elements]
         return values if _UNKNOWN not in values else []
 
     def _constant(self, node: cst.BaseExpression | None) -> object:
-        """``True``, ``"val"``, ``None``; an unknown value for anything else."""
+        """``True``, ``0``, ``"val"``, ``None``; an unknown value for anything else."""
         if isinstance(node, cst.Name) and node.value in ("True", "False"):
             return node.value == "True"
         value = self._module.value(node)
@@ -137,6 +184,8 @@ class Phases(ForestFact):
             return value.constant
         if isinstance(node, cst.Attribute):
             return self._member(node) or _UNKNOWN
+        if isinstance(node, cst.Integer):
+            return node.evaluated_value
         return None if is_none(node) else _UNKNOWN
 
     def _member(self, node: cst.Attribute) -> Member | None:

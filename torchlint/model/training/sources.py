@@ -1,4 +1,4 @@
-"""Where the network behind a name or an attribute of ``self`` may come from."""
+"""Where the network behind a name, an attribute of ``self`` or an item of a dict may come from."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ class Sources(ForestFact):
         self._values = module.values
 
     def of(
-        self, node: cst.Name | cst.Attribute, path: tuple[int, ...]
+        self, node: cst.Name | cst.Attribute | cst.Subscript, path: tuple[int, ...]
     ) -> list[tuple[cst.BaseExpression | None, tuple[int, ...]]]:
-        """What may be bound to a name or an attribute of ``self``: each expression with the part taken from it."""
+        """What may be bound to it: each expression with the part taken from it."""
+        if isinstance(node, cst.Subscript):
+            return [(item, path) for item in self._definitions.items.of(node)] or [(None, path)]
         bindings: list[Binding] = []
         if isinstance(node, cst.Name):
             if self._names.home_of(node) is None:
