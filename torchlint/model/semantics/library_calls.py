@@ -194,8 +194,6 @@ class LibraryCalls:
             if owner.startswith(knowledge.EVAL_BY_DEFAULT_PACKAGES) and is_companion(owner):
                 return Value(Kind.OTHER, name=owner)
             return Value(Kind.MODULE, frozenset({node}), name=f"{owner}.{attr}", sure=bool(owner))
-        if attr == "eval" and not base and not node.args:
-            return Value(Kind.MODULE, sure=False)  # of a class out of sight
         return None
 
     def _tensor_method(self, node: cst.Call, attr: str, base: Value) -> Value:
