@@ -77,6 +77,13 @@ def test_the_cookie_counts_only_where_python_looks_for_it(tmp_path: Path) -> Non
         assert reading.read(str(path)).encoding == "iso8859-1"
 
 
+@pytest.mark.parametrize("name", ["future_fstrings", "future-fstrings", "Future_Annotations"])
+def test_the_encoding_of_a_backport_is_utf_8(name: str) -> None:
+    source = reading.from_bytes(f"# -*- coding: {name} -*-\nprint(f'{{1}} \u00e9')\n".encode())
+    assert (source.encoding, source.line(2)) == ("utf-8", "print(f'{1} \u00e9')")
+    assert source.to_bytes().endswith(b"\xc3\xa9')\n")
+
+
 @pytest.mark.parametrize(
     ("data", "reason"),
     [

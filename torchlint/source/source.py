@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 # PEP 263: in a comment on one of the first two lines, the first of which is a comment or blank.
 _COOKIE = re.compile(rb"[ \t\f]*#[^\r\n]*?coding[:=][ \t]*([-\w.]+)")
 _BLANK = re.compile(rb"[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n)")
+#: Encodings that packages add for syntax that Python has by now, such as f-strings: the text is UTF-8.
+_BACKPORTS = frozenset({"future_fstrings", "future_annotations"})
 
 
 class SourceError(Exception):
@@ -186,6 +188,8 @@ def _encoding(body: bytes) -> str:
     if match is None:
         return "utf-8"
     name = match[1].decode("ascii", "replace")
+    if name.lower().replace("-", "_") in _BACKPORTS:
+        return "utf-8"
     try:
         codec = codecs.lookup(name)
     except (LookupError, ValueError) as error:
