@@ -16,6 +16,7 @@ from torchlint.model.training.outputs import Outputs
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
 from ._host_reads import HostReads
+from ._host_tensors import HostTensors
 from ._step_tensors import StepTensors
 
 #: Functions of two tensors that read them themselves to give a bool.
@@ -105,6 +106,10 @@ class TruthTests:
 
     def _is_of_step(self, part: cst.BaseExpression) -> bool:
         """Whether a tensor that ``part`` asks for is computed on the GPU in the step."""
+        if isinstance(part, cst.Call) and self._module.name_of(part.func) in _COMPARING:
+            on_host = self._module.fact(HostTensors).is_on_host
+            if any(on_host(item.value) for item in part.args if item.keyword is None):
+                return False  # it raises an error unless both are on the same device
         return any(
             self._is_tensor(side)
             and (self._tensors.is_tensor_of_step(side) or self._tensors.is_of_gradients(side))
