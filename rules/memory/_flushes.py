@@ -13,6 +13,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.device_tests import asks_for_device
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.training.loops import is_backward, is_step
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
@@ -140,8 +141,14 @@ class Flushes:
             and self._tree.index(loop) < index
             and not self._tree.within(call, loop)
             and any(map(networks.runs_network, self._tree.calls_in(loop.body)))
+            and not self._accumulates(loop)
             for loop in self._tree.nodes_in(function.body)
         )
+
+    def _accumulates(self, loop: cst.For | cst.While) -> bool:
+        """Whether a loop adds up gradients for one step of an optimizer, which follows it."""
+        calls = self._tree.calls_in(loop.body)
+        return any(map(is_backward, calls)) and not any(map(is_step, calls))
 
     def _saves_memory(self, step: cst.CSTNode) -> bool:
         """Whether a loop is there for machines with little memory: under ``if self.offload:``."""
